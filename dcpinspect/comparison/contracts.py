@@ -85,7 +85,7 @@ PATHS = RecordTable(
         _C("a_server", "text", "A: address of the server"),
         _C("b_client", "text", "B: address of the client"),
         _C("b_server", "text", "B: address of the server"),
-        _C("client_side", "word", "the side whose capture is nearer to the client", SIDES),
+        _C("client_side", "word", "the side whose capture is nearer to the client; null where nothing is between the two", SIDES),
         _C("clock_offset_ns", "number", "B's clock less A's"),
         _C("clock_error_ns", "number", "by how much that may be wrong at most, either way"),
         _C("clock_from", "word", "what the two clocks were compared by", ("handshake", "quickest-packets")),

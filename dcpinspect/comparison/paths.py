@@ -120,7 +120,7 @@ def _records(a: Side, b: Side, pair: Pair, ways: list[tuple[Segments, Segments]]
                 "a_server": links[0].server,
                 "b_client": links[1].client,
                 "b_server": links[1].server,
-                "client_side": near_client,
+                "client_side": near_client if error else None,
                 "clock_offset_ns": offset,
                 "clock_error_ns": error,
                 "clock_from": clock,

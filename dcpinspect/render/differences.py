@@ -100,7 +100,9 @@ def _same_connections(paths: Sequence[Row]) -> Iterator[str]:
         row = rows[0]
         ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
         offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
-        yield f"  {one} of A is {other} of B: {row['a_client']} to {row['a_server']}; {row['client_side'].upper()} is nearer to the client"
+        near = row["client_side"]
+        place = f"{near.upper()} is nearer to the client" if near else "nothing is between the two captures"
+        yield f"  {one} of A is {other} of B: {row['a_client']} to {row['a_server']}; {place}"
         yield f"    clocks: B's is {offset} {ahead}, give or take {error} ({_CLOCKS[row['clock_from']]})"
         for way in rows:
             yield f"    {_WAYS[way['direction']]}: {_way(way)}"

@@ -48,6 +48,12 @@ def test_a_connection_is_found_behind_address_translation_and_clocks_are_compare
     assert (to_client["lost"], to_client["lost_bytes"], to_client["a_missed_bytes"], to_client["b_missed_bytes"]) == (0, 0, 0, 0)
 
 
+def test_of_two_captures_at_one_place_none_is_nearer(tmp_path: Path) -> None:
+    a, _ = taps(conversation())
+    to_server, to_client = found(*written(tmp_path, a, a))
+    assert (to_server["client_side"], to_server["clock_offset_ns"], to_client["delay_max_ns"]) == (None, 0, 0)
+
+
 def test_which_side_is_nearer_to_the_client_does_not_depend_on_its_name(tmp_path: Path) -> None:
     near, far = written(tmp_path, *taps(conversation()))
     to_server, _ = found(far, near)
