@@ -115,3 +115,8 @@ def test_views_have_the_same_colours_in_all_themes(name: str, golden: Callable[[
             golden(f"tui/colours/{view}.txt", colours(app))
 
     play("rollback.pcap", scene, theme_name=name)
+
+
+def test_what_the_tree_of_histories_is_drawn_with_has_an_ascii_form() -> None:
+    (segment,) = AsciiOnly().apply([Segment("●━┏┻╌┃")], Color(0, 0, 0))
+    assert segment.text == "o-++-|"
