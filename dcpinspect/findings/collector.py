@@ -18,9 +18,9 @@ from typing import Any, Self
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.finding import NO_ROWS, Finding, Key, Occurrence, Place, ranges
+from dcpinspect.findings.finding import Finding, Key, Occurrence, Place, ranges
 from dcpinspect.findings.rule import SEVERITIES, Rule
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with

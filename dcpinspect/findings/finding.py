@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.columns import Rows
 
 Whose = Literal["client", "server", "capture", "normal", "unknown"]
 Over = Literal["recovered", "open", "unknown"]
 WHOSE: tuple[Whose, ...] = ("client", "server", "capture", "normal", "unknown")
 OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
-NO_ROWS: Rows = np.empty(0, np.int64)
+
+
+def _no_rows() -> Rows:
+    from dcpinspect.protocol.columns import NO_ROWS  # deferred: commands that name rules start without NumPy
+
+    return NO_ROWS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,7 +134,7 @@ class Finding:
     """Numbers that the message speaks of, by the heading of their column."""
     latest: Place | None = None
     """The latest offender."""
-    rows: Rows = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
+    rows: Rows = field(default_factory=_no_rows, compare=False, repr=False)
     """Of all messages that show it, rising, where somebody asked for them (``Collector``); none where nobody did."""
     cases: tuple[Finding, ...] = ()
     """Where it happened on several vbuckets or connections: what happened on each. Empty: it is one case."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
+NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

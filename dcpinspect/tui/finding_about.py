@@ -9,9 +9,9 @@ from rich.text import Text
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import escape, one_line
-from dcpinspect.findings.finding import NO_ROWS, Finding
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.render.findings import effects_in_words, told_of
 from dcpinspect.render.lines import summary, title
 from dcpinspect.store.store import Store
@@ -132,7 +132,7 @@ def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str
     found: dict[int, str] = {}
     for connection, vbucket, start, uuid, low, high in zip(*(rollbacks.values(name) for name in names), strict=True):
         if vbucket in one.vbuckets and connection in one.connections and start is not None and uuid is not None:
-            found[vbucket] = f"vb {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
+            found[vbucket] = f"vbucket {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
     yield from list(found.values())[:MOST_CASES]
     if len(found) > MOST_CASES:
         yield f"and {len(found) - MOST_CASES:,} more vbuckets"

@@ -64,7 +64,7 @@ class FindingPicture(Container):
             return
         before, self._shown = self._shown, asked
         self.rate.display, self.lanes.display = vbucket is None, vbucket is not None
-        self.border_title = "when it was" if vbucket is None else f"the timeline of vb {vbucket} where it was"
+        self.border_title = "when it was" if vbucket is None else f"the timeline of vbucket {vbucket} where it was"
         if vbucket is None:
             self.rate.show(results, self._host.inspection.reading.first_time_ns or 0, [one])
         elif before is not None and before[:3] == asked[:3] and self._told is not None:

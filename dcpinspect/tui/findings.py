@@ -14,10 +14,10 @@ from textual.containers import Container, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static
 
-from dcpinspect.findings.finding import NO_ROWS, Finding
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.tui.connection_list import talks

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.finding import NO_ROWS, Finding
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.tui.row_index import RowIndex
 
 

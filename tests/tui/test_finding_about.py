@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dcpinspect.findings.finding import NO_ROWS
+from dcpinspect.protocol.columns import NO_ROWS
 from dcpinspect.store.store import Store
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_about import about, evidence_of, in_words
@@ -20,7 +20,7 @@ def test_a_request_that_works_is_shown() -> None:
         results = app.inspection.results
         one = next(one for one in results.findings if one.rule == "rollback-loop")
         text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
-        assert "vb 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
+        assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
         assert "dcpinspect" not in text
 
     play("loop.pcap", scene)

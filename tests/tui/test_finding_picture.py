@@ -13,11 +13,11 @@ def test_the_stretch_of_the_timeline_stands_below_with_the_cursor_at_the_message
         one, lanes = app.finding_list.shown, app.findings.picture.lanes
         assert one is not None
         assert one.rule == "orphaned-vbucket"
-        assert "the timeline of vb 42 where it was" in screen(app)
+        assert "the timeline of vbucket 42 where it was" in screen(app)
         assert "0–9 memory" in screen(app)
         assert lanes.row[0] == one.places[0].row
         await press(app, pilot, "right_square_bracket")
-        assert "the timeline of vb 42" in screen(app) or lanes.vbucket == 45
+        assert "the timeline of vbucket 42" in screen(app) or lanes.vbucket == 45
         await press(app, pilot, "tab", "tab", "enter")
         assert app.view == "packets"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.findings.finding import NO_ROWS
 from dcpinspect.findings.registry import RULES
+from dcpinspect.protocol.columns import NO_ROWS
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_about import about, evidence_of
