@@ -16,7 +16,7 @@ from textual.strip import Strip
 from dcpinspect.escape import clip
 from dcpinspect.render.branches import Branch, branches, connectors, drawn, words
 from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
-from dcpinspect.render.lanes import LETTERS, Glyphs, Lanes, Scale, lanes
+from dcpinspect.render.lanes import LETTERS, Glyphs, Lanes, lanes
 from dcpinspect.render.timeline import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.tables.records import Records
@@ -108,10 +108,10 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         """As many cells as fit."""
         self._arrange()
-        if self._is_fit:
+        if self._part is None:
             self.fit()
         else:
-            self._scale_to(Scale(self.scale.first, self.scale.step, max(1, min(self.scale.cells, self._columns))))
+            self._fill(*self._part)
             self.go(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:

@@ -69,7 +69,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         """The seqno, or the nanoseconds since the capture began, that the cursor is at."""
         self.range: tuple[int, int] | None = None
         """First and last place of what was chosen, by dragging or with shift."""
-        self._is_fit = True
+        self._part: tuple[int, int] | None = None  # of the axis, which fills the width; None: all of it
         self._chosen = 0  # row of the event that was stepped to; 0: none
         self._folded: set[tuple[int, int, int, int]] = set()
         self._rows: list[Row] = []
@@ -119,13 +119,13 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         is_same = told.vbucket == self.vbucket and not self.waiting
         self.told, self.waiting = told, ""
         if not is_same:
-            self._is_fit, self.range = True, None
+            self._part, self.range = None, None
             self._folded.clear()
             if at is None:
                 self.stream = 0
         self.stream = min(self.stream, max(0, len(told.tracks) - 1))
         self._arrange()
-        if self._is_fit:
+        if self._part is None:
             self.fit()
         if seqno is not None:
             self.stream = self._stream_of(seqno)
@@ -178,7 +178,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
     def fit(self) -> None:
         """All of all streams."""
         places = [place for track in self.tracks for place in track.shapes[self.axis].places()]
-        self._is_fit = True
+        self._part = None
         self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
     def zoom(self, steps: int, around: int | None = None) -> None:
@@ -191,13 +191,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
         first = max(0, at - (at - self.scale.first) * span // before)
-        self._is_fit = False
-        self._scale_to(Scale.filling(first, min(first + span - 1, ENDLESS), self._columns))
+        self._fill(first, min(first + span - 1, ENDLESS))
 
     def zoom_to(self, first: int, last: int) -> None:
         """This part of the axis, and no more."""
-        self._is_fit = False
-        self._scale_to(Scale.filling(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS), self._columns))
+        self._fill(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS))
         self.go(min(max(self.at, self.scale.first), self.scale.last))
 
     def go_to_span(self, first: int, last: int) -> None:
@@ -212,6 +210,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
                 self.go(max(first, int(own.min())))
                 return
         self.go(first)
+
+    def _fill(self, first: int, last: int) -> None:
+        """A part of the axis takes the whole width, now and when there is another width."""
+        self._part = first, last
+        self._scale_to(Scale.filling(first, last, self._columns))
 
     def _scale_to(self, scale: Scale) -> None:
         self.scale = scale
@@ -276,8 +279,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         self.at, self._chosen = min(max(at, 0), ENDLESS), row
         if not self.scale.first <= self.at <= self.scale.last:
             first = max(0, self.at - self.scale.step * (self.scale.cells // 2)) // self.scale.step * self.scale.step
-            self._is_fit = False
             self._scale_to(Scale(first, self.scale.step, self.scale.cells))
+            self._part = self.scale.first, self.scale.last
         self.refresh()
         self.post_message(self.Moved())
 

@@ -87,3 +87,16 @@ def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_v
         assert all(character.isprintable() for character in app.lanes.spoken())
 
     play(path, scene)
+
+
+def test_a_screen_of_another_size_shows_the_same_part_of_the_axis() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3", "plus", "plus", "right")
+        lanes = app.lanes
+        before = lanes.scale, lanes.at
+        for size in ((60, 20), (120, 36)):
+            await pilot.resize_terminal(*size)
+            await settled(app, pilot)
+        assert (lanes.scale, lanes.at) == before
+
+    play("rollback.pcap", scene, size=(120, 36))
