@@ -19,6 +19,7 @@ from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Packets, Reading
+    from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.opening import Opening
     from dcpinspect.tui.themed import ThemedApp
 
@@ -56,6 +57,9 @@ def tui(
     theme: Annotated[
         str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
     ] = None,
+    beside: Annotated[
+        str | None, typer.Option("--beside", metavar="FILE", help="Another capture, whose timelines are drawn below those of this one.")
+    ] = None,
     keep: Keep = KEPT_MIB,
     screenshot: Annotated[
         View | None, typer.Option("--screenshot", help="Draw this view to the file of -o, as SVG, without a terminal.", show_default=False)
@@ -74,7 +78,7 @@ def tui(
         if follow or not captures:
             raise UsageError("--screenshot: is of captures that are complete; name one, without --follow")
         filter_ = _with_times(filter_, since, until, captures, is_growing=STDIN in captures)
-        return _draw(context, captures, (screenshot, size, output), port=port, filter_=filter_, ascii_=ascii_, theme=theme)
+        return _draw(context, captures, (screenshot, size, output), beside, port=port, filter_=filter_, ascii_=ascii_, theme=theme)
     for option, value in (("-o", output), ("--size", size)):
         if value is not None:
             raise UsageError(f"{option}: is for --screenshot; name the view, as in --screenshot timeline")
@@ -87,8 +91,8 @@ def tui(
         raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
     extra_ports, find_ports = options.ports(port)
     if not captures:
-        if follow or filter_ or since or until:
-            raise UsageError("tui: --follow, --filter, --since and --until are for a capture; name one, or choose it in the UI")
+        if follow or filter_ or since or until or beside:
+            raise UsageError("tui: --follow, --filter, --since, --until and --beside are for a capture; name one, or choose it in the UI")
         return explore(context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep)
     filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
     from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
@@ -108,6 +112,7 @@ def tui(
             is_saved=STDIN not in captures,
             can_read_again=not (follow or is_piped or STDIN in captures),
             keep_mib=keep,
+            beside=beside,
         )
 
 
@@ -151,12 +156,14 @@ def explore(
     can_read_again: bool = False,
     notices: Sequence[str] = (),
     keep_mib: int = KEPT_MIB,
+    beside: str | None = None,
     prepare: Callable[[Reading], object] = lambda _: None,
 ) -> int:
     """Opens the terminal UI on packets, or where it can be chosen what to open, and waits for its end.
 
     ``notices``: lines for the user, which may still be added to. ``is_saved``: the packets are in a file, so that leaving loses nothing.
-    ``keep_mib``: MiB of packets that are kept of those that come once only. ``prepare`` gets the reading before it begins.
+    ``keep_mib``: MiB of packets that are kept of those that come once only. ``beside``: a capture to compare with. ``prepare`` gets the
+    reading before it begins.
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
@@ -173,7 +180,10 @@ def explore(
                 capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
             )
             prepare(inspection.reading)
-            app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", can_read_again=can_read_again)
+            other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
+            app = InspectApp(
+                inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", can_read_again=can_read_again, beside=other
+            )
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
             try:
@@ -184,7 +194,7 @@ def explore(
             return status
         try:
             capture, is_saved, notices, prepare = _opened(opening, extra_ports, find_ports=find_ports)
-            can_read_again, filter_ = not opening.interface, None
+            can_read_again, filter_, beside = not opening.interface, None, None
         except DcpInspectError as error:
             capture, said = None, str(error)
 
@@ -207,10 +217,24 @@ def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[st
     }
 
 
+def _beside(inspection: Inspection, name: str | None, extra_ports: Sequence[int], *, find_ports: bool) -> Inspection | None:
+    """Another capture to compare with. Raises CaptureError, after closing the one that is looked at."""
+    if name is None:
+        return None
+    from dcpinspect.tui.inspection import Inspection
+
+    try:
+        return Inspection([name], extra_ports=extra_ports, find_ports=find_ports)
+    except BaseException:
+        inspection.close()
+        raise
+
+
 def _draw(
     context: typer.Context,
     captures: list[str],
     picture: tuple[str, str | None, str | None],
+    beside: str | None,
     *,
     port: list[str] | None,
     filter_: str | None,
@@ -240,7 +264,8 @@ def _draw(
     try:
         inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
-        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "")
+        other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
+        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", beside=other)
         try:
             drawn = screenshot(app, view, (columns, lines))
         finally:

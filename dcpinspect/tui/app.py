@@ -80,8 +80,10 @@ class InspectApp(ThemedApp):
         has_few_colors: bool = False,
         filter_text: str = "",
         can_read_again: bool = True,
+        beside: Inspection | None = None,
     ) -> None:
-        """``saved``: filters by name, besides those that are built in. ``colors``: the user's own rules.
+        """``saved``: filters by name, besides those that are built in. ``colors``: the user's own rules. ``beside``: another capture, to
+        compare its timelines.
 
         ``theme_name``: empty: the one that was chosen last. ``can_read_again``: the capture is in files that are complete.
         """
@@ -107,7 +109,10 @@ class InspectApp(ThemedApp):
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
-        self._loader = threading.Thread(target=inspection.load, args=(lambda: None,), name="load", daemon=True)
+        self.navigation.beside = self._beside = beside
+        loaded = [inspection] if beside is None else [inspection, beside]
+        self._loaders = [threading.Thread(target=one.load, args=(lambda: None,), name="load", daemon=True) for one in loaded]
+        self._shown_beside: Results | None = None
         self._shown_rows = 0
         self._shown_results: Results | None = None
         self._has_given_back = False
@@ -125,7 +130,8 @@ class InspectApp(ThemedApp):
 
     def on_mount(self) -> None:
         """Reading begins."""
-        self._loader.start()
+        for loader in self._loaders:
+            loader.start()
         self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
         self._choose_first()
@@ -158,16 +164,21 @@ class InspectApp(ThemedApp):
     def close(self) -> None:
         """Ends reading, which ends its thread; after the application has."""
         self.packets.search.stop()
-        self.inspection.stop()
-        self._loader.join()
-        self.inspection.close()
+        read = [self.inspection] if self._beside is None else [self.inspection, self._beside]
+        for one in read:
+            one.stop()
+        for loader in self._loaders:
+            loader.join()
+        for one in read:
+            one.close()
 
     # -- what is read -------------------------------------------------------------------------------------
 
     @property
     def is_up_to_date(self) -> bool:
         """Whether all that was read and worked out is shown."""
-        return self._shown_results is self.inspection.results and self._shown_rows == self.inspection.store.rows
+        is_beside_shown = self._beside is None or (self._beside.state != "reading" and self._shown_beside is self._beside.results)
+        return self._shown_results is self.inspection.results and self._shown_rows == self.inspection.store.rows and is_beside_shown
 
     @property
     def is_at_rest(self) -> bool:
@@ -197,6 +208,9 @@ class InspectApp(ThemedApp):
         elif self.inspection.state != "reading" and not self._has_given_back:
             self._has_given_back = True
             give_back()  # only now does nothing hold the results before the last
+        if self._beside is not None and self._shown_beside is not self._beside.results:
+            self._shown_beside = self._beside.results
+            self.timeline.compare()
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])

@@ -31,7 +31,7 @@ class _Stretch(Timeline):
     """As on the timeline; the border around it has the heading."""
 
     def _heading(self) -> str:
-        name = "" if self.told is None or self.track is None else self.told.connections.get(self.track.connection, "")
+        name = "" if self.told is None or self.track is None else self.told.connections.get((self.track.source, self.track.connection), "")
         return self.waiting or ("" if self.track is None else f"connection {self.track.connection}  {name}")
 
 

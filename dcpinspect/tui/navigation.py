@@ -35,6 +35,7 @@ class Navigation(ContentSwitcher):
         """``say`` shows a word to the user; ``switched`` is called when another view is shown."""
         super().__init__(initial="packets", id="views")
         self.inspection = inspection
+        self.beside: Inspection | None = None
         self.say = say
         self._switched = switched
         self._jumps = Jumps()

@@ -87,7 +87,8 @@ TOUR = (
         " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `a` shows all, `Space` folds a stream. `Enter` opens the message,"
         " `e` the finding, `=` all messages of the vbucket.\n\n"
         "The wheel zooms around the mouse. A range that is dragged, or chosen with `Shift` and the arrows, is what `=` filters by and `+`"
-        " zooms to. `m` marks a vbucket, here or on the map: its streams are drawn below those of any other, along the same time.",
+        " zooms to. `m` marks a vbucket, here or on the map: its streams are drawn below those of any other, along the same time."
+        " `tui A --beside B` draws the vbucket's streams in another capture below, too.",
         ("enter", "right_square_bracket"),
     ),
     Scene(

@@ -67,14 +67,15 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return () if self.told is None else self.told.vbuckets
 
     def _lanes(self) -> Iterator[Row]:
-        connection, vbucket = None, self.vbucket
-        several = len({track.connection for track in self.tracks}) > 1
+        connection: tuple[str, int] | None = None
+        vbucket = self.vbucket
+        several = len({(track.source, track.connection) for track in self.tracks}) > 1
         for place, track in enumerate(self.tracks):
             if track.vbucket != vbucket or (place == 0 and len(self._compared) > 1):
                 connection, vbucket = None, track.vbucket
                 yield Row(place, "vbucket")
-            if several and track.connection != connection:
-                connection = track.connection
+            if several and (track.source, track.connection) != connection:
+                connection = track.source, track.connection
                 yield Row(place, "")
             yield Row(place, "title")
             if track.key in self._folded:
@@ -84,7 +85,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
                     yield Row(place, lane, part)
 
     def _tree(self) -> Iterator[Row]:
-        own = [place for place, track in enumerate(self.tracks) if track.vbucket == self.vbucket]
+        own = [place for place, track in enumerate(self.tracks) if track.vbucket == self.vbucket and not track.source]
         self._branches = branches([self.tracks[place].story for place in own])
         for branch in self._branches:
             branch.streams = [own[place] for place in branch.streams]
@@ -138,9 +139,10 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         if row.lane == "history":
             return self._history_line(row, base)
         if not row.lane:
-            name = self.told.connections.get(track.connection, "") if self.told is not None else ""
+            name = self.told.connections.get((track.source, track.connection), "") if self.told is not None else ""
+            where = f"{track.source or 'this capture'}: " if any(one.source for one in self.tracks) else ""
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
-            return strip([(clip(f"connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
+            return strip([(clip(f"{where}connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
@@ -300,7 +302,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         if len(told.connections) > 1:
             parts.append(f"{len(told.connections)} connections")
         else:
-            parts += [f"connection {number}  {name}" for number, name in told.connections.items()]
+            parts += [f"connection {number}  {name}" for (_, number), name in told.connections.items()]
         return " · ".join(parts)
 
     def notify_style_update(self) -> None:

@@ -416,7 +416,9 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         if track is None or story is None or shape is None:
             return "no stream of this vbucket" if self.told is not None else "choose a vbucket (2, or v on a message)"
         several = self.told is not None and len(self.told.vbuckets) > 1
-        parts = [f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of connection {track.connection}", self._place()]
+        where = f" in {track.source}" if track.source else ""
+        stream = f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of connection {track.connection}{where}"
+        parts = [stream, self._place()]
         low, high = (np.uint64(place) for place in self.span)
         parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]
         signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": self._glyphs.promised}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
+from dcpinspect.escape import escape
 from dcpinspect.render.lane_paint import legend, legend_lines
 from dcpinspect.render.lanes import LETTERS, Glyphs
 from dcpinspect.tui import theme
@@ -127,7 +129,12 @@ class TimelineView(View):
 
         try:
             others = [number for number in self.host.marked_vbuckets if number != asked.vbucket]
-            told = together([tracks_of(self.host.inspection, number, goes_on) for number in (asked.vbucket, *others)])
+            here, beside = self.host.inspection, self.host.beside
+            found = [tracks_of(here, number, goes_on) for number in (asked.vbucket, *others)]
+            if beside is not None:
+                name, first_ns = escape(os.path.basename(beside.files[0])), here.reading.first_time_ns or 0
+                found.append(tracks_of(beside, asked.vbucket, goes_on, source=name, first_ns=first_ns))
+            told = together(found)
         except InterruptedError:
             return
         except DcpInspectError as error:
@@ -222,8 +229,15 @@ class TimelineView(View):
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
             self.tell(self.lanes.vbucket)
         row, field = self.lanes.row
-        if row:
+        if row and not self._is_elsewhere():
             self.host.to_row(row, field)
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the cursor is in the other capture, which is then said."""
+        source = "" if self.lanes.track is None else self.lanes.track.source
+        if source:
+            self.host.say(f"this is in {source}, which Ctrl+O opens")
+        return bool(source)
 
     def action_display(self) -> None:
         """Along time, or along seqnos."""
@@ -236,6 +250,8 @@ class TimelineView(View):
     def action_finding(self) -> None:
         """What was found at the cursor; where nothing was, of the vbucket."""
         number = self.lanes.finding
+        if self._is_elsewhere():
+            return
         if number is None:
             super().action_finding()
         else:

@@ -57,6 +57,8 @@ class Track:
     words: dict[str, str]
     """What each of its lanes shows, in words; the first is the axis."""
     found: Sequence[FindingMark] = ()
+    source: str = ""
+    """Name of the other capture that it is of, safe for a terminal; empty: it is of the one that is looked at."""
 
     @property
     def vbucket(self) -> int:
@@ -84,8 +86,8 @@ class Tracks:
 
     vbucket: int
     tracks: Sequence[Track] = ()
-    connections: dict[int, str] = field(default_factory=dict)
-    """Each connection's addresses and name, safe for a terminal."""
+    connections: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Addresses and name of each connection, by source and number; safe for a terminal."""
 
     @property
     def vbuckets(self) -> Sequence[int]:
@@ -94,20 +96,28 @@ class Tracks:
 
 
 def together(told: Sequence[Tracks]) -> Tracks:
-    """The first vbucket with the streams of others below, to compare."""
-    connections = {number: name for one in told for number, name in one.connections.items()}
+    """The first vbucket with the streams of others, or of another capture, below, to compare."""
+    connections = {key: name for one in told for key, name in one.connections.items()}
     return Tracks(told[0].vbucket, [track for one in told for track in one.tracks], connections)
 
 
-def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], bool] = lambda _: True) -> Tracks:
+def tracks_of(
+    inspection: Inspection,
+    vbucket: int,
+    goes_on: Callable[[float], bool] = lambda _: True,
+    *,
+    source: str = "",
+    first_ns: int | None = None,
+) -> Tracks:
     """The streams of a vbucket as far as tables know them; reads the columns of the vbucket's messages, and of few of them the bytes.
 
-    ``goes_on`` is told how much is read, 0 to 1, and says whether to read on; if not, InterruptedError is raised. Raises as
-    ``Store.messages``.
+    ``goes_on`` is told how much is read, 0 to 1, and says whether to read on; if not, InterruptedError is raised. ``source``: of the
+    tracks. ``first_ns``: where the axis of time begins, if not with the capture. Raises as ``Store.messages``.
     """
     results = inspection.results
     if results.tables is None:
         return Tracks(vbucket)
+    first_ns = inspection.reading.first_time_ns or 0 if first_ns is None else first_ns
     only = () if results.connection is None else (range(results.connection, results.connection + 1),)
     items, apart = VbucketItems(vbucket, ()), [np.empty(0, np.int64)]
     store = inspection.store
@@ -121,7 +131,7 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     found = stories(results.tables, vbucket, only, items)
     notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
-    first_ns, marks = inspection.reading.first_time_ns or 0, _found(inspection, vbucket, rows)
+    marks = _found(inspection, vbucket, rows, first_ns)
     several = any(story.stream["sid"] is not None for story in found)
     tracks = []
     for place, story in enumerate(found):
@@ -135,9 +145,11 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
                 name(story, is_with_sid=several),
                 words(story, [one.letter for one in own_notes]),
                 _of_stream(marks, story, _end(found, place)),
+                source,
             )
         )
-    return Tracks(vbucket, tracks, dict(_connections(inspection, {track.connection for track in tracks})))
+    connections = _connections(inspection, {track.connection for track in tracks})
+    return Tracks(vbucket, tracks, {(source, number): text for number, text in connections})
 
 
 def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:
@@ -156,9 +168,9 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
     return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
 
 
-def _found(inspection: Inspection, vbucket: int, rows: Rows) -> list[_Found]:
+def _found(inspection: Inspection, vbucket: int, rows: Rows, first_ns: int) -> list[_Found]:
     """What the findings show in messages of the vbucket, of which ``rows`` are all; of very many some, errors and warnings before notes."""
-    results, first_ns = inspection.results, inspection.reading.first_time_ns or 0
+    results = inspection.results
     marked = results.marked
     own = np.flatnonzero(np.isin(marked.rows, rows))
     if len(own) > MOST_FOUND:

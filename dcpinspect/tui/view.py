@@ -17,6 +17,8 @@ class Host(Protocol):
     """What a view asks for: a word to the user, and the ways to other views."""
 
     inspection: Inspection
+    beside: Inspection | None
+    """Of another capture, whose timelines are drawn below."""
     marked_vbuckets: list[int]
     """Those that timelines are compared with."""
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, play, press, screen, settled
+from dcpinspect.tui.inspection import Inspection
+from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
 
 
 def test_neighbours_are_those_that_have_streams() -> None:
@@ -104,3 +105,26 @@ def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time
         assert (here in app.navigation.marked_vbuckets) == (here != 7)
 
     play("rollback.pcap", scene, size=(120, 50))
+
+
+def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> None:
+    beside = Inspection([str(SAMPLES / "capture-loss.pcap")])
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(101)
+        await settled(app, pilot)
+        own, other = app.lanes.tracks
+        assert (own.source, other.source) == ("", "capture-loss.pcap")
+        text = screen(app)
+        assert "this capture: connection 1" in text
+        assert "capture-loss.pcap: connection 1" in text
+        assert app.lanes.axis == "seqno"
+        await press(app, pilot, "down", "enter")
+        assert app.navigation.current == "timeline"
+        assert "this is in capture-loss.pcap" in screen(app)
+        await press(app, pilot, "up", "d", "vertical_line", "vertical_line")
+        assert app.lanes.track is not None
+        await press(app, pilot, "enter")
+        assert app.navigation.current == "packets"
+
+    play("lossy.pcap", scene, beside=beside)

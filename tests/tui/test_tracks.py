@@ -31,7 +31,7 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
         assert [(one.row, one.seqno, one.severity) for one in refused.found] == [(row, 60, "warning") for row in (79, 80)]
         assert ([*first.found], [one.row for one in second.found]) == ([], [82]), "the answer to the next request has the log"
         assert refused.found_at("time")[0][0] == refused.shapes["time"].begin
-        assert list(told.connections) == [1, 2, 3, 4, 5]
+        assert list(told.connections) == [("", number) for number in (1, 2, 3, 4, 5)]
 
     play("loop.pcap", scene)
 
