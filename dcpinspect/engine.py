@@ -64,15 +64,29 @@ MOST_SILENT = 10_000
 """Connections without a byte of payload that tables have."""
 
 
-class Names(dict[int, str]):
+class Names:
     """Addresses by number: those of connections with messages, and of others when they are asked for. Of a scan there are millions."""
 
     def __init__(self, find: Callable[[int], str]) -> None:
-        super().__init__()
         self._find = find
+        self._kept: list[str | None] = []
 
-    def __missing__(self, index: int) -> str:
-        return self._find(index)
+    def __getitem__(self, index: int, /) -> str:
+        found = self._kept[index] if index < len(self._kept) else None
+        return self._find(index) if found is None else found
+
+    def __setitem__(self, index: int, text: str) -> None:
+        self._kept += [None] * (index + 1 - len(self._kept))
+        self._kept[index] = text
+
+    def is_kept(self, index: int) -> bool:
+        """Whether one is that of a connection with messages."""
+        return index < len(self._kept) and self._kept[index] is not None
+
+    @property
+    def count(self) -> int:
+        """How many are kept that are not empty."""
+        return sum(map(bool, self._kept))
 
 
 class Engine:
@@ -355,7 +369,7 @@ class Engine:
     def _begin(self, connection: int) -> None:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""
         has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
-        if connection - 1 not in self._clients:
+        if not self._clients.is_kept(connection - 1):
             self._clients[connection - 1], self._servers[connection - 1] = self.transport.ends(connection)
         self._begun.append((connection, has_handshake))
         if has_handshake:

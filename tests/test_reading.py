@@ -361,7 +361,7 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
         "requests": engine._requests._tables.flows.array,
     }
     numbers = {name: table.view(np.uint8).reshape(len(table), -1).any(axis=1).sum() for name, table in tables.items()}
-    names = sum(map(bool, engine._clients.values()))
+    names = engine._clients.count
     return {**numbers, "pairs": engine.transport.pairs.count, "names": names, "framers": len(engine._framers)}
 
 

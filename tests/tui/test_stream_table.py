@@ -7,26 +7,36 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.stream_table import COLUMNS
+from dcpinspect.tui.vbuckets import FORMS
 from tests.streams.told import capture, opened
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
-
-TABLE = ("2", "vertical_line", "vertical_line", "home")
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:
     return list(app.vbuckets.table.shown.values(name))
 
 
+async def to_table(app: InspectApp, pilot: Keys) -> None:
+    """Through the other layouts, of which there are more where there are several clients."""
+    await press(app, pilot, "2")
+    for _ in FORMS:
+        if not app.vbuckets.is_table:
+            await press(app, pilot, "vertical_line")
+    await press(app, pilot, "home")
+
+
 async def to_column(app: InspectApp, pilot: Keys, name: str) -> None:
     for _ in COLUMNS:
         await press(app, pilot, "left")
-    while app.vbuckets.table.column.name != name:
-        await press(app, pilot, "right")
+    for _ in COLUMNS:
+        if app.vbuckets.table.column.name != name:
+            await press(app, pilot, "right")
+    assert app.vbuckets.table.column.name == name
 
 
 def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         as_opened = shown(app, "open_row")
         for column in app.vbuckets.table.columns:
             before = shown(app, column.name)
@@ -47,7 +57,7 @@ def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
 
 def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         await pilot.click("#streams", offset=(3 + 5 + 1, 0))
         await pilot.click("#streams", offset=(3 + 5 + 1, 0))
         await settled(app, pilot)
@@ -67,7 +77,7 @@ def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None
 
 def test_it_is_narrowed_to_what_is_like_this_or_to_the_others_and_escape_shows_all() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         total = len(app.vbuckets.table)
         await to_column(app, pilot, "verdict")
         await press(app, pilot, "ampersand")
@@ -93,7 +103,8 @@ def test_it_is_narrowed_to_what_is_like_this_or_to_the_others_and_escape_shows_a
 
 def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE, "down", "down")
+        await to_table(app, pilot)
+        await press(app, pilot, "down", "down")
         key = app.vbuckets.table.key
         assert key is not None
         await press(app, pilot, "equals_sign")
@@ -108,7 +119,7 @@ def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream
 
 def test_those_of_bad_vbuckets_are_walked() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         table = app.vbuckets.table
         pairs: list[tuple[Any, Any]] = list(zip(shown(app, "connection"), shown(app, "vbucket"), strict=True))
         bad = [pair for pair in pairs if table.severity(*pair)]
@@ -135,7 +146,7 @@ def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(
     path.write_bytes(capture(talk))
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         for width in (1, 4, 20, 60, 80, 99, 100, 120, 300):
             await pilot.resize_terminal(width, 20)
             await settled(app, pilot)
@@ -150,7 +161,7 @@ def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(
 @pytest.mark.parametrize("sample", ["tour.pcapng", "any.pcap"])
 def test_the_stream_of_the_cursor_is_told_in_words(sample: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         for row in shown(app, "open_row"):
             assert f"row {row}: " in screen(app)
             await press(app, pilot, "right_square_bracket")
@@ -160,7 +171,7 @@ def test_the_stream_of_the_cursor_is_told_in_words(sample: str) -> None:
 
 def test_where_there_is_little_room_the_column_of_the_cursor_comes_into_view() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *TABLE)
+        await to_table(app, pilot)
         assert "ended" not in screen(app).splitlines()[1]
         await to_column(app, pilot, "end_reason")
         heading, first = screen(app).splitlines()[1:3]
