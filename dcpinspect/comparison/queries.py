@@ -177,7 +177,9 @@ with alone as (
   group by b.vbucket, b.uuid
 ), now as (
   select l.vbucket, l.reached, any_value(h.upto) as fork,
-         bool_or(exists (from missing_{has} m where m.vbucket = l.vbucket and m.uuid = l.uuid and m.seqno > h.upto)) as has_parted
+         bool_or(exists (from missing_{has} m where m.vbucket = l.vbucket and m.uuid = l.uuid and m.seqno > h.upto)) as has_parted,
+         bool_or(exists (from branches_{has} b where b.vbucket = l.vbucket and b.uuid = l.uuid)
+                 and not exists (from missing_{has} m where m.vbucket = l.vbucket and m.uuid = l.uuid)) as was_left
   from (select n.vbucket, n.uuid, n.above, s.reached from newest_{lacks} n
         join (select vbucket, max(reached) as reached from streams_{lacks} group by vbucket) s using (vbucket) where n.is_newest) l
   left join newest_{has} h on h.vbucket = l.vbucket and h.uuid = l.uuid
@@ -192,6 +194,7 @@ select
          and not exists (from newest_{has} n where n.vbucket = a.vbucket and n.uuid = a.uuid and a.seqno > n.above and a.seqno <= n.upto)
          then 'rolled-back'
     when r.uuid is null and now.fork is not null and not now.has_parted then 'not-reached'
+    when r.uuid is null and now.fork is null and now.was_left then 'not-reached'
     when r.uuid is null or a.seqno > r.upto or a.seqno <= r.above then 'other-history'
     when a.seqno <= r.began and not r.is_asked then 'before-capture'
     when a.seqno <= r.began then 'not-asked'
@@ -210,7 +213,7 @@ from alone a
 """Why the others are lacking: no stream accounts for their seqnos.
 
 A side that is on a branch that the newest history of the other one has, too, may only be earlier. It has parted if it has events of that
-branch which the other one's history has not.
+branch which the other one's history has not. So may one whose branch the other one was on before its history began anew.
 """
 
 RANKS = ("deduplicated", "capture-loss", "not-sent", "unknown", "filtered", "purged", "not-reached", "not-asked")

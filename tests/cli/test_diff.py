@@ -133,3 +133,13 @@ def test_a_side_without_streams_cannot_be_compared(tmp_path: Path, capsys: pytes
     assert main(["diff", TOUR, str(empty), "-o", str(tmp_path / "out.json")]) == 2
     assert "nothing is compared, because of side B: " in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_a_capture_that_ends_before_the_history_begins_anew_is_only_earlier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Vbucket 9 of the sample is rolled back to 0, to a history without a common branch; the shorter capture ends before."""
+    whole, cut = SAMPLES / "rollback.pcap", tmp_path / "cut.pcap"
+    cut.write_bytes(whole.read_bytes()[:3000])
+    assert main(["diff", str(cut), str(whole), "--summary"]) == 3, "damaged, and nothing differs"
+    text = capsys.readouterr().out
+    assert "A and B do not differ" in text
+    assert "another branch" not in text
