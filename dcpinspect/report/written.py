@@ -25,7 +25,7 @@ def format_of(path: str) -> ReportFormat:
 
 
 def written(format_: ReportFormat, source: Source) -> str:
-    """The report; where a page comes out too large, it has half of everything."""
+    """The report; where a page comes out too large, it has half of everything, until it is small enough."""
     if format_ == "markdown":
         from dcpinspect.report.markdown import markdown
 
@@ -36,7 +36,7 @@ def written(format_: ReportFormat, source: Source) -> str:
     while True:
         told = contents(source, limits)
         if limits != Limits():
-            less = f"Half of what is not above, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
+            less = f"Some findings, messages, timelines and rows of tables, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
             told = replace(told, left_out=[*told.left_out, less])
         text = page(told)
         if len(text.encode()) <= MOST_BYTES or limits.evidence <= 1:
