@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from dcpinspect.cli.terminal import columns_asked
 from dcpinspect.escape import escape
@@ -86,6 +86,18 @@ class Told:
         self._known[case] = min(known[0], severity), max(known[1], one.count)
         if len(self._known) > MOST:
             del self._known[next(iter(self._known))]
+
+    def rows(self) -> list[list[Any]]:
+        """All of it as plain values, to be kept."""
+        return [[*case, *said] for case, said in self._known.items()]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[Any]]) -> Self:
+        """What ``rows`` gave, maybe as JSON. Raises ValueError and TypeError for anything else."""
+        found = cls()
+        for rule, cause, connections, vbuckets, sid, severity, count in rows[-MOST:]:
+            found._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
+        return found
 
 
 class Announcer:

@@ -15,6 +15,7 @@ from dcpinspect.cli.capturing import capturing
 from dcpinspect.cli.check import FOUND
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, Files
+from dcpinspect.cli.teller import Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watcher import Watcher
 from dcpinspect.errors import UsageError
@@ -114,14 +115,19 @@ def watch(
     with exporting as exporter, source.reading(extra_ports, find_ports=find_ports, keeper=None) as reading:
         reading.check(wanted, redactor=redactor)
         reading.forget_what_is_over()
-        watcher = Watcher(
-            reading,
+        teller = Teller(
             out if format_name == "text" else None,
             put=out.put,
             severity=severity.value if severity is not None else None,
+            stops=stops,
+            around=around,
+            notifier=notifier,
+        )
+        watcher = Watcher(
+            reading,
+            teller,
             settle_ns=settle_ns,
             patience_ns=patience_ns,
-            stops=stops,
             around=around,
             notifier=notifier,
             summary_ns=every_ns,

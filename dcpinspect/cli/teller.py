@@ -1,0 +1,264 @@
+"""How findings are told while there may be more of them: which, when, how often, and in which words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dcpinspect.cli.announce import AT_ONCE, Case, Told, case_of
+from dcpinspect.escape import escape, escape_rest, one_line
+
+if TYPE_CHECKING:
+    from dcpinspect.capture.around import Around
+    from dcpinspect.cli.notify import Notifier
+    from dcpinspect.cli.output import StandardOutput
+    from dcpinspect.coverage import Coverage
+    from dcpinspect.findings.checker import Checker
+    from dcpinspect.findings.finding import Finding
+    from dcpinspect.protocol.message import Severity
+    from dcpinspect.streams.links import Link
+    from dcpinspect.streams.session import Session
+
+HOUR_NS = 3_600_000_000_000
+"""In which no more than AT_ONCE lines of a kind are told."""
+LEVELS = {"error": "<3>", "warning": "<4>", "note": "<5>"}
+"""What the journal takes for the severity of a line, as sd-daemon(3) has it."""
+
+Kind = tuple[str, str | None, str, str]
+"""Rule, cause, severity, client."""
+MOST_KINDS = 10_000
+"""Kinds that are remembered when they were not told for an hour."""
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Those of a kind that were told lately."""
+
+    times: deque[int] = field(default_factory=lambda: deque(maxlen=AT_ONCE))
+    left_out: int = 0
+
+    def has_room(self, now_ns: int) -> bool:
+        return len(self.times) < AT_ONCE or now_ns - self.times[0] >= HOUR_NS
+
+    def is_old(self, now_ns: int) -> bool:
+        return bool(self.times) and now_ns - self.times[-1] >= HOUR_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What was captured so far, as far as findings and their words need it."""
+
+    checker: Checker
+    links: list[Link]
+    coverage: Coverage
+    sessions: Mapping[int, Session]
+    files: Sequence[str]
+
+    def findings(self, *, is_whole: bool, apart: bool = False, wanted: Callable[[Finding], bool] = lambda _: True) -> list[Finding]:
+        """As those of the checker."""
+        return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, wanted=wanted)
+
+
+class Teller:
+    """Tells each finding once.
+
+    A finding is told when looks have shown it for some time, so that nothing that came meanwhile has contradicted it. What is only true
+    as long as nothing more comes has to stand for longer.
+    """
+
+    def __init__(
+        self,
+        text: StandardOutput | None,
+        *,
+        put: Callable[[str | bytes], object],
+        severity: Severity | None,
+        stops: frozenset[str] = frozenset(),
+        around: Around | None = None,
+        notifier: Notifier | None = None,
+        known: Told | None = None,
+    ) -> None:
+        """``text``: findings are lines for people, for this output; None: NDJSON. ``known``: what was told before."""
+        from dcpinspect.findings.rule import SEVERITIES
+
+        self._text = text
+        self._put = put
+        self._severities = SEVERITIES if severity is None else SEVERITIES[: SEVERITIES.index(severity) + 1]
+        self._stops = stops
+        self._around = around
+        self._notifier = notifier
+        self._is_journal = _is_journal(sys.stdout.fileno()) if text is not None else False
+        self._known = Told() if known is None else known
+        self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
+        """By whether nothing may come for it: what is not told yet, when a look first showed it, and when it began."""
+        self._kinds: dict[Kind, _Lines] = {}
+        self.counts: Counter[str] = Counter()
+        """Findings that were told, by severity."""
+        self.is_over = False
+        """One was told that ends it."""
+
+    def certain(self, scene: Scene, now_ns: int, *, is_whole: bool, for_ns: int) -> list[Finding]:
+        """The news that looks have shown for so long."""
+        before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
+        out = []
+        for one in self._cases(scene, is_whole=is_whole):
+            if not self._is_news(one):
+                continue
+            key = (case_of(one), one.severity)
+            first_ns, began_ns = before.get(key, (now_ns, min(now_ns, _moment(one, is_again=bool(self._known.before(one))) or now_ns)))
+            if now_ns - first_ns >= for_ns:
+                out.append(one)
+            else:
+                since[key] = first_ns, began_ns
+        self._since[is_whole] = since
+        return out
+
+    def news(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
+        """All that is not told yet, however short it has stood."""
+        return [one for one in self._cases(scene, is_whole=is_whole) if self._is_news(one)]
+
+    def _cases(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
+        return scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities)
+
+    def _is_news(self, one: Finding) -> bool:
+        return self._known.is_worse(one) or self._known.has_grown(one)
+
+    @property
+    def waiting_since_ns(self) -> int | None:
+        """When the oldest of what is not told yet began."""
+        return min((began for since in self._since.values() for _, began in since.values()), default=None)
+
+    @property
+    def told(self) -> list[str]:
+        """How many findings were told, in words, and how many more of the same kinds there were."""
+        from dcpinspect.render.verdict import counted
+
+        told = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
+        left_out = sum(lines.left_out for lines in self._kinds.values())
+        return [f"told {told or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
+
+    def tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
+        """Tell these cases, put together where they are the same thing, unless there were many such lines just now."""
+        chosen: dict[tuple[Case, str], int] = {}
+        for one in news:
+            lines = self._kinds.setdefault(_kind(one), _Lines())
+            if lines.has_room(now_ns):
+                chosen[case_of(one), one.severity] = self._known.before(one)
+            else:
+                lines.left_out += 1
+            self._known.add(one)
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds = {kind: lines for kind, lines in self._kinds.items() if lines.left_out or not lines.is_old(now_ns)}
+        if not chosen:
+            return
+        found = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in chosen)
+        ids = {one.id for one in found}
+        told = [one for one in found if self._text is None or one.effect_of not in ids]
+        words: dict[str, tuple[str, bool]] = {}
+        for one in told:
+            left_out = 0
+            for kind in {_kind(case) for case in one.each}:
+                lines = self._kinds[kind]
+                lines.times.append(now_ns)
+                left_out, lines.left_out = left_out + lines.left_out, 0
+            before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
+            effects = [effect for effect in found if effect.effect_of == one.id]
+            words[one.id] = _line(scene, one, effects, before=before, left_out=left_out), before > 0
+        for one in sorted(told, key=lambda one: words[one.id][0]):  # which begins with its time
+            self._say(scene, one, words[one.id][0])
+        (self._text or sys.stdout).flush()
+        for one in found:  # the worst first
+            self.counts[one.severity] += 1
+            self.is_over |= not self._stops.isdisjoint((one.rule, one.severity))
+            if one.effect_of not in ids:
+                self._hand_over(scene, one, *words[one.id], now_ns)
+
+    def _say(self, scene: Scene, one: Finding, line: str) -> None:
+        from dcpinspect.export.json_table import plain_json
+        from dcpinspect.render.findings import STYLES
+
+        if self._text is None:
+            self._put(plain_json(_record(scene, one)) + b"\n")
+            return
+        head = f"{one.severity} {one.rule}"
+        painted = line if self._is_journal else line.replace(head, self._text.painter()(head, STYLES[one.severity]), 1)
+        self._put(f"{LEVELS[one.severity] if self._is_journal else ''}{painted}\n")
+
+    def _hand_over(self, scene: Scene, one: Finding, line: str, is_again: bool, now_ns: int) -> None:
+        """To who saves packets, and to the program."""
+        from dcpinspect.findings.rule import SEVERITIES
+
+        if self._around is not None:
+            self._around.save(one.rule, line, min(_moment(one, is_again=is_again) or now_ns, now_ns), now_ns)
+        if self._notifier is not None:
+            self._notifier.put(_record(scene, one), SEVERITIES.index(one.severity))
+
+
+def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int) -> str:
+    """A finding on one line: when, how bad, what, who, and what to do."""
+    from dcpinspect.render.findings import effects_in_words, place_of
+
+    said = [f"{escape_rest(one.what or one.message)}"]
+    if one.count > 1:
+        said[0] += f" ({one.count:,} times{f', {before:,} when told before' if before else ''})"
+    buckets = ", ".join(sorted({escape(bucket) for number in one.connections if (bucket := _bucket(scene, number))}))
+    said.append(", ".join(filter(None, [escape(one.who), escape(one.server), f"bucket {buckets}" if buckets else "", place_of(one)])))
+    said.append(f"whose: {one.whose}")
+    if effects:
+        said.append(f"and {effects_in_words(effects)}")
+    if left_out:
+        said.append(f"{left_out:,} more like it were not told")
+    if one.next:
+        said.append(f"next: {escape_rest(one.next)}")
+    return one_line(f"{_time(_first_ns(scene, one))} {one.severity} {one.rule}: {'; '.join(said)}")
+
+
+def _record(scene: Scene, one: Finding) -> dict[str, Any]:
+    from dcpinspect.findings.record import finding_records
+    from dcpinspect.findings.registry import RULES
+
+    return finding_records([one], RULES, scene.files).records()[0]
+
+
+def _first_ns(scene: Scene, one: Finding) -> int:
+    """When it began; where no message shows it, when its first connection did."""
+    starts = (link.first_ns for link in scene.links if link.number in one.connections)
+    return one.first_time_ns or min(starts, default=0)
+
+
+def _bucket(scene: Scene, connection: int) -> str | None:
+    session = scene.sessions.get(connection)
+    return session.bucket if session is not None else None
+
+
+def _kind(case: Finding) -> Kind:
+    client = case.clients[0] if case.clients else ""
+    if client.endswith("?"):
+        client = client.partition(" ")[0]  # the rest is a number of its connection
+    return case.rule, case.cause, case.severity, client
+
+
+def _moment(one: Finding, *, is_again: bool) -> int:
+    """When a finding was, for the packets around it: the first time, or the latest if the first was told before."""
+    return one.last_time_ns if is_again else one.first_time_ns
+
+
+def _time(time_ns: int) -> str:
+    """Local time with its offset; a dash where a finding has none."""
+    if not time_ns:
+        return "-"
+    moment = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(microsecond=time_ns // 1000 % 10**6)
+    return moment.astimezone().isoformat(timespec="milliseconds")
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Whether what is written there goes to the journal of systemd, which takes the severity of a line from its start."""
+    try:
+        state = os.fstat(descriptor)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{state.st_dev}:{state.st_ino}"
