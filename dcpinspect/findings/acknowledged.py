@@ -91,7 +91,10 @@ class Acknowledged(Watcher):
                 key = int(batch.connection[index]), int(decoded.opaque[index])
                 is_known = batch.vbucket.at(index) is not None and decoded.specific[index] == Status.SUCCESS
                 if is_known and (key in self._needless or len(self._needless) < MOST):
-                    self._needless.setdefault(key, Examples()).add(place_of(batch, index))
+                    few = self._needless.setdefault(key, Examples())
+                    few.add(place_of(batch, index))
+                    if fed.with_rows:
+                        few.keep(batch.row[[index]], batch.time_ns[[index]])
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
         return ()
@@ -189,8 +192,9 @@ class Acknowledged(Watcher):
                 )
                 message, places = "dcp_snapshot_marker needs no answer, because its ack flag is not set", (place, context.marker(number))
                 count = few.count - len(few.told) + 1 if place is few.told[0] else 1
+                rows = few.rows[(few.rows > snapshots.place.row[numbers].min()) & (few.times <= place.time_ns)]
                 found = _of("unexpected-reply", "warning", message, stream, places, seqnos)
-                yield replace(found, cause="not-asked", next=NOT_ASKED, count=count)
+                yield replace(found, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), place.row])
 
 
 NOT_ASKED = "answer a marker only if its ack flag is set; during a takeover, the producer counts answers and may wait forever"

@@ -46,6 +46,7 @@ class Checker:
         """Logs and checkpoints that are looked at beside the captures."""
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._sets = [one for one in RULE_SETS if one.finds(self._rules)]
+        self._with_rows = with_rows
         self._follow(tracker)
         self._facts = Facts()
         self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
@@ -59,6 +60,9 @@ class Checker:
         for need in {need for rule in self._rules.values() for need in rule.needs}:
             if getattr(tracker, need) is None:
                 setattr(tracker, need, _NEEDED[need]())
+        for follower in (tracker.flow, tracker.noops, tracker.histories):
+            if follower is not None and self._with_rows:
+                follower.keeps_rows = True
 
     def __getstate__(self) -> dict[str, Any]:
         """What was found by now, to be joined with what was found in other readings."""
@@ -102,7 +106,7 @@ class Checker:
         """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
         self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.connections.producer)
         found = list(self.look(batch) if alone is None else alone)
-        fed = Fed(batch, self._tracker, self._facts)
+        fed = Fed(batch, self._tracker, self._facts, self._with_rows)
         for watcher in self._watchers.values():
             found += watcher.take(fed)
         self._collector.add_batch(batch, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
@@ -52,7 +53,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         for place, seqno in enumerate(found.seqnos):
             if seqno in found.events:
                 count = found.count - SHOWN if place == SHOWN else 1
-                yield _occurrence(context, found, seqno, count, with_keys=finished.with_keys)
+                told = _occurrence(context, found, seqno, count, with_keys=finished.with_keys)
+                yield replace(told, rows=found.rows) if place == 0 else told
 
 
 def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import LONG_NS, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import windows as w
 from dcpinspect.streams.flow import Pressure, Watched
@@ -143,7 +146,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             message += (
                 f": servers before 7.6 keep only the lower 32 bits of the window of {asked:,}, and these are 0" if asked is not None else ""
             )
-            yield from _of("ack-without-window", "note", message, [[place] for place in places], examples.count)
+            yield from _of("ack-without-window", "note", message, [[place] for place in places], examples.count, rows=examples.rows)
 
 
 def _of(
@@ -158,14 +161,16 @@ def _of(
     closes: int | None = None,
     is_over: bool | None = None,
     shared: str | None = None,
+    rows: Rows = NO_ROWS,
 ) -> Iterator[Occurrence]:
-    """What happened ``count`` times, of which these are told, the worst first: the message is about that."""
+    """What happened ``count`` times, of which these are told, the worst first: the message is about that. ``rows``: of all."""
+    rows = np.union1d(rows, [one[0].row for one in places]) if len(rows) else rows
     for number, one in enumerate(places):
         times, connection = count - len(places) + 1 if number == 0 else 1, one[0].connection
         found = Occurrence(
             rule, severity, message, connection, tuple(one), cause=cause, next=next_, count=times, last_time_ns=until_ns, closes=closes
         )
-        yield replace(found, is_over=is_over, shared=shared)
+        yield replace(found, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
 
 
 def _asked_above(context: Context, number: int) -> int | None:
@@ -237,6 +242,7 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         until_ns=until,
         closes=closes,
         is_over=last is None,
+        rows=watched.stalls.rows,
         shared="the window is full, and nothing is acknowledged",
     )
 
@@ -278,9 +284,10 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
     places = [context.said(link.number, At.of(place), of_consumer=True) for place in (excess.first, excess.last)]
+    rows = np.append(watched.excesses.rows, excess.last.row)  # which the end may have shown to be too much
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
-    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], excess.count, cause, next_=next_)
+    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], excess.count, cause, next_=next_, rows=rows)
 
 
 def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -297,7 +304,7 @@ def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool)
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
     places = [[context.said(link.number, event.at)] for event in events]
-    yield from _of("flow-control-overrun", "warning", message, places, count, shared="bytes past the window")
+    yield from _of("flow-control-overrun", "warning", message, places, count, shared="bytes past the window", rows=watched.overruns.rows)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

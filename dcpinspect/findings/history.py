@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import KnownLog, told_at
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
@@ -225,7 +227,6 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         shown = [place for number in rolled[:SHOWN] for place in (context.request(number), context.answer(number))]
         shown.append(context.log_place(later[known[0]][0]))
         places = tuple(place for place in shown if place is not None)
-        rows = [int(row) for number in rolled for row in (streams.opened.row[number], streams.answered.row[number]) if row > 0]
         yield (
             Occurrence(
                 "no-common-history",
@@ -236,10 +237,16 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
                 vbuckets=tuple(vbuckets),
                 seqnos=(0,),
                 last_time_ns=max(times),
-                rows=rows,
+                rows=_rows(streams.opened.row[rolled], streams.answered.row[rolled]),
             ),
             rolled,
         )
+
+
+def _rows(*rows: Rows) -> Rows:
+    """All that are known."""
+    found = np.concatenate(rows)
+    return found[found > 0]
 
 
 class InOrder:
@@ -314,7 +321,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:2]]
     told = [place for number in shown for place in (context.request(number), context.answer(number))]
-    return occurrence(
+    loop = occurrence(
         context,
         last,
         "rollback-loop",
@@ -329,6 +336,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )
+    return replace(loop, rows=_rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds]))
 
 
 def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
@@ -348,7 +356,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             explains = in_order.explained(context, rounds)
-            yield occurrence(
+            found = occurrence(
                 context,
                 rounds[-1],
                 "rollback-loop",
@@ -363,6 +371,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
                 is_over=_is_over(context, in_order, rounds),
             )
+            yield replace(found, rows=_rows(streams.finished.row[rounds]))
         rounds = [number] if number is not None else []
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.connections import noop_interval
+from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noop_peers import Heard, Peer, patience
 from dcpinspect.streams.noops import Kept, Noticed
@@ -83,7 +87,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _unanswered(context, link, kept, peer, is_whole=is_whole)
         yield from _overlaps(context, link, kept, peer, is_whole=is_whole)
         for event in kept.opaques.told:
-            yield _other_opaque(context, link, event, _times(event, kept.opaques.told, kept.opaques.count))
+            told = _other_opaque(context, link, event, _times(event, kept.opaques.told, kept.opaques.count))
+            yield _with(told, kept.opaques.rows)
         yield from _silences(context, link, kept, peer, is_whole=is_whole)
 
 
@@ -96,6 +101,17 @@ def _of(
 def _times(event: Noticed, told: Sequence[Noticed], count: int) -> int:
     """How often the first of those that are told stands for: itself, and those that are not."""
     return count - len(told) + 1 if event is told[0] else 1
+
+
+def _with(told: Occurrence, rows: Rows) -> Occurrence:
+    """The same with the rows of all that are like it."""
+    return replace(told, rows=[*rows.tolist(), told.places[0].row])
+
+
+def _certain(context: Context, link: Link, kept: Examples[Noticed], direction: int) -> Rows:
+    """Which of the kept rows are no matter of what was not captured, as places among them: all or none, to ask only once."""
+    is_seen = not len(kept.times) or not context.may_lack(link.number, direction, int(kept.times.min()))
+    return np.arange(len(kept.times)) if is_seen else NO_ROWS
 
 
 def _hex(opaque: int) -> str:
@@ -129,7 +145,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             severity: Severity = "error" if is_closed else "warning"
             place = context.said(link.number, At.of(noop.place))
             yield _of("noop-unanswered", severity, message, [place], 1, until, _since(peer, place.time_ns))
-    told = kept.unanswered.told
+    told, certain = kept.unanswered.told, _certain(context, link, kept.unanswered, 1 - peer.producer)
     for event in told:
         if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
             continue  # perhaps known only later
@@ -138,7 +154,10 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             places.append(context.said(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
         times = _times(event, told, kept.unanswered.count)
-        yield _of("noop-unanswered", "warning", message, places, times, cause=_since(peer, event.at.time_ns))
+        cause = _since(peer, event.at.time_ns)
+        found = _of("noop-unanswered", "warning", message, places, times, cause=cause)
+        goes_on = kept.unanswered.times[certain] + patience(peer) < peer.consumer_time
+        yield _with(found, kept.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
 
 def _since(peer: Peer, time_ns: int) -> str:
@@ -155,7 +174,8 @@ def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
     for number, event in enumerate(events):
         message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
         places = [context.said(link.number, at) for at in (event.at, event.other)]
-        yield _of("noop-overlap", "warning", message, places, count - len(events) + 1 if number == 0 else 1)
+        found = _of("noop-overlap", "warning", message, places, count - len(events) + 1 if number == 0 else 1)
+        yield _with(found, kept.overlaps.rows)
 
 
 def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -168,13 +188,15 @@ def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
     if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
         message = f"nothing for {duration(silence / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
-    told = kept.silences.told
+    told, certain = kept.silences.told, _certain(context, link, kept.silences, peer.producer)
     for event in told:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps known only later
         places = [context.said(link.number, at) for at in (event.at, event.other)]
         message = f"nothing for {duration(event.time_ns / 1e9)}{every}"
-        yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))
+        yield _with(
+            _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count)), kept.silences.rows[certain]
+        )
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -81,6 +81,8 @@ class _Refused:
     """The first ones: the answer, the latest message that it can be about, and the seqno of that."""
     last: Place | None = None
     count: int = 0
+    rows: columns.Rows = field(default_factory=lambda: columns.NO_ROWS)
+    """Of all answers, where somebody wants them."""
 
 
 class Sent(Struct[T]):
@@ -130,7 +132,8 @@ class Refusals(Watcher):
             order = np.argsort(of.reshape(-1), kind="stable")
             bounds = np.searchsorted(of.reshape(-1)[order], np.arange(keys.shape[1] + 1)).tolist()
             for low, high in pairwise(bounds):
-                self._refuse(batch, rows[order[low:high]], before, needs_v7=bool(needs_v7[order[low]]))
+                mine = rows[order[low:high]]
+                self._refuse(batch, mine, before, needs_v7=bool(needs_v7[order[low]]), with_rows=fed.with_rows)
         self._remember(batch, sent)
         return ()
 
@@ -143,7 +146,7 @@ class Refusals(Watcher):
         self._recent.drop(int(np.searchsorted(self._recent.rows.place.row, least, side="right")))
         self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
 
-    def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool) -> None:
+    def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool, with_rows: bool) -> None:
         """Answers of one key."""
         decoded, first = batch.decoded, int(rows[0])
         key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
@@ -158,6 +161,8 @@ class Refusals(Watcher):
             refused.told.append((answer, about, seqno))
             refused.vbucket = None if is_shared else refused.vbucket
         refused.count += len(rows)
+        if with_rows:
+            refused.rows = np.concatenate((refused.rows, batch.row[rows]))
         refused.last = place_of(batch, int(rows[-1]))
 
     # -- what is known at the end -----------------------------------------------------------------------------
@@ -217,6 +222,7 @@ class Refusals(Watcher):
                     count=one.count - len(one.told) + 1 if index == len(one.told) - 1 else 1,
                     last_time_ns=one.last.time_ns if one.last is not None else 0,
                     closes=connection if after_ns is not None else None,
+                    rows=one.rows,
                 )
 
 

@@ -33,6 +33,8 @@ class Fed:
     """It was fed with the batch."""
     facts: Facts
     """What was negotiated, at each message of the batch."""
+    with_rows: bool = False
+    """Somebody wants the rows of all that is found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,11 @@
-"""Of many occurrences the few that are told: the first three, the last, and the one that matters most."""
+"""Of many occurrences the few that are told: the first three, the last, and the one that matters most.
+
+Who wants to mark all of them gets their rows and times besides.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -9,9 +13,13 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import NO_ROWS, Rows
+
 T = TypeVar("T")
 
 FIRST = 3
+MOST = 1 << 17
+"""Rows that are kept, each with its time: 2 MiB. Where there are more, the earlier half goes."""
 
 
 @dataclass(slots=True)
@@ -23,6 +31,8 @@ class Examples(Generic[T]):
     greatest: T | None = None
     count: int = 0
     _weight: int = 0
+    _rows: array[int] | None = None
+    """Each followed by its time; None where nobody wants them."""
 
     def add(self, one: T, weight: int = 0) -> None:
         """One more; of the heaviest the first is the greatest."""
@@ -43,6 +53,28 @@ class Examples(Generic[T]):
         for one in chosen:
             self.add(one)
         self.count += many - len(chosen)
+
+    def keep(self, rows: Rows, times: Rows) -> None:
+        """Rows of those that were added, and when they were."""
+        if self._rows is None:
+            self._rows = array("q")
+        self._rows.frombytes(np.stack((rows, times), axis=1).astype(np.int64).tobytes())
+        if len(self._rows) > 2 * MOST:
+            del self._rows[: len(self._rows) // 4 * 2]
+
+    @property
+    def rows(self) -> Rows:
+        """Those that were kept, rising."""
+        return self._pairs[:, 0]
+
+    @property
+    def times(self) -> Rows:
+        """Of each of ``rows``."""
+        return self._pairs[:, 1]
+
+    @property
+    def _pairs(self) -> Rows:
+        return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 2)
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """The same with each one changed."""

@@ -27,7 +27,9 @@ from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.state import State
 from dcpinspect.streams.windows import (
+    EXCESS,
     OTHER_ANSWER,
+    OVERRUN,
     STALL,
     TRUE,
     WAYS,
@@ -76,6 +78,8 @@ class Watched:
         self.waiting = WaitingMessages.zeros(0)
         self.stalls: Examples[Pressure] = Examples()
         self.overruns: Examples[Pressure] = Examples()
+        self.excesses: Examples[At] = Examples()
+        """Acknowledgements of more than was counted: only their rows, where somebody wants them. ``window`` has the rest."""
         self.is_limited = False
         """More waited to be acknowledged than is remembered."""
 
@@ -99,14 +103,20 @@ class Watched:
         """The consumer's acknowledgements are no sums of whole messages, by any way of counting."""
         return not self.is_limited and not self.window.counted_before and not self.ways[TRUE].is_open and self.fit < 0
 
-    def follow(self, messages: FlowMessages) -> None:
+    def follow(self, messages: FlowMessages, *, keeps_rows: bool = False) -> None:
         """The next messages, for which there is room."""
         tables = FlowTables()
         tables.messages, tables.window, tables.ways, tables.waiting = messages, self.window, self.ways, self.waiting
-        tables.events = FlowEvents.zeros(1 + 2 * int((messages.kind == ACK).sum()))
+        tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
         follow_flow(len(messages), tables)
-        for event in tables.events[: self.window.events]:
-            (self.stalls if event.code == STALL else self.overruns).add(Pressure.of(event), event.time or event.used)
+        events = tables.events[: self.window.events]
+        for event in events:
+            if event.code != EXCESS:
+                (self.stalls if event.code == STALL else self.overruns).add(Pressure.of(event), event.time or event.used)
+        if keeps_rows:
+            for code, kept in ((STALL, self.stalls), (OVERRUN, self.overruns), (EXCESS, self.excesses)):
+                at = events[events.code == code].at
+                kept.keep(at.row, at.time)
 
 
 class FlowControl:
@@ -119,6 +129,8 @@ class FlowControl:
         self.unasked: dict[int, Examples[At]] = {}
         """By connection without flow control: places of acknowledgements."""
         self._most, self._most_of_all = most, most_of_all
+        self.keeps_rows = False
+        """Whether somebody wants the rows of all that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
         self._total = 0
 
@@ -175,6 +187,9 @@ class FlowControl:
                 continue  # a window may have been granted
             examples = self.unasked.setdefault(number, Examples())
             examples.add_chosen([At.of(state.messages[one].place) for one in examples.chosen(mine)], len(mine))
+            if self.keeps_rows:
+                place = state.messages.place
+                examples.keep(place.row[mine], place.time[mine])
 
     def _messages(self, batch: MessageBatch, state: State, said: Rows) -> tuple[FlowMessages, Ints]:
         """(what the kernel reads, connection of each), sorted by connection. ``said``: those that the kernel of streams has read."""
@@ -217,7 +232,7 @@ class FlowControl:
         for low in range(0, len(messages), self._most):
             part = messages[low : low + self._most]
             self._make_room(watched, len(part))
-            watched.follow(part)
+            watched.follow(part, keeps_rows=self.keeps_rows)
         used = watched.window.waiting
         if len(watched.waiting) > 1024 + 4 * used:
             self._total -= len(watched.waiting) - used

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.changes import Changes, Event
@@ -75,6 +75,8 @@ class Contradiction:
     """Biased; of the first ones and the last."""
     events: dict[int, tuple[Event, Event]] = field(default_factory=dict)
     """By seqno, what each stream has."""
+    rows: Rows = field(default_factory=lambda: NO_ROWS)
+    """Of all messages that differ, where somebody wants them."""
 
     def add(self, seqnos: Sequence[int]) -> None:
         """More of them, in order."""
@@ -88,6 +90,8 @@ class Histories:
     def __init__(self) -> None:
         self._found: dict[tuple[int, int, str], Contradiction] = {}
         self._compared_row = 0
+        self.keeps_rows = False
+        """Whether somebody wants the rows of all that is found."""
 
     def found(self) -> Iterable[Contradiction]:
         """By streams and cause."""
@@ -116,9 +120,11 @@ class Histories:
         fresh: dict[int, list[Interval]] = defaultdict(list)
         for one, two, low, high in pairs:
             are_alike = _shows_alike(conversation.sessions, streams, one, two)
-            for cause, seqnos in self._differences(shown.changes(one), shown.changes(two), (low, high), are_alike=are_alike):
+            for cause, mine, theirs in self._differences(shown.changes(one), shown.changes(two), (low, high), are_alike=are_alike):
                 found = self._found.setdefault((one, two, cause), Contradiction((one, two), cause))
-                found.add(seqnos)
+                found.add(mine.seqno.tolist())
+                if self.keeps_rows:
+                    found.rows = np.concatenate((found.rows, mine.row, theirs.row))
                 for stream in (one, two):
                     fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
         if fresh:
@@ -130,11 +136,11 @@ class Histories:
         self.compare(look, streams, conversation)
         self._compared_row = row
 
-    def _differences(self, one: Changes, two: Changes, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, list[int]]]:
-        """(cause, seqnos) of what differs; ``are_alike``: both are shown values in the same way."""
+    def _differences(self, one: Changes, two: Changes, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, Changes, Changes]]:
+        """(cause, changes of both) of what differs; ``are_alike``: both are shown values in the same way."""
         low, high = interval
         one, two = (table[(table.seqno >= low) & (table.seqno <= high)] for table in (one, two))
-        seqnos, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
+        _, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
         one, two = one[of_one], two[of_two]
         is_new = np.maximum(one.row, two.row) > self._compared_row
         left = is_new
@@ -142,7 +148,7 @@ class Histories:
             chosen = left & differs & (are_alike or cause != "value")
             left = left & ~chosen
             if chosen.any():
-                yield cause, seqnos[chosen].tolist()
+                yield cause, one[chosen], two[chosen]
 
     def _keep_events(self, shown: FoundEvents) -> None:
         for found in self._found.values():

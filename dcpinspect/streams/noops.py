@@ -21,6 +21,7 @@ from dcpinspect.streams.noop_peers import (
     ANSWER,
     LOST,
     NOOP,
+    OPAQUE,
     OTHER,
     NoopCounts,
     NoopEvent,
@@ -78,12 +79,15 @@ class Noops:
         self.peers = Peers.zeros(0)
         self.kept: dict[int, Kept] = {}
         """By connection."""
+        self.keeps_rows = False
+        """Whether somebody wants the rows of all that is found."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What was found, as integers."""
         return {"peers": self.peers.as_integers(), "kept": self.kept}
 
     def __setstate__(self, found: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
         self.peers, self.kept = Peers.of_integers(found["peers"]), found["kept"]
 
     @classmethod
@@ -127,6 +131,9 @@ class Noops:
             kept = self.kept.setdefault(number, Kept())
             examples = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
             examples.add_chosen([Noticed.of(events[one]) for one in examples.chosen(mine)], len(mine))
+            if self.keeps_rows:
+                place = (events.other if code == OPAQUE else events.message).place
+                examples.keep(place.row[mine], place.time[mine])
 
     def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):

@@ -56,7 +56,7 @@ OTHER_ANSWER = KINDS
 """Kind of the producer's answers that are of no stream; only ways of counting know it."""
 
 
-STALL, OVERRUN = range(2)
+STALL, OVERRUN, EXCESS = range(3)
 """Codes of ``FlowEvent``."""
 
 
@@ -158,12 +158,12 @@ class Window(Struct[T]):
 class FlowEvent(Struct[T]):
     """Something about a window that is worth a word."""
 
-    code: T = number("STALL: the window was full. OVERRUN: a message began although it was.")
+    code: T = number("STALL: the window was full. OVERRUN: a message began although it was. EXCESS: more was acknowledged than counted.")
     time: T = number("Of a stall: how long it was full, in nanoseconds.")
     used: T = number("Bytes in use, of an overrun at last.")
     window: T = number("Bytes of the window.")
     since_ack: T = number("Of a stall: from the acknowledgement before to its end, in nanoseconds, -1 for never.")
-    at: Place[T] = nested(Place, "The message that filled the window, or went beyond it.")
+    at: Place[T] = nested(Place, "The message that filled the window, or went beyond it; or the acknowledgement.")
     ack: Place[T] = nested(Place, "The acknowledgement that ended the stall; of an overrun, the one before.")
 
 
@@ -361,10 +361,14 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
 
 
 @inline
-def on_counted(window: Window, message: FlowMessage) -> None:
+def on_counted(tables: FlowTables, message: FlowMessage) -> None:
     """The producer sends what its window counts."""
-    excess, overrun = window.excess, window.overrun
+    window, excess, overrun = tables.window, tables.window.excess, tables.window.overrun
+    known = excess.count
     settle_excess(message.place.time, window)
+    if excess.count > known:
+        event = tables.events[tell(tables, EXCESS, excess.counted)]
+        event.at = excess.last
     window.counted += message.size
     if excess.needed and window.counted >= excess.needed:
         excess.needed = 0
@@ -425,7 +429,7 @@ def follow_flow(tables: FlowTables) -> None:
             if kind == ACK:
                 on_ack(tables, message)
                 continue
-            on_counted(window, message)
+            on_counted(tables, message)
         else:
             window.tolerance = max(window.tolerance, message.rtt)
         if kind and window.is_on and window.is_followed and window.fit < 0:

@@ -5,12 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.marked import Marked, rows_of
 from dcpinspect.tui.row_index import RowIndex
 from tests.findings.test_history import recreated
-from tests.streams.told import capture, opened
+from tests.peers.script import Stream
+from tests.streams.told import Told, capture, opened
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
 
 
@@ -55,6 +58,8 @@ def test_each_finding_of_a_row_is_told_the_worst_first(inspection: Inspection) -
     marked = Marked(findings)
     assert {row: marked.of(row) for row in told} == told
     assert max(map(len, told.values())) > 1
+    (loop,) = [one for one in findings if one.rule == "rollback-loop"]
+    assert len(rows_of(loop)) == 2 * 2 * 4, "request and answer of four rounds of two vbuckets"
 
 
 def faulty(folder: Path) -> Path:
@@ -88,6 +93,59 @@ def test_each_of_many_like_faults_is_marked(tmp_path: Path) -> None:
         assert [mark.row for mark in track.found if mark.text.startswith("cas-zero")] == rows[8:]
 
     play(faulty(tmp_path), scene)
+
+
+MUTATION = 24 + 31 + 4 + 300
+
+
+def faulty_peers() -> list[Told]:
+    """Nine or ten times each of what rules keep examples of only."""
+    talks, streams = list[Told](), list[Stream]()
+    for number in range(2):
+        talks.append(opened(f"client-{number}:1", port=50_000 + number))
+        streams.append(talks[-1].stream(7, log=((0xA1, 0),)))
+        streams[-1].snapshot(0, 10, "memory", "checkpoint")
+        for seqno in range(1, 11):
+            streams[-1].mutation(seqno, f"k{seqno}{'other' * number}")
+    for _ in range(10):
+        talks[0].send("client", encode("dcp_buffer_acknowledgement", ack_bytes=10))
+        streams[0].snapshot_received()
+        talks[1].answer("dcp_mutation", streams[1].opaque, by="client", status=Status.EINVAL)
+    nooped = opened("nooped:1", port=50_002, connection_buffer_size="1000", enable_noop="true", set_noop_interval="20")
+    stream = nooped.stream(8)
+    stream.snapshot(0, 1000, "memory")
+    for number in range(10):
+        nooped.send("server", encode("dcp_noop", opaque=100 + number))
+        nooped.answer("dcp_noop", 1000, by="client")
+    for number in range(10):
+        nooped.send("server", encode("dcp_noop", opaque=200 + number))
+        for seqno in range(5):
+            stream.mutation(5 * number + seqno + 1, f"k{number}{seqno}", b"x" * 300)
+        for size in (5 * MUTATION + (44 if not number else -1), 1):
+            nooped.wait(3)
+            nooped.send("client", encode("dcp_buffer_acknowledgement", ack_bytes=size))
+    return [*talks, nooped]
+
+
+def test_each_message_is_marked_that_shows_what_rules_keep_examples_of(tmp_path: Path) -> None:
+    path = tmp_path / "peers.pcap"
+    path.write_bytes(capture(*faulty_peers()))
+    inspection = Inspection([str(path)])
+    inspection.load(lambda: None)
+    inspection.close()
+    marked = {one.rule: (one.count, len(one.rows)) for one in inspection.results.findings}
+    assert marked == {
+        "ack-without-window": (10, 10),
+        "consumer-refused": (10, 10),
+        "diverging-history": (10, 20),
+        "flow-control-overrun": (10, 10),
+        "flow-control-stall": (10, 10),
+        "noop-opaque": (10, 10),
+        "noop-overlap": (9, 9),
+        "noop-unanswered": (10, 10),
+        "over-acknowledged": (9, 9),
+        "unexpected-reply": (10, 10),
+    }
 
 
 def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
