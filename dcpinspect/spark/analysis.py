@@ -1,4 +1,8 @@
-"""The analysis of one part: the engine over the bundles of some connections, from the first capture of their point to the last."""
+"""The analysis of one part: the engine over the bundles of some connections, from the first capture of their point to the last.
+
+Several tasks may share a large part. Each reads its packets from the first on, for nobody knows before where a message begins; but one of
+them alone follows the connections, and each writes the messages of one stretch of the packets.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,10 @@ from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
+READ, WRITE, FOLLOW = 3, 15, 14
+"""What a message costs: to be found and decoded, to be written, and to be followed with all rules asked; in tenths of a microsecond."""
+MOST_SHARES = 2
+"""Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""
 MOST_CLOSED = 10_000
 """TLS connections of a part that are remembered because no key opened them."""
 
@@ -76,6 +84,20 @@ class Work:
     """File that what was found is written to, up to what is the attempt's own, and the ending."""
     messages: str = ""
     """The same of messages; empty where nobody wants them."""
+    share: int = 0
+    """Which of the tasks that share the part; the last one follows its connections."""
+    shares: int = 1
+
+    @property
+    def follows(self) -> bool:
+        """Whether the task follows the connections, and so has to read all."""
+        return self.share == self.shares - 1
+
+    def stretch(self) -> tuple[int, int]:
+        """The packets of the part, counted from 0, that complete the messages which the task writes: the first, and the first behind."""
+        total = sum(one.packets for one in self.bundles)
+        first, behind = (int(total * edge) for edge in (0.0, *_edges(self.shares))[self.share :][:2])
+        return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
     def reading(self) -> Reading:
         """The packets, as a part of a larger reading."""
@@ -83,12 +105,25 @@ class Work:
         return Reading(packets, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
 
 
+def _edges(shares: int) -> list[float]:
+    """Where the stretches of so many tasks end, as parts of all packets, so that all tasks have as much to do."""
+    low, high = 0.0, float(READ + WRITE + FOLLOW)
+    while True:
+        each, edges = (low + high) / 2, [0.0]
+        for _ in range(shares - 1):
+            edges.append(min(1.0, (each + WRITE * edges[-1]) / (READ + WRITE)))
+        rest = READ + FOLLOW + WRITE * (1 - edges[-1])
+        if high - low < 1e-6:
+            return [*edges[1:], 1.0]
+        low, high = (each, high) if rest > each else (low, each)
+
+
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """What became of a part, besides what is in its files."""
+    """What became of a share of a part, besides what is in its files."""
 
     part: str
-    """Path of what was found."""
+    """Path of what was found; empty unless the task followed the connections."""
     messages: tuple[str, ...]
     """Paths of the files of its messages."""
     written: tuple[Written, ...]
@@ -122,26 +157,34 @@ class UnitPackets:
 
 
 def analyse(work: Work) -> Analysed:
-    """Reads a part, and writes its messages and what was found, to files of this attempt's own."""
+    """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
     own = attempt()
     for path in filter(None, (work.part, work.messages)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     files = MessageFiles(f"{work.messages}.{own}", work.point)
+    start, end = work.stretch()
     with work.reading() as reading:
-        reading.check(RULES)
+        if work.follows:
+            reading.check(RULES)
         with closing(iter(reading)) as batches:
             for batch in batches:
-                if work.messages:
+                packets = reading.capture.packets
+                if work.messages and (work.follows or packets <= end) and packets > start:
                     files.add(batch, ids(reading)[batch.connection])
+                if not work.follows and packets >= end:
+                    break
     files.close()
+    written = list(map(Written.of, files.paths))
+    if not work.follows:
+        return Analysed("", tuple(files.paths), tuple(written), files.rows)
     part = f"{work.part}.{own}.part"
     with open(part, "wb") as file:
         file.write(Part.of(reading).to_bytes())
     keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
-    written = tuple(map(Written.of, (part, keys, *files.paths)))
+    written += map(Written.of, (part, keys))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
-    return Analysed(part, tuple(files.paths), written, files.rows, tuple(closed[:MOST_CLOSED]))
+    return Analysed(part, tuple(files.paths), tuple(written), files.rows, tuple(closed[:MOST_CLOSED]))
 
 
 def nothing(files: Sequence[str]) -> Part:

@@ -175,10 +175,19 @@ class Bundled:
     keys: Sequence[bytes]
     """Groups that are wanted of it."""
 
+    @property
+    def packets(self) -> int:
+        """How many packets the groups have."""
+        return int(pc.sum(self._chosen()["packets"]).as_py() or 0)
+
+    def _chosen(self) -> Any:
+        """What the index says of the groups."""
+        index = read_index(self.path)
+        return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
+
     def batches(self) -> Iterator[PacketBatch]:
         """The packets of the groups in their order, a window at a time."""
-        index = read_index(self.path)
-        chosen = index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
+        chosen = self._chosen()
         groups = np.unique(chosen["group"].to_numpy())
         window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
         with closing(pa.memory_map(self.path)) as source:

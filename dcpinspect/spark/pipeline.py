@@ -181,7 +181,9 @@ class _Run:
             manifest, is_renumbered = plan.numbered(manifest, read)
             stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
         with self._timed("analysis"):
-            analysed = tasks.each("following streams", analyse, works, [_size(work) for work in works])
+            shares = [replace(work, share=share) for work in works for share in range(work.shares)]
+            done = iter(tasks.each("following streams", analyse, shares, [_size(one) // one.shares for one in shares]))
+            analysed = [[next(done) for _ in range(work.shares)] for work in works]
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
             found = whole(replace(manifest, parts=kept, tables={}))
@@ -210,10 +212,13 @@ class _Run:
             self.summary.packets += report.packets
         return read
 
-    def _kept(self, work: Work, one: Analysed) -> Kept:
-        self.written += one.written
-        messages = tuple(map(self._relative, one.messages))
-        return Kept(work.point, self._relative(one.part), messages, one.rows, one.closed, is_copy=not work.messages)
+    def _kept(self, work: Work, shares: Sequence[Analysed]) -> Kept:
+        """A part; ``shares``: what the tasks made of it, the one last that followed its connections."""
+        for one in shares:
+            self.written += one.written
+        messages = tuple(self._relative(path) for one in shares for path in one.messages)
+        rows = sum(one.rows for one in shares)
+        return Kept(work.point, self._relative(shares[-1].part), messages, rows, shares[-1].closed, is_copy=not work.messages)
 
     def _relative(self, path: str) -> str:
         return os.path.relpath(path, self.out).replace(os.sep, "/")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from heapq import merge
 from typing import Any
 
-from dcpinspect.spark.analysis import Secrets, Work
+from dcpinspect.spark.analysis import MOST_SHARES, Secrets, Work
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
@@ -127,8 +127,12 @@ def parts(
             wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * processors * share // max(1, total)))
             for group in balanced(weight, wanted):
                 keys = sorted(key for root in group for key in members[root])
+                size = sum(weight[root] for root in group)
+                shares = min(MOST_SHARES, size // PART_BYTES, -(-processors * size // total))
                 units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
-                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", secrets or Secrets(), is_copy=is_copy))
+                file = f"{BATCH}{batch}/{len(works):06}"
+                work = _work(manifest, name, units, keys, file, secrets or Secrets(), is_copy=is_copy)
+                works.append(replace(work, shares=1 if is_copy else max(1, shares)))
     return stay, works
 
 

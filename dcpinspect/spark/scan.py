@@ -62,14 +62,14 @@ class Report:
     """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
 
 
-def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False, batch_bytes: int = BATCH_BYTES) -> Report:
+def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False) -> Report:
     """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all."""
     report = Report()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             report.error = "is not a file that can be read more than once"
             return report
-        capture = open_capture(path, batch_bytes=batch_bytes)
+        capture = open_capture(path, batch_bytes=BATCH_BYTES)
     except CaptureError as error:
         report.error = error.what
         return report

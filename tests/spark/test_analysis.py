@@ -1,23 +1,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+import pytest
 
 from dcpinspect.parts import Part
 from dcpinspect.reading import Reading
+from dcpinspect.spark import scan as scanning
 from dcpinspect.spark.analysis import UnitPackets, Work, analyse, ids
 from dcpinspect.spark.attempts import verify
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
-from dcpinspect.spark.scan import scan
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
 
 
 def bundled(tmp_path: Path, base: int) -> Bundled:
     path = os.fspath(tmp_path / "x")
-    scan(os.fspath(SAMPLE), path)
+    scanning.scan(os.fspath(SAMPLE), path)
     return Bundled(path, 0, base, sorted(group_sizes(read_index(path))))
 
 
@@ -44,3 +47,13 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
     assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]
     assert {one.path for one in done.written} == {done.part, f"{done.part}.keys", *done.messages}
     verify(done.written)
+
+
+def test_tasks_that_share_a_part_write_each_message_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "BATCH_BYTES", 8 << 10)
+    whole = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0"), messages=os.fspath(tmp_path / "b/0"), shares=3)
+    done = [analyse(replace(whole, share=share)) for share in range(3)]
+    assert [bool(one.part) for one in done] == [False, False, True]
+    assert done[0].rows > done[1].rows > done[2].rows > 0
+    rows = [row for one in done for path in one.messages for row in pq.read_table(path)["row"].to_pylist()]
+    assert len(rows) == len(set(rows)) == Part.from_bytes(Path(done[-1].part).read_bytes()).messages

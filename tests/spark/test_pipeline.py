@@ -36,6 +36,13 @@ def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[
         assert found[name] == rows, name
 
 
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tasks share a part, however small."""
+    monkeypatch.setattr(scan, "BATCH_BYTES", 16 << 10)
+    monkeypatch.setattr(plan, "PART_BYTES", 8 << 10)
+
+
 def compare(tmp_path: Path, packets: list[Recorded], at: list[int], **options: Any) -> None:
     whole = written(tmp_path / "whole.pcap", packets)
     cut(tmp_path / "ring", packets, at)
@@ -49,6 +56,7 @@ def test_tables_of_a_sample_are_those_of_a_reading(sample: str, tmp_path: Path) 
     equal(stored(tmp_path / "out", cut=False), told(SAMPLES / sample, cut=False))
 
 
+@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("sample", SMALL)
 def test_tables_do_not_depend_on_where_captures_are_cut(sample: str, tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / sample)
@@ -56,6 +64,7 @@ def test_tables_do_not_depend_on_where_captures_are_cut(sample: str, tmp_path: P
     compare(tmp_path, packets, places(rng, len(packets), 7))
 
 
+@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("seed", range(8))
 def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
