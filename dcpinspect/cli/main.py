@@ -61,6 +61,7 @@ COMMANDS = {
 GROUPS = {
     "pipeline": {
         "run": "Read new captures, and write the tables again.",
+        "watch": "Read captures as they come, and tell findings.",
         "check": "Print what is wrong in all captures of a pipeline.",
         "report": "Write what was found in a pipeline as one file to hand over.",
         "sql": "Run a SQL query over the tables of a pipeline.",

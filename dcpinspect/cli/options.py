@@ -25,6 +25,7 @@ from dcpinspect.suggest import did_you_mean
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
+    from dcpinspect.spark.analysis import Secrets
     from dcpinspect.tables.color_rules import ColorRules
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.filter_tree import Source
@@ -286,6 +287,15 @@ def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
 SparkMaster = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]. By default, it is this machine.")
 ]
+CapturePoint = Annotated[
+    str | None,
+    typer.Option(
+        "--capture-point",
+        metavar="dir|stem|name:NAME",
+        help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
+        "number, and name:NAME takes all files.",
+    ),
+]
 SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")]
 
 
@@ -353,6 +363,15 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
     if keys.dropped:
         complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
     return names
+
+
+def secrets() -> Secrets:
+    """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: processes of Spark read it, too."""
+    from dcpinspect.spark.analysis import secrets_at
+    from dcpinspect.transport.tls.keylog import chosen
+
+    keys = chosen.open()
+    return secrets_at(keys.paths, keys.search, "--keylog")
 
 
 def choose_search(trials: int | None) -> int | None:

@@ -15,6 +15,7 @@ from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
+from dcpinspect.cli.pipeline_watch import complain_of, watch
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain
@@ -25,13 +26,9 @@ from dcpinspect.export.formats import TEXT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dcpinspect.spark.analysis import Secrets
     from dcpinspect.spark.pipeline import Summary
 
-__all__ = ["check", "info", "report", "run", "sql"]
-
-MAX_LINES = 10
-"""Damaged captures told one by one."""
+__all__ = ["check", "info", "report", "run", "sql", "watch"]
 
 Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
 
@@ -49,15 +46,7 @@ def run(
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
     port: options.Port = None,
-    capture_point: Annotated[
-        str | None,
-        typer.Option(
-            "--capture-point",
-            metavar="dir|stem|name:NAME",
-            help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
-            "number, and name:NAME takes all files.",
-        ),
-    ] = None,
+    capture_point: options.CapturePoint = None,
     on_error: Annotated[
         OnError, typer.Option("--on-error", help="If a capture cannot be read, go on and list it in the table bad, or fail.")
     ] = OnError.KEEP,
@@ -75,29 +64,15 @@ def run(
         point_rule=capture_point,
         extra_ports=None if extra_ports is None else tuple(extra_ports),
         find_ports=find_ports,
-        secrets=_secrets(),
+        secrets=options.secrets(),
         fails=on_error is OnError.FAIL,
     )
     settings = options.spark_settings(conf)
     with Steps() as steps:
         summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
     _print(summary, as_json=json)
-    for one in summary.problems[:MAX_LINES]:
-        if one["severity"] != "note":
-            place = "" if one["offset"] is None else f", offset {one['offset']}"
-            complain(f"{one['file']}{place}: {one['what']}")
-    if len(summary.problems) > MAX_LINES:
-        complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
+    complain_of(summary)
     return 0 if summary.is_whole else DamagedCapture.exit_status
-
-
-def _secrets() -> Secrets:
-    """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: other processes read it, too."""
-    from dcpinspect.spark.analysis import secrets_at
-    from dcpinspect.transport.tls.keylog import chosen
-
-    keys = chosen.open()
-    return secrets_at(keys.paths, keys.search, "--keylog")
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:
@@ -137,7 +112,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
         choices["baseline"],
         context.obj,
     )
-    manifest, secrets = Manifest.newest(out), _secrets()
+    manifest, secrets = Manifest.newest(out), options.secrets()
     if manifest.options.get("decrypted") and not secrets.keylogs:
         complain(f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not compared with each other")
     found_in = compared(manifest, secrets).merged
@@ -179,7 +154,7 @@ def report(out: Out, output: reporting.ReportFile = None, format_name: reporting
 
     chosen = reporting.chosen_format(format_name, output)
     manifest = Manifest.newest(out)
-    source = of_pipeline(compared(manifest, _secrets()))
+    source = of_pipeline(compared(manifest, options.secrets()))
     with opened(output, TEXT, [one.unit.path for one in manifest.units]) as file:
         file.put(written(chosen.value, source))
         file.is_complete = True

@@ -108,7 +108,7 @@ def watch(
         name = "--save-around" if save_around is not None else "--write"
         raise UsageError(f"{name}: packets have what --redact replaces; leave out one of the two")
     around = _around(context, save_around, save_to, save_max, save_memory)
-    notifier = _notifier(context, exec_, exec_every)
+    notifier = notifier_of(context, exec_, exec_every)
     extra_ports, find_ports = options.ports(port)
     out = StandardOutput()
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
@@ -211,8 +211,8 @@ def _around(context: typer.Context, text: str | None, folder: str, most: int, me
     return Around(folder, around_ns, most_bytes=memory_mib * MIB, most_files=most, tell=complain)
 
 
-def _notifier(context: typer.Context, command: str | None, every: str) -> Notifier | None:
-    """Who starts the program. Raises UsageError."""
+def notifier_of(context: typer.Context, command: str | None, every: str) -> Notifier | None:
+    """Who starts the program of ``--exec``; None where there is none. Raises UsageError."""
     if command is None:
         if options.is_typed(context, "exec_every"):
             raise UsageError("--exec-every: is for --exec; name a program")

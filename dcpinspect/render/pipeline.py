@@ -27,6 +27,12 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
 
 
+def watched_line(record: Mapping[str, Any]) -> str:
+    """A run of many, on one line."""
+    read = f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets"
+    return f"{read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} messages by now, run {record['batch']}"
+
+
 def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """An output, from what is known of it."""
     yield f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect {escape(record['program'])}"

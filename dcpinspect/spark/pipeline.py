@@ -114,14 +114,21 @@ def _paths(given: Path | Sequence[Path]) -> list[str]:
     return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(path) for path in given]
 
 
-def run(options: Options, tasks_of: TasksOf) -> Summary:
-    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; then, and after Ctrl-C, they are as they were."""
+def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lambda _: None) -> Summary:
+    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; then, and after Ctrl-C, they are as they were.
+
+    ``then``: is given what was found in all captures, once the tables have it; not where nothing was new.
+    """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=os.fspath(manifest.out))
     with manifest.locked():
         manifest = _with_options(Manifest.at(options.out), options)
         manifest.clean()
-        return _Run(manifest, options).run(paths, tasks_of)
+        going = _Run(manifest, options)
+        summary = going.run(paths, tasks_of)
+        if going.found is not None:
+            then(going.found)
+        return summary
 
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
@@ -152,6 +159,8 @@ class _Run:
         self.written: list[Written] = []
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
+        self.found: Whole | None = None
+        """What the tables have now, unless nothing was new."""
 
     def run(self, paths: Sequence[str], tasks_of: TasksOf) -> Summary:
         manifest = self.manifest
@@ -192,6 +201,7 @@ class _Run:
         verify(self.written)
         manifest = manifest.commit()
         manifest.clean(self.batch)
+        self.found = replace(found, manifest=manifest)
         self._sum_up(manifest, works=len(works))
 
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:

@@ -1,0 +1,237 @@
+"""``dcpinspect pipeline watch``: captures become tables as they come, and findings are told."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import watch as watching
+from dcpinspect.cli.output import StandardOutput
+from dcpinspect.cli.teller import Scene, Teller
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from dcpinspect.cli.announce import Told
+    from dcpinspect.spark.pipeline import Options, Summary, TasksOf
+    from dcpinspect.spark.tasks import SparkTasks
+    from dcpinspect.spark.whole import Whole
+
+MAX_LINES = 10
+"""Damaged captures told one by one."""
+TRIES = 3
+"""Runs in a row that may fail before the program ends."""
+_SHARED = ("format_name", "rule", "family", "lint", "no_rule", "severity", "settle", "patience", "exec_", "exec_every")
+"""Options that mean what they mean in ``watch``."""
+
+
+@options.shared(watching.watch, without=[one for one in inspect.signature(watching.watch).parameters if one not in _SHARED])
+def watch(
+    context: typer.Context,
+    captures: Annotated[
+        list[str], typer.Argument(metavar="DIR…", help="Directories that captures come to. Files and patterns are possible, too.")
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")],
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look for captures each time this has passed.")] = "5s",
+    rested: Annotated[str, typer.Option("--rested", metavar="TIME", help="Read a capture that has not changed for this time.")] = "5s",
+    growing: Annotated[
+        str, typer.Option("--growing", metavar="TIME", help="Read a capture that changes all the time each time this has passed.")
+    ] = "60s",
+    master: options.SparkMaster = None,
+    conf: options.SparkConf = None,
+    port: options.Port = None,
+    capture_point: options.CapturePoint = None,
+    **choices: Any,  # those of watch
+) -> int:
+    """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.spark.arrivals import Arrivals
+    from dcpinspect.spark.pipeline import Options
+    from dcpinspect.spark.session import SparkFailedError
+    from dcpinspect.tables.times import length
+
+    rules = options.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=choices["lint"])
+    settle_ns, patience_ns = length(choices["settle"], "--settle"), length(choices["patience"], "--patience")
+    every_s = length(every, "--every") / 1e9
+    if not every_s:
+        raise UsageError(f"--every {escape(every)}: write a length of time above 0")
+    rested_s, growing_s = length(rested, "--rested") / 1e9, length(growing, "--growing") / 1e9
+    arrivals = Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
+    extra_ports, find_ports = (None, None) if port is None else options.ports(port)
+    asked = partial(
+        Options,
+        out=output,
+        point_rule=capture_point,
+        extra_ports=None if extra_ports is None else tuple(extra_ports),
+        find_ports=find_ports,
+        secrets=options.secrets(),
+    )
+    notifier = watching.notifier_of(context, choices["exec_"], choices["exec_every"])
+    out, severity, known = StandardOutput(), choices["severity"], kept_told(output)
+    is_text = choices["format_name"] == "text"
+    bad = None if severity is None else severity.value
+    teller = Teller(out if is_text else None, put=out.put, severity=bad, notifier=notifier, known=known)
+    alarms = Alarms(output, teller, known, rules, settle_ns=settle_ns, patience_ns=patience_ns)
+    stopped = threading.Event()
+    failed = 0
+    with _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stopped.set):
+        try:
+            while not stopped.is_set():
+                if ready := arrivals.ready():
+                    try:
+                        summary = alarms.run(asked(ready), session.tasks)
+                    except SparkFailedError as error:
+                        failed += 1
+                        if failed == TRIES:
+                            raise
+                        complain(f"{error}; it is tried again in a new session")
+                        session.close()
+                    else:
+                        failed = 0
+                        arrivals.note(ready)
+                        if summary.captures:
+                            complain(_said(summary))
+                        complain_of(summary)
+                alarms.look()
+                if notifier is not None:
+                    notifier.pass_time()
+                stopped.wait(every_s)
+        finally:
+            if notifier is not None:
+                notifier.close()
+    complain(", ".join([f"watched {escape(', '.join(captures))}", *teller.told]))
+    return 0
+
+
+def complain_of(summary: Summary) -> None:
+    """What is wrong with the captures that were read."""
+    for one in summary.problems[:MAX_LINES]:
+        if one["severity"] != "note":
+            place = "" if one["offset"] is None else f", offset {one['offset']}"
+            complain(f"{one['file']}{place}: {one['what']}")
+    if len(summary.problems) > MAX_LINES:
+        complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
+
+
+class _Session:
+    """A session of Spark from the first captures on, and another one where one failed."""
+
+    def __init__(self, master: str | None, settings: Mapping[str, str]) -> None:
+        self._master = master
+        self._settings = settings
+        self._stack = ExitStack()
+        self._tasks: SparkTasks | None = None
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def tasks(self) -> AbstractContextManager[SparkTasks]:
+        """The session, which stays open."""
+        from contextlib import nullcontext
+
+        from dcpinspect.spark.tasks import spark_tasks
+
+        if self._tasks is None:
+            self._tasks = self._stack.enter_context(spark_tasks(self._master, self._settings))
+        return nullcontext(self._tasks)
+
+    def close(self) -> None:
+        """Leave it."""
+        self._tasks = None
+        self._stack.close()
+
+
+class Alarms:
+    """Runs the pipeline, and tells what was found in all captures by then."""
+
+    def __init__(self, out: str, teller: Teller, known: Told, rules: Sequence[str], *, settle_ns: int, patience_ns: int) -> None:
+        self._out = out
+        self._teller = teller
+        self._known = known
+        self._rules = rules
+        self._settle_ns = settle_ns
+        self._patience_ns = patience_ns
+        self._scene: Scene | None = None
+        self._last_ns = self._came_ns = 0
+
+    def run(self, asked: Options, tasks_of: TasksOf) -> Summary:
+        """Brings the tables up to date."""
+        from dcpinspect.spark.manifest import Manifest
+        from dcpinspect.spark.pipeline import run
+        from dcpinspect.spark.whole import compared
+
+        summary = run(asked, tasks_of, self._take)
+        if self._scene is None:  # nothing is new since a program ended that may not have told everything
+            self._take(compared(Manifest.newest(self._out), asked.secrets))
+        return summary
+
+    def _take(self, found_in: Whole) -> None:
+        """This is what was captured by now."""
+        together = found_in.merged
+        assert together.checker is not None
+        sessions = together.tracker.conversation.sessions
+        self._scene = Scene(together.checker.only(self._rules), together.links, together.coverage, sessions, together.files)
+        units = found_in.manifest.units
+        self._last_ns, self._came_ns = max((one.report.last_ns or 0 for one in units), default=0), time.monotonic_ns()
+
+    def look(self) -> None:
+        """Tell what has stood for long enough. Time is that of the captures; while none comes, it goes on with the clock."""
+        if self._scene is None:
+            return
+        now_ns = self._last_ns + time.monotonic_ns() - self._came_ns
+        before = sum(self._teller.counts.values())
+        for is_whole, for_ns in ((False, self._settle_ns), (True, self._patience_ns)):
+            news = self._teller.certain(self._scene, now_ns, is_whole=is_whole, for_ns=for_ns)
+            self._teller.tell(self._scene, news, now_ns, is_whole=is_whole)
+        if sum(self._teller.counts.values()) != before:
+            keep_told(self._out, self._known)
+
+
+def kept_told(out: str) -> Told:
+    """What was told before of an output, by whoever watched then."""
+    from dcpinspect.cli.announce import Told
+
+    try:
+        return Told.from_rows(json.loads(_told(out).read_bytes()))
+    except FileNotFoundError:
+        return Told()
+    except (OSError, ValueError, TypeError) as error:
+        complain(f"{escape(str(_told(out)))}: cannot be read ({escape(str(error))}); what was told before may be told again")
+        return Told()
+
+
+def keep_told(out: str, known: Told) -> None:
+    """Keeps what was told, beside the manifests of an output."""
+    path = _told(out)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(known.rows()), "utf-8")
+    temporary.replace(path)
+
+
+def _told(out: str) -> Path:
+    from dcpinspect.spark.manifest import FOLDER
+
+    return Path(out) / FOLDER / "told.json"
+
+
+def _said(summary: Summary) -> str:
+    """A run, on one line."""
+    from dcpinspect.render.pipeline import watched_line
+
+    return watched_line(summary.record)

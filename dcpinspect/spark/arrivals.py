@@ -1,0 +1,96 @@
+"""Captures that come while one waits for them: those that nobody writes to any more, and those that are written to for long.
+
+A file is known by its size and the time of its change. That is cheap to look at, also with a hundred thousand files; whether its bytes
+are new says the run that reads it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dcpinspect.capture.folders import captures_in
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+State = tuple[int, int]
+"""Size in bytes, and time of change in nanoseconds."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A file while one looks at it again and again."""
+
+    state: State
+    since: float
+    """When it was first seen so."""
+    read: State | None = None
+    read_at: float = float("-inf")
+
+
+class Arrivals:
+    """Looks at directories, patterns and files for captures that are to be read."""
+
+    def __init__(self, names: Sequence[str], *, without: str, settle_s: float, growing_s: float) -> None:
+        """``names``: these may be empty now. ``without``: a directory that is not looked into.
+
+        A file is read when it has not changed for ``settle_s``. One that never rests is read every ``growing_s``. Raises UsageError for a
+        name that is neither there nor a pattern: who mistyped it would wait for ever.
+        """
+        for name in names:
+            if not (os.path.lexists(name) or glob.has_magic(name)):
+                raise UsageError(f"{escape(name) or 'an empty name'}: is missing; name directories that captures will come to, or patterns")
+        self._names = names
+        self._without = os.path.realpath(without)
+        self._settle_s = settle_s
+        self._growing_s = growing_s
+        self._seen: dict[str, _Seen] = {}
+
+    def ready(self, now: float | None = None) -> list[str]:
+        """The captures that are to be read now, by their real paths. ``now``: the monotonic clock, in seconds."""
+        now = time.monotonic() if now is None else now
+        found: dict[str, _Seen] = {}
+        for path in self._paths():
+            real = os.path.realpath(path)
+            try:
+                about = os.stat(real)
+            except OSError:  # it has gone in the meantime
+                continue
+            if real in found or not stat.S_ISREG(about.st_mode):
+                continue
+            state = (about.st_size, about.st_mtime_ns)
+            seen = self._seen.get(real)
+            if seen is None:
+                rested = max(0.0, time.time() - about.st_mtime_ns / 1e9)
+                seen = _Seen(state, now - rested)
+            elif seen.state != state:
+                seen.state, seen.since = state, now
+            found[real] = seen
+        self._seen = found
+        return [path for path, seen in found.items() if self._is_ready(seen, now)]
+
+    def _is_ready(self, seen: _Seen, now: float) -> bool:
+        if seen.state[0] == 0 or seen.state == seen.read:
+            return False
+        if seen.read is None and seen.read_at == float("-inf"):
+            seen.read_at = now  # from when on it grows
+        return now - seen.since >= self._settle_s or now - seen.read_at >= self._growing_s
+
+    def note(self, paths: Sequence[str], now: float | None = None) -> None:
+        """These were read as they were when they were ready."""
+        for path in paths:
+            seen = self._seen[path]
+            seen.read, seen.read_at = seen.state, time.monotonic() if now is None else now
+
+    def _paths(self) -> Iterator[str]:
+        for name in self._names:
+            if os.path.isdir(name):
+                yield from captures_in(name, self._without)
+            elif os.path.lexists(name):
+                yield name
+            else:
+                yield from sorted(glob.iglob(name, recursive=True))

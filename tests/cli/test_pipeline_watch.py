@@ -1,0 +1,133 @@
+"""``pipeline watch``: captures become tables as they come, findings are told once, also over restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dcpinspect.cli.announce import Told
+from dcpinspect.cli.main import main
+from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
+from dcpinspect.cli.teller import Teller
+from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.pipeline import Options
+from tests.spark.cuts import cut, packets_of, written
+from tests.spark.outputs import here, stored, told
+from tests.spark.test_pipeline import equal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+SECOND = 1_000_000_000
+
+
+def alarms(out: Path, lines: list[str | bytes], known: Told | None = None) -> Alarms:
+    known = kept_told(str(out)) if known is None else known
+    teller = Teller(None, put=lines.append, severity="warning", known=known)
+    return Alarms(str(out), teller, known, ORDINARY, settle_ns=0, patience_ns=60 * SECOND)
+
+
+def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> None:
+    first, last = cut(tmp_path / "ring", packets_of(SAMPLES / "loop.pcap"), [200])
+    lines: list[str | bytes] = []
+    watching = alarms(tmp_path / "out", lines)
+    watching.run(Options([str(first)], str(tmp_path / "out")), here)
+    watching.look()
+    watching.run(Options([str(last)], str(tmp_path / "out")), here)
+    watching.look()
+    records = [json.loads(line) for line in lines]
+    said = [(one["rule"], one["cause"], one["connections"], one["vbuckets"], one["severity"], one["count"]) for one in records]
+    assert "rollback-loop" in {rule for rule, *_ in said}
+    assert all(said.count(one) == 1 for one in said)
+    again = alarms(tmp_path / "out", lines)
+    assert again.run(Options([str(last)], str(tmp_path / "out")), here).captures == 0
+    again.look()
+    assert len(lines) == len(said)
+
+
+def test_what_a_program_did_not_come_to_tell_is_told_by_the_next(tmp_path: Path) -> None:
+    lines: list[str | bytes] = []
+    capture = [str(SAMPLES / "loop.pcap")]
+    alarms(tmp_path / "out", lines).run(Options(capture, str(tmp_path / "out")), here)
+    assert lines == []
+    again = alarms(tmp_path / "out", lines)
+    again.run(Options(capture, str(tmp_path / "out")), here)
+    again.look()
+    assert "rollback-loop" in {json.loads(line)["rule"] for line in lines}
+
+
+def test_what_was_told_is_kept_and_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "_manifest").mkdir()
+    keep_told(str(tmp_path), Told.from_rows([["gap", None, [1], [2, 3], None, 0, 7]]))
+    assert kept_told(str(tmp_path)).rows() == [["gap", None, (1,), (2, 3), None, 0, 7]]
+    (tmp_path / "_manifest" / "told.json").write_text("[1]")
+    assert kept_told(str(tmp_path)).rows() == []
+    assert "told.json: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert spark.version
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    *first, last = cut(tmp_path / "later", packets, [150, 320])
+    ring, out = tmp_path / "ring", tmp_path / "out"
+    ring.mkdir()
+
+    def writer() -> None:
+        for path in first:
+            shutil.copy(path, ring)
+        if until(lambda: (out / "_manifest" / "1.json").exists()):
+            shutil.copy(last, ring)
+        until(lambda: (out / "_manifest" / "2.json").exists() and (out / "_manifest" / "told.json").exists())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=writer)
+    thread.start()
+    status = main(["pipeline", "watch", str(ring), "-o", str(out), "--every", "100ms", "--rested", "300ms", "--settle", "0s"])
+    thread.join()
+    text, said = capfd.readouterr()
+    assert status == 0
+    assert Manifest.newest(out).number == 2
+    equal(stored(out, cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    assert text
+    assert all(line.split()[1] in ("error", "warning", "note") for line in text.splitlines())
+    assert [line.split(",")[0] for line in said.splitlines()[:2]] == [
+        "dcpinspect: read 2 captures",
+        "dcpinspect: read 1 capture",
+    ]
+    assert f"watched {ring}, told " in said.splitlines()[-1]
+
+
+def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
+    """Waits for it."""
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.05)
+    return is_so()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{tmp}/nowhere", "-o", "{tmp}/out"], "nowhere: is missing; name directories that captures will come to, or patterns"),
+        (["{tmp}", "-o", "{tmp}/out", "--every", "0s"], "--every 0s: write a length of time above 0"),
+        (["{tmp}", "-o", "{tmp}/out", "--exec-every", "5s"], "--exec-every: is for --exec; name a program"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "watch", *(one.format(tmp=tmp_path) for one in arguments)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"dcpinspect: {said}" if not said.startswith("nowhere") else f"dcpinspect: {tmp_path}/{said}"
+    ]
+    assert not (tmp_path / "out").exists()
