@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,7 +56,9 @@ class Charts:
     """Messages and bytes, by number of the connection; those without messages may be missing at the end."""
 
 
-def charts_of(counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Whole]] = ()) -> Charts:
+def charts_of(
+    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Whole]] = (), round_trips: RoundTrips | None = None
+) -> Charts:
     """What can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
     return Charts(
@@ -65,6 +67,8 @@ def charts_of(counted: MessageStats, windows: Sequence[tuple[int, int, int, int,
         used=messages.used,
         commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in counted.commands()],
         windows=windows,
+        round_trips=[] if round_trips is None else list(_by_connection(round_trips.answers)),
+        noops=[] if round_trips is None else list(_by_connection(round_trips.noops)),
         answers=list(counted.answer_octaves()),
         sizes=counted.size_octaves(),
         by_connection=counted.by_connection.copy(),
@@ -102,8 +106,7 @@ class Statistics:
         """What can be drawn by now; ``tables``: those of the reading."""
         if not self._of_all:
             return charts_of(self._counted)
-        answers, noops = (list(_by_connection(series)) for series in (self._round_trips.answers, self._round_trips.noops))
-        return replace(charts_of(self._counted, list(_windows(tables, self._balance))), round_trips=answers, noops=noops)
+        return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
 
 
 def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:

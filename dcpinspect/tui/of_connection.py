@@ -15,7 +15,9 @@ from dcpinspect.store.store import Store
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.records import Records
+from dcpinspect.tables.round_trips import RoundTrips
 from dcpinspect.tables.statistics import MessageStats
+from dcpinspect.tui.heat import Heat, HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import whole
@@ -45,6 +47,7 @@ def of_connection(results: Results, connection: int) -> Results:
         records=records,
         findings=findings,
         statistics=[row for row in results.statistics if row.get("connection") == connection],
+        heat=Heat(),
         charts=Charts(windows=[window for window in results.charts.windows if window[0] == connection], by_connection=counts),
         coverage=coverage,
         looked=None if coverage is None else _looked(coverage, messages, records),
@@ -75,11 +78,13 @@ def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) ->
     """
     assert results.connection is not None
     rows = store.matching(FilterRows(filter_of(results.connection))).astype(np.int64)
-    statistics = MessageStats()
+    statistics, round_trips, heat = MessageStats(), RoundTrips(), HeatCounter()
     for start in range(0, len(rows), _BATCH):
         if not goes_on(start / len(rows)):
             return None
         batch = store.messages(rows[start : start + _BATCH])
         statistics.feed(batch, np.arange(len(batch)))
-    charts = replace(charts_of(statistics, results.charts.windows), by_connection=results.charts.by_connection)
-    return replace(results, statistics=[*statistics.rows(), *results.statistics], charts=charts)
+        round_trips.feed(batch)
+        heat.feed(batch)
+    charts = replace(charts_of(statistics, results.charts.windows, round_trips), by_connection=results.charts.by_connection)
+    return replace(results, statistics=[*statistics.rows(), *results.statistics], charts=charts, heat=heat.now)

@@ -32,6 +32,7 @@ def test_connections_add_up_to_everything(inspection: Inspection) -> None:
 
 def test_its_messages_are_counted(inspection: Inspection) -> None:
     commands: Counter[tuple[str, str]] = Counter()
+    items = 0
     for number in inspection.everything.records["connections"].values("connection"):
         alone = of_connection(inspection.everything, number)
         assert not alone.charts.commands
@@ -41,9 +42,15 @@ def test_its_messages_are_counted(inspection: Inspection) -> None:
         assert sum(own.values()) == len(inspection.store.matching(FilterRows(filter_of(number))))
         commands.update(own)
         assert found.charts.used
+        assert {one[0] for one in (*found.charts.round_trips, *found.charts.noops)} == {number}
+        whole = [one[3].max() for one in inspection.everything.charts.round_trips if one[0] == number]
+        assert [one[3].max() for one in found.charts.round_trips] == whole
+        assert not alone.heat.used
+        items += int(found.heat.counts.sum())
     assert commands == Counter(
         {(row["name"], row["side"]): row["count"] for row in inspection.everything.statistics if row["section"] == "commands"}
     )
+    assert items == inspection.everything.heat.counts.sum()
     assert counted(inspection.store, of_connection(inspection.everything, 1), lambda _: False) is None
 
 
