@@ -63,9 +63,10 @@ TOUR = (
         "vbuckets",
         "2 vBuckets",
         "All vbuckets at a glance, one cell each, as large as fits. The colour and the sign of a cell are its verdict: blocks are well,"
-        " letters are not. The line below has the count of each. `d` shows a measure instead: seqnos behind, items, bytes, gaps,"
+        " letters are not. The scale beside the map has the count of each. `d` shows a measure instead: seqnos behind, items, bytes, gaps,"
         " rollbacks, snapshots, share from disk, and when the vbucket was last heard. `o` goes to the vbucket that has most of it, `n` to"
-        " the next one with an error or a warning, and `Enter` opens its timeline. Up to 64 vbuckets have cells with words.\n\n"
+        " the next one with an error or a warning, and `Enter` opens its timeline. Few vbuckets have cells with words,"
+        " and with a chart of the items over time, on which letters say what happened.\n\n"
         "`|` shows a map for each client, or for each node of one client, with one cursor in all of them, where there are several.\n\n"
         "`|` again shows all vbuckets over time: a line for each, or half of one, or one for several. Colours are how many items came when;"
         " letters are requests, rollbacks and ends. `+` gives each vbucket more room, `o` goes to where most came, `[` and `]` to what"

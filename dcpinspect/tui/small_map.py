@@ -251,7 +251,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         def style(verdict: str) -> Style:
             return self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
 
-        return self.cells.legend(self._glyphs.verdicts, style, is_long=is_long)
+        return Text("\n" if is_long else "   ").join(self.cells.entries(self._glyphs.verdicts, style, has_numbers=is_long))
 
     def notify_style_update(self) -> None:
         """Another theme."""

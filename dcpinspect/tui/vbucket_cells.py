@@ -77,21 +77,21 @@ class Cells:
         """How many vbuckets have each verdict."""
         return Counter(self.verdict(number) for number in self.by_number)
 
-    def legend(self, signs: Mapping[str, str], style: Callable[[str], Style], *, is_long: bool = False) -> Text:
+    def entries(self, signs: Mapping[str, str], style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
         """How many vbuckets have each verdict, with its sign and its ``style``; ``signs``: of those that are no letters.
 
-        ``is_long``: a line each, with the numbers of the vbuckets.
+        ``has_numbers``: with the numbers of the vbuckets, and the worst first.
         """
-        counts, out = self.verdicts(), Text()
-        for verdict in VBUCKET_VERDICTS if is_long else reversed(VBUCKET_VERDICTS):
+        counts, out = self.verdicts(), []
+        for verdict in VBUCKET_VERDICTS if has_numbers else reversed(VBUCKET_VERDICTS):
             if counts[verdict]:
                 letter = LETTERS.get(verdict)
-                out.append(letter or signs[verdict], style(verdict) + Style(reverse=letter is not None))
-                out.append(f" {counts[verdict]:,} {verdict.replace('-', ' ')}")
-                own = ranges(number for number in sorted(self.by_number) if self.verdict(number) == verdict) if is_long else ""
-                out.append(f": vb {own}\n" if is_long else "   ", "dim")
-        out.rstrip()
-        return out or Text("no vbucket was requested")
+                entry = Text(letter or signs[verdict], style(verdict) + Style(reverse=letter is not None))
+                entry = Text.assemble(entry, f" {counts[verdict]:,} {verdict.replace('-', ' ')}")
+                if has_numbers:
+                    entry.append(f": vb {ranges(number for number in sorted(self.by_number) if self.verdict(number) == verdict)}", "dim")
+                out.append(entry)
+        return out or [Text("no vbucket was requested")]
 
     def values(self, measure: str) -> Values:
         """By vbucket; of verdicts more is worse."""

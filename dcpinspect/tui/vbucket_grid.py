@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from rich.style import Style
@@ -14,70 +14,21 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dcpinspect.escape import clip, escape
-from dcpinspect.tables.records import Records
+from dcpinspect.escape import clip
 from dcpinspect.tui import theme
+from dcpinspect.tui.charts import short
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cards import Charts
 from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges, levels
+from dcpinspect.tui.vbucket_layout import GROUP, LABEL, Layout, fitting
 
-LABEL = 5
-"""Columns of the number before a line of cells."""
-GROUP = 8
-"""Cells between two blanks."""
-CARD = 22
-"""Columns of a cell that says its number and its verdict in words, at least."""
 MOST_HOT = 5
 """Vbuckets that have most of a measure, which are listed."""
 GLOW_S = 1.0
 """Seconds for which a vbucket that changed is lit."""
 _MEASURES = tuple(MEASURES)
-
-
-class Layout(NamedTuple):
-    """Where cells are."""
-
-    across: int
-    """Cells of a line."""
-    wide: int
-    """Columns of a cell."""
-    high: int
-    """Lines of a cell."""
-    is_cards: bool = False
-    """Whether cells say their number, so that lines have no labels."""
-
-    @property
-    def columns(self) -> int:
-        """Of the whole map."""
-        return self.across * self.wide if self.is_cards else LABEL + self.across * self.wide + (self.across - 1) // GROUP
-
-    def lines(self, count: int) -> int:
-        """Of a map of so many cells."""
-        return -(-count // self.across) * self.high + (not self.is_cards)
-
-    def left_of(self, place: int) -> int:
-        """The first column of a cell of a line."""
-        return place * self.wide if self.is_cards else LABEL + place * self.wide + place // GROUP
-
-
-def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
-    """The layout whose cells are largest, of those that fit; 64 small cells a line where none does."""
-    if is_few:
-        across = max(1, min(count, width // CARD))
-        across = -(-count // -(-count // across))  # lines of the same length
-        for high in (4, 3, 2):
-            if (cards := Layout(across, max(CARD, min(width // across, 2 * CARD)), high, is_cards=True)).lines(count) <= height + (
-                high > 2
-            ):
-                return cards
-    found = [
-        one
-        for across in (16, 32, 64, 128)
-        for wide in range(1, 9)
-        for high in range(1, 5)
-        if (one := Layout(across, wide, high)).columns <= width and one.lines(count) <= height
-    ]
-    return max(found, key=lambda one: (one.wide * one.high, -abs(one.wide - 2 * one.high), one.across), default=Layout(64, 1, 1))
 
 
 class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
@@ -117,12 +68,15 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         """By vbucket: of the measure, and what bars show, which is items where verdicts are shown."""
         self._edges: list[int] = []
         self._levels = levels(self._values, [])
+        self._results = Results()
+        self._charts: Charts | None = None
 
-    def show(self, vbuckets: Records | None, snapshots: Records | None = None, *, is_live: bool = False) -> None:
+    def show(self, results: Results, *, is_live: bool = False) -> None:
         """What is known by now. ``is_live``: what changed since is lit for a moment."""
         is_first = not self.cells.by_number
         before = self.cells.values("items")
-        self.cells = Cells(vbuckets, snapshots)
+        self._results = results
+        self.cells = Cells(results.records.get("vbuckets"), results.records.get("snapshots"))
         if is_first and self.cells.by_number:
             self.vbucket = min(self.cells.by_number)
         if is_live and not is_first:
@@ -145,13 +99,16 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         count = len(self.cells.numbers)
-        self.layout_of_cells = fitting(count, self.size.width, self.size.height, is_few=self.cells.has_few)
+        layout = fitting(count, self.size.width, self.size.height, is_few=self.cells.has_few)
+        self.layout_of_cells = layout
+        self._charts = Charts(self._results, self.cells.numbers, layout) if layout.is_cards else None
         self.virtual_size = Size(self.layout_of_cells.columns, self.layout_of_cells.lines(count))
         self.refresh()
 
     def on_resize(self) -> None:
         """Cells as large as fit now."""
         self._arrange()
+        self.post_message(self.Moved(self.vbucket))
 
     def mark(self, vbuckets: Sequence[int]) -> None:
         """Those that timelines are compared with."""
@@ -275,7 +232,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             if place > places[0] and place % GROUP == 0 and not layout.is_cards:
                 pieces.append((" ", base))
             number = self.cells.numbers[place]
-            pieces.append(self._card(number, part, base) if layout.is_cards else self._cell(number, base))
+            pieces += self._card(place, number, part, base) if layout.is_cards else [self._cell(number, base)]
         return strip(pieces, self.size.width, base)
 
     def _heading(self, label: Style) -> list[Piece]:
@@ -289,7 +246,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         """The colour of what is measured."""
         if self.measure == "verdict":
             return self.get_component_rich_style(f"paint--verdict-{self.cells.verdict(number)}", partial=True)
-        return self.get_component_rich_style(f"paint--scale-{max(1, int(self._levels[number]))}", partial=True)
+        level = int(self._levels[number])
+        return self.get_component_rich_style(f"paint--scale-{level}" if level else "grid--label", partial=True)
 
     def _glyph(self, number: int) -> tuple[str, bool]:
         """What a cell shows, and whether as a letter on its colour."""
@@ -323,8 +281,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             style += self.get_component_rich_style("grid--cursor", partial=True)
         return style
 
-    def _card(self, number: int, part: int, base: Style) -> Piece:
-        """A line of a cell with words: number, verdict, how much of the measure it has, a blank."""
+    def _card(self, place: int, number: int, part: int, base: Style) -> list[Piece]:
+        """A line of a cell with words: number, verdict, how much of the measure it has, a chart of its items over time."""
         wide, paint = self.layout_of_cells.wide, base + self._paint(number)
         glyph, is_letter = self._glyph(number)
         if part == 0:
@@ -339,10 +297,12 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             words = f"{value:,} {MEASURES[measure]}".split(" before")[0]
             bar = self._glyphs.blocks[-1] * round((wide - 5 - len(words)) * value / most)
             text, style = f"  {bar}{' ' if bar else ''}{words}", paint
+        elif self._charts is not None:
+            return self._charts.line(place, part - 3, wide, base, self.app)
         else:
             text, style = "", base
         text = f"{clip(text, wide - 1):<{wide}}"
-        return text, style + (self._over(number) if part == 0 else Style())
+        return [(text, style + (self._over(number) if part == 0 else Style()))]
 
     def notify_style_update(self) -> None:
         """Another theme."""
@@ -351,21 +311,46 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     # -- words --------------------------------------------------------------------------------------------
 
-    def legend(self) -> Text:
-        """What colours, heights and letters mean, with how many vbuckets each has."""
+    def legend(self, width: int = 0) -> Text:
+        """What colours, heights and letters mean, with how many vbuckets each has; in one line, without the counts if it is too long.
+
+        ``width``: of the line; 0: a line for each.
+        """
+        title, entries = self._entries()
+        if not width:
+            return Text("\n").join([*([title] if title else []), *entries])
+        line = Text("   ").join([*([title] if title else []), *entries])
+        if line.cell_len > width and title:
+            title, entries = self._entries(has_counts=False)
+            line = Text(" ").join([title, *entries])
+        return line
+
+    def _entries(self, *, has_counts: bool = True) -> tuple[Text, list[Text]]:
+        """What is measured, and what each sign of it means."""
+        letters = [] if self._charts is None else self._charts.entries(self.app)
         if self.measure == "verdict":
-            return self.cells.legend(
-                self._glyphs.verdicts, lambda name: self.get_component_rich_style(f"paint--verdict-{name}", partial=True)
-            )
-        out, unit = Text(), MEASURES[self.measure]
-        out.append(f"{self.measure}{'' if unit == self.measure else f', {unit}'}: ")
-        sizes = np.bincount(self._levels[list(self.cells.by_number)], minlength=LEVELS + 1).tolist()
+            return Text(), [
+                *self.cells.entries(
+                    self._glyphs.verdicts, lambda name: self.get_component_rich_style(f"paint--verdict-{name}", partial=True)
+                ),
+                *letters,
+            ]
+        unit, found = MEASURES[self.measure], []
+        known = list(self.cells.by_number)
+        sizes = np.bincount(self._levels[known], minlength=LEVELS + 1).tolist()
+        most = int(self._values[known].max(initial=0))
+        is_close = len({short(edge) for edge in self._edges}) < len(self._edges)
         for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
-            out.append(self._glyphs.blocks[place], self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True))
-            out.append(f" {_short(edge)}+ ({sizes[place + 1]:,})   ")
-        out.append(f"{self._glyphs.silent} {sizes[0]:,} with none" if sizes[0] else "")
-        out.rstrip()
-        return out
+            amount = f"{edge:,}" if is_close else short(edge)
+            amount += "" if edge == most else "+"
+            count = f" ({sizes[place + 1]:,})" if has_counts else ""
+            glyph = self._glyphs.blocks[place]
+            found.append(
+                Text.assemble((glyph, self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True)), f" {amount}{count}")
+            )
+        if sizes[0]:
+            found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none" if has_counts else f"{self._glyphs.silent} none"))
+        return Text(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold"), [*found, *letters]
 
     def hot_text(self) -> Text:
         """Who has most of the measure, a line each."""
@@ -381,40 +366,3 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         if len(order) > MOST_HOT:
             out.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
         return out
-
-
-def _short(number: float) -> str:
-    """A number in few letters: 1k, 4M."""
-    for unit in ("", "k", "M", "G", "T", "P"):
-        if number < 1000 or unit == "P":
-            return f"{number:.0f}{unit}"
-        number /= 1000
-    raise AssertionError
-
-
-def about(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
-    """What is known of a vbucket, a line each."""
-    out = Text()
-    out.append(f"vb {number}\n", "bold")
-    if not rows:
-        out.append("not requested in this capture")
-    for row in rows:
-        gaps = ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"
-        found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count) or "none"
-        behind = f", server has {row['high_seqno']:,}" if row["high_seqno"] is not None else ""
-        seqnos = "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}{behind}"
-        for name, text in (
-            ("client", escape(row["client"] or "")),
-            ("state", row["verdict"]),
-            ("connections", ", ".join(map(str, row["connections"]))),
-            ("streams", f"{row['streams']}, {row['rollbacks']} rolled back"),
-            ("seqnos", seqnos),
-            ("received", f"{row['items']:,} items, {row['bytes']:,} bytes"),
-            ("snapshots", f"{row['snapshots']:,}"),
-            ("gaps", gaps),
-            ("findings", found),
-        ):
-            out.append(f"{name:<12}", "dim")
-            out.append(f"{text}\n")
-        out.append("\n")
-    return out

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
-from dcpinspect.tui import vbucket_grid
 from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.jumps import Spot
@@ -19,6 +18,8 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.small_map import SmallMap
 from dcpinspect.tui.stream_table import StreamTable, about
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_about import about as about_vbucket
+from dcpinspect.tui.vbucket_about import about_in_short
 from dcpinspect.tui.vbucket_grid import VbucketGrid
 from dcpinspect.tui.vbucket_maps import VbucketMaps, several
 from dcpinspect.tui.view import Host, View
@@ -39,7 +40,7 @@ class VbucketsView(View):
         self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
         self._about, self._legend, self._hot = Static(id="grid-about-text"), Static(id="grid-legend"), Static(id="grid-hot")
-        self._stream_about = Static(id="stream-about")
+        self._scale, self._stream_about = Static(id="grid-scale"), Static(id="stream-about")
         self._heat_legend, self._heat_about = Static(id="heat-legend"), Static(id="heat-about")
         self._is_old = True
 
@@ -56,6 +57,7 @@ class VbucketsView(View):
             yield self._heat_legend
             yield self._heat_about
         with VerticalScroll(id="grid-about", can_focus=False):
+            yield self._scale
             yield self._hot
             yield self._about
         with Vertical(id="stream-side"):
@@ -100,7 +102,7 @@ class VbucketsView(View):
             self._is_old = False
             results = self.host.inspection.results
             is_live = self.host.inspection.state == "reading"
-            self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"), is_live=is_live)
+            self.grid.show(results, is_live=is_live)
             self._fill()
         self._tell()
 
@@ -156,10 +158,16 @@ class VbucketsView(View):
     @on(VbucketGrid.Moved)
     def _tell(self) -> None:
         """What is known of the vbucket under the cursor."""
-        number = self.grid.vbucket
-        self._about.update(vbucket_grid.about(number, self.grid.cells.by_number.get(number, ())))
-        self._legend.update(self.grid.legend())
+        number, is_narrow = self.grid.vbucket, self.screen.has_class("-narrow")
+        rows = self.grid.cells.by_number.get(number, ())
+        self._about.update(about_in_short(number, rows) if is_narrow else about_vbucket(number, rows))
+        self._legend.update(self.grid.legend(max(1, self.grid.size.width - 2)))
+        self._scale.update(self.grid.legend())
         self._hot.update(self.grid.hot_text())
+
+    def on_resize(self) -> None:
+        """There is more room, or less, for what is known."""
+        self._tell()
 
     def spot(self) -> Spot:
         """Which vbucket, or which stream."""

@@ -1,32 +1,8 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_cells import MEASURES
-from dcpinspect.tui.vbucket_grid import Layout, fitting
-from tests.tui.screens import Keys, play, press, screen
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "expected"),
-    [(80, 17, Layout(64, 1, 1)), (80, 33, Layout(32, 2, 1)), (160, 46, Layout(64, 2, 2)), (300, 70, Layout(64, 4, 4))],
-)
-def test_a_bucket_fills_the_room_there_is(width: int, height: int, expected: Layout) -> None:
-    found = fitting(1024, width, height, is_few=False)
-    assert found == expected
-    assert found.columns <= width
-    assert found.lines(1024) <= height
-
-
-@given(st.integers(1, 64), st.integers(30, 300), st.integers(10, 80))
-def test_the_cells_of_few_vbuckets_are_as_wide_as_the_screen_at_most(count: int, width: int, height: int) -> None:
-    found = fitting(count, width, height, is_few=True)
-    if found.is_cards:
-        assert found.columns <= width
-        assert found.lines(count) <= height + 1
+from tests.tui.screens import NARROW, Keys, play, press, screen
 
 
 def test_every_measure_says_its_name_and_its_scale() -> None:
@@ -39,6 +15,24 @@ def test_every_measure_says_its_name_and_its_scale() -> None:
             assert f" {measure}" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_the_scale_is_beside_the_map_and_no_two_steps_of_it_are_alike() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        before = app.grid.layout_of_cells
+        await press(app, pilot, "d", "d", "d")
+        assert app.grid.layout_of_cells == before, "the map is as large as before, however much there is to say of a measure"
+        steps = app.grid.legend().plain.splitlines()[1:]
+        assert len({step.split()[1] for step in steps}) == len(steps) > 4
+        assert all(step in screen(app) for step in steps)
+        await pilot.resize_terminal(*NARROW)
+        await press(app, pilot, "end")
+        (line,) = [line for line in screen(app).splitlines() if "bytes: " in line]
+        assert all(step.split()[1] in line for step in steps), "below a small map they are in one line, without counts"
+        assert app.grid.layout_of_cells.lines(1024) <= app.grid.size.height
+
+    play("large.pcapng.gz", scene)
 
 
 def test_few_vbuckets_say_in_words_what_they_are() -> None:

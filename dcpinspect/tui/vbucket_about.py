@@ -1,0 +1,59 @@
+"""What is known of one vbucket, in words beside the map or below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dcpinspect.escape import escape
+
+_NAME = 11
+"""Columns of the names before what is known."""
+
+
+def about(number: int, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """A line each, for every client of the vbucket; what is longer goes on below where it began."""
+    title = Text(f"vb {number}", "bold")
+    if not rows:
+        return Group(title, Text("not requested in this capture"))
+    parts: list[RenderableType] = [title]
+    for row in rows:
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=_NAME, style="dim")
+        table.add_column(ratio=1)
+        for name, text in _known(row):
+            table.add_row(Text(name), Text(text))
+        parts += [table, Text("")]
+    return Group(*parts)
+
+
+def about_in_short(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
+    """The same where there is little room: one text for each client, without what there is none of."""
+    out = Text(f"vb {number}", "bold")
+    if not rows:
+        return out + Text(" · not requested in this capture", "not bold")
+    for place, row in enumerate(rows):
+        known = " · ".join(
+            text if name in ("client", "state", "received") else f"{name} {text}" for name, text in _known(row) if text != "none"
+        )
+        out.append(f"{' · ' if place == 0 else chr(10)}{known}", "not bold")
+    return out
+
+
+def _known(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names, and what is known of each."""
+    found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
+    behind = f", server has {row['high_seqno']:,}" if row["high_seqno"] is not None else ""
+    yield "client", escape(row["client"] or "")
+    yield "state", row["verdict"]
+    yield "connections", ", ".join(map(str, row["connections"]))
+    yield "streams", f"{row['streams']}, {row['rollbacks']} rolled back"
+    yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}{behind}"
+    yield "received", f"{row['items']:,} items, {row['bytes']:,} bytes"
+    yield "snapshots", f"{row['snapshots']:,}"
+    yield "gaps", ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"
+    yield "findings", found or "none"
