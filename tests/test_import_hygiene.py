@@ -27,7 +27,7 @@ def modules_below_cli() -> list[str]:
     """All but the terminal UI, and what is imported by whoever wants Scapy or has Spark: their own classes have to be there."""
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts) for path in paths if path.name != "__main__")
-    above = ("dcpinspect.cli.", "dcpinspect.scapy_layer.", "dcpinspect.spark.source.", "dcpinspect.tui.")
+    above = ("dcpinspect.cli.", "dcpinspect.scapy_layer.", "dcpinspect.spark.source.", "dcpinspect.spark.source_stream.", "dcpinspect.tui.")
     return [name.removesuffix(".__init__") for name in names if not f"{name}.".startswith(above)]
 
 

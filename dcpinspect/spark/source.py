@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from dcpinspect.spark.pushdown import pushed
@@ -40,8 +40,17 @@ class DcpSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the columns of this schema. Raises UsageError for options that are wrong, or a schema that is."""
-        found = asked(self.options, {field.name: field.dataType.simpleString() for field in schema})
+        found = self._asked(schema)
         return PushdownReader(found) if wants_pushdown(self.options) else Reader(found)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """The same for captures as they come. Raises UsageError as ``reader`` does."""
+        from dcpinspect.spark.source_stream import StreamReader  # deferred: it needs what is here
+
+        return StreamReader(self._asked(schema))
+
+    def _asked(self, schema: StructType) -> Asked:
+        return asked(self.options, {field.name: field.dataType.simpleString() for field in schema})
 
 
 class Reader(DataSourceReader):

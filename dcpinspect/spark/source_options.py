@@ -21,6 +21,7 @@ from dcpinspect.tables import select
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Compare, Constant
+from dcpinspect.tables.times import length
 from dcpinspect.transport.tls.keylog import SEARCH
 
 OnError = Literal["row", "fail", "skip"]
@@ -56,6 +57,8 @@ OPTIONS = {
     "modified_after": "a time in UTC; files that were changed later",
     "modified_before": "a time in UTC; files that were changed earlier",
     "recursive_file_lookup": "true: directories are read with all that is below them, always",
+    "max_files_per_trigger": "in a stream: captures that one batch has at most",
+    "rested": "in a stream: a capture is read when it has not changed for this time, 5s by default",
     "pushdown": "true: conditions of the query are looked at before its columns are made",
 }
 """The options. Capitals are small letters to Spark, and here onError is on_error."""
@@ -72,6 +75,8 @@ class Part:
     files: tuple[str, ...]
     is_cut: bool = False
     """Other tasks read other files of the same point, so what goes on from one to the next is cut."""
+    before: tuple[str, ...] = ()
+    """Files that messages may begin in. What is whole in them is not wanted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +103,21 @@ class Asked:
     """Times of change between which they were written."""
     keylogs: tuple[str, ...] = ()
     tls_search: int = SEARCH
+    most_files: int | None = None
+    """In a batch of a stream."""
+    rested_ns: int = 5_000_000_000
+    """A stream reads a capture when it has not changed for so long."""
 
     @property
     def schema(self) -> Any:
         """The Arrow schema of what is wanted."""
         return pa.schema([SCHEMA.field(name).with_name(shown) for name, shown in zip(self.columns, self.names, strict=True)])
 
-    def parts(self) -> list[Part]:
-        """What tasks are to read, in the order of the paths. Raises UsageError for what is not there."""
-        units, _ = units_of([path for path in files_of(self.paths, without="") if self._counts(path)], self.point_rule, {})
+    def parts(self, *, may_be_empty: bool = False) -> list[Part]:
+        """What tasks are to read, in the order of the paths. Raises UsageError for what is not there, unless it ``may_be_empty``."""
+        units, _ = units_of(
+            [path for path in files_of(self.paths, without="", may_be_empty=may_be_empty) if self._counts(path)], self.point_rule, {}
+        )
         points: dict[str, list[str]] = {}
         for unit in units:
             points.setdefault(unit.point, []).append(unit.path)
@@ -161,6 +172,8 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
         _time(given, "modified_before"),
         _keylogs(given.get("keylog")),
         _trials(given.get("tls_search")),
+        _most_files(given.get("max_files_per_trigger")),
+        length(given.get("rested", "5s"), "option rested"),
     )
 
 
@@ -252,6 +265,12 @@ def _trials(text: str | None) -> int:
     if text is not None and not (text.isascii() and text.isdecimal()):
         raise UsageError(f"option tls_search: {escape(text)} is no number; write how many secrets and record numbers are tried")
     return SEARCH if text is None else int(text)
+
+
+def _most_files(text: str | None) -> int | None:
+    if text is not None and not (text.isascii() and text.isdecimal() and int(text)):
+        raise UsageError(f"option max_files_per_trigger: {escape(text)} is no number above 0; write how many captures a batch has at most")
+    return None if text is None else int(text)
 
 
 def _selection(given: Mapping[str, str]) -> select.Selection:

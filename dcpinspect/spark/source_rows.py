@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.open import Problem, open_capture
 from dcpinspect.coverage import DCP
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.columns import Rows
@@ -39,17 +39,19 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
         yield from _failure(asked, part, failure)
     if not readable:
         return
+    before, _ = _tried(part.before)
+    readable = before + readable
     seen = 0
     keys = KeyLog(asked.keylogs, search=asked.tls_search)
     try:
         with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys) as reading:
             for batch in reading:
                 for found in reading.capture.problems[seen:]:
-                    yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+                    yield from _damage(asked, part, found)
                 seen = len(reading.capture.problems)
                 yield from _messages(asked, part, batch, conditions)
             for found in reading.capture.problems[seen:]:
-                yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+                yield from _damage(asked, part, found)
             if part.is_cut and (lost := _lost(reading)):
                 what = f"{lost:,} bytes are of messages that begin or end in other files of {part.point}; with unit=point they are read"
                 yield from _failure(asked, part, CaptureError(part.files[0], None, what))
@@ -83,6 +85,11 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     return readable, failures
 
 
+def _damage(asked: Asked, part: Part, found: Problem) -> Iterator[Any]:
+    if found.file not in part.before:  # who read that file was told
+        yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+
+
 def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
     if asked.on_error == "fail":
         advice = "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
@@ -95,6 +102,9 @@ def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
 
 def _messages(asked: Asked, part: Part, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
     rows = _within(asked, batch)
+    if part.before:
+        known = [number for number, name in enumerate(batch.files) if name in part.before]
+        rows = rows[~np.isin(batch.last_file[rows], known)]
     if conditions is not None:
         rows = conditions.rows(batch, rows)
     for first in range(0, len(rows), ROWS):

@@ -64,10 +64,11 @@ def digests(path: str, size: int) -> tuple[str, str]:
     return tuple(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (first, last))  # type: ignore[return-value] # two
 
 
-def files_of(names: Sequence[str], *, without: str) -> list[str]:
+def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) -> list[str]:
     """The files that ``names`` are: files, patterns, or directories, of which captures are taken; no file twice.
 
-    ``without``: a directory that is not looked into. Raises UsageError for what is not there.
+    ``without``: a directory that is not looked into. Raises UsageError for what is not there; a directory or pattern
+    without captures is none where it ``may_be_empty``.
     """
     found: dict[str, str] = {}
     for given in names:
@@ -76,13 +77,13 @@ def files_of(names: Sequence[str], *, without: str) -> list[str]:
         name = local_path(given, "captures are read")
         if os.path.isdir(name):
             paths = list(captures_in(name, os.path.realpath(without)))
-            if not paths:
+            if not paths and not may_be_empty:
                 raise UsageError(f"{escape(name)}: has no captures in it; name a directory with pcap or pcapng files")
         elif os.path.lexists(name):
             paths = [name]
         else:
             paths = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
-            if not paths:
+            if not paths and not (may_be_empty and glob.has_magic(name)):
                 what = "no file matches" if glob.has_magic(name) else "is missing"
                 raise UsageError(f"{escape(name) or 'an empty name'}: {what}; name captures, patterns or directories of them")
         for path in paths:

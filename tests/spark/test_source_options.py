@@ -26,6 +26,8 @@ TOUR = str(SAMPLES / "tour.pcapng")
         ({"columns": "row,ROW"}, "option columns: row is there twice"),
         ({"vbuckets": "5-1"}, "option vbuckets '5-1': '5-1' ends before it begins; write 1-5"),
         ({"connections": "x"}, "option connections 'x': 'x' is no number"),
+        ({"max_files_per_trigger": "0"}, "option max_files_per_trigger: 0 is no number above 0"),
+        ({"rested": "soon"}, "option rested soon: "),
         ({"opcodes": "dcp_mutatoin"}, "option opcodes: no command has this name; did you mean dcp_mutation"),
         ({"statuses": "okay"}, "option statuses: no status has this name"),
         ({"filter": "vbucket = 'x'"}, "option filter: vbucket is a number"),
@@ -111,6 +113,7 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
     assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [Part("all", (one, two, three))]
     with pytest.raises(UsageError, match="no file matches"):
         asked({"path": str(tmp_path / "*.none")}).parts()
+    assert asked({"path": str(tmp_path / "*.none")}).parts(may_be_empty=True) == []
 
 
 def test_every_option_is_described() -> None:

@@ -1,0 +1,88 @@
+"""``spark.readStream.format("dcp")``: the messages of captures as they come, each once.
+
+An offset is a time of change: a batch has the captures that were last changed after its start and not after its end. That is the time at
+which a file came to be where it is, or was last written, as the file system has it (ctime). So a late file that keeps its old time of
+writing is not missed, and a query that starts again asks for the same files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from dcpinspect.spark.source import Task
+from dcpinspect.spark.source_options import Asked, Part
+from dcpinspect.spark.source_rows import record_batches
+
+_CHANGED = "changed_ns"
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Finds the captures that are new, plans tasks, and does one."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self._last_ns: int | None = None
+        """Captures that change later are not wanted."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Before all captures."""
+        return {_CHANGED: 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As the option ``max_files_per_trigger`` says."""
+        most = self.asked.most_files
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Takes note of what there is now."""
+        self._last_ns = max(self._rested(0), default=0)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Up to which captures are read next."""
+        times = sorted(one for one in self._rested(start[_CHANGED]) if self._last_ns is None or one <= self._last_ns)
+        if isinstance(limit, ReadMaxFiles):
+            times = times[: limit.max_files]
+        return {_CHANGED: times[-1]} if times else start
+
+    def _rested(self, after_ns: int) -> list[int]:
+        """When the captures last changed that are new, and that nobody writes to."""
+        now_ns = time.time_ns()
+        found = (_changed_ns(path) for part in self.asked.parts(may_be_empty=True) for path in part.files)
+        return [one for one in found if one is not None and after_ns < one <= now_ns - self.asked.rested_ns]
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One task for the new captures of each point. It also reads the capture before them, in which messages may begin."""
+        found: list[InputPartition] = []
+        for part in self.asked.parts(may_be_empty=True):
+            times = sorted((time_ns, path) for path in part.files if (time_ns := _changed_ns(path)) is not None)
+            new = [path for time_ns, path in times if start[_CHANGED] < time_ns <= end[_CHANGED]]
+            before = [path for time_ns, path in times if time_ns <= start[_CHANGED]]
+            found += [Task(Part(part.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
+            if new and not self.asked.by_file:
+                found.append(Task(replace(part, files=tuple(new), before=tuple(before[-1:]))))
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one task."""
+        if not isinstance(partition, Task):  # Spark's stand-in where no file is wanted
+            return iter(())
+        return record_batches(self.asked, partition.part)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing is kept."""
+
+
+def _changed_ns(path: str) -> int | None:
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    return about.st_ctime_ns if stat.S_ISREG(about.st_mode) and about.st_size else None
