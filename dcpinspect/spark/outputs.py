@@ -70,7 +70,8 @@ def _written(out: Path, name: str, batch: int, table: Any) -> str:
     relative = f"{name}/batch={batch}/{name}.parquet"
     path = out / relative
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, compression="zstd", compression_level=1, store_schema=False)
+    words = [field.name for field in table.schema if field.type == pa.string()]  # numbers hardly come twice
+    pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=words, store_schema=False)
     return relative
 
 

@@ -5,7 +5,7 @@ A jump in seqnos alone is never an error: servers de-duplicate, filter and skip 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +226,51 @@ class ExplainedGaps:
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
-    def _rows(self, place: int) -> list[int]:
+    def _made(self, places: Rows, usual: Callable[[Rows], Iterable[Any]], other: Callable[[int], Any]) -> list[Any]:
+        """What to say of gaps: ``usual`` of many at once, by number, which are de-duplicated as most gaps are; ``other`` of each else."""
+        found = np.empty(len(places), dtype=np.object_)
+        numbers = self._order[places]
+        by_events = [number for number, tale in self._told.items() if tale.event is not None]
+        is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, by_events)
+        for place, said in zip(np.flatnonzero(is_usual).tolist(), usual(numbers[is_usual]), strict=True):
+            found[place] = said
+        for place in np.flatnonzero(~is_usual).tolist():
+            found[place] = other(int(places[place]))
+        return found.tolist()
+
+    def _evidence(self, places: Rows) -> list[str]:
+        found: list[str] = self._made(places, self._deduplicated, self._one_evidence)
+        not_compared = [number for number, tale in self._told.items() if tale.event is None]
+        for place in np.flatnonzero(np.isin(self._order[places], not_compared)).tolist():
+            found[place] += "; other streams not compared"
+        return found
+
+    def _deduplicated(self, numbers: Rows) -> Iterator[str]:
+        gaps, snapshots = self.table, self._snapshots
+        snapshot, after = gaps.snapshot[numbers], gaps.after[numbers]
+        start = snapshots.start[snapshot]
+        is_within = after >= start - (start > LEAST)
+        is_from_start = gaps.flags[numbers] & FROM_START != 0
+        is_from_disk = snapshots.flags[snapshot] & DISK != 0
+        seqnos = (unbiased(one).tolist() for one in (after, start, snapshots.end[snapshot]))
+        facts = (one.tolist() for one in (is_within, is_from_start, is_from_disk, snapshots.place.row[snapshot]))
+        for last, first, end, within, from_start, from_disk, row in zip(*seqnos, *facts, strict=True):
+            marker = f"the marker {first}-{end} in row {row}"
+            before = f"{last}, where the stream begins," if from_start else "what came before"
+            place = f"within {marker}" if within else f"between {before} and the first event of {marker}"
+            yield f"{place}, from disk: de-duplicated, or purged by compaction" if from_disk else f"{place}: de-duplicated"
+
+    def _rows(self, places: Rows) -> list[list[int]]:
+        return self._made(places, self._deduplicated_rows, self._one_rows)
+
+    def _deduplicated_rows(self, numbers: Rows) -> Iterator[list[int]]:
+        gaps, snapshot = self.table, self.table.snapshot[numbers]
+        first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]
+        marker = np.where(snapshot >= 0, self._snapshots.place.row[snapshot], first)
+        for shown in zip(*(one.tolist() for one in (marker, first, last)), strict=True):
+            yield sorted(set(shown))
+
+    def _one_rows(self, place: int) -> list[int]:
         number = int(self._order[place])
         tale = self._told.get(number)
         if number >= len(self.table):
@@ -248,7 +292,7 @@ class ExplainedGaps:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams.opened.row[gap.stream]), last]
-        return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
+        return sorted({marker, first, last}) if cause == w.INVISIBLE else [first, last]
 
     def _advanced(self, gap: Gap) -> int:
         """Row of the SeqnoAdvanced that ends a gap; inside an OSO snapshot it counts from the end of that on."""
@@ -257,14 +301,13 @@ class ExplainedGaps:
             return int(snapshot.advanced_row)
         return int(gap.ends.row)
 
-    def _evidence(self, place: int) -> str:
+    def _one_evidence(self, place: int) -> str:
         number = int(self._order[place])
         tale = self._told.get(number)
         if tale is not None and tale.event is not None:
             return self._tale(tale, tale.event)
         is_extra = number >= len(self.table)
-        own = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
-        return own + ("" if tale is None else "; other streams not compared")
+        return self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
 
     def _tale(self, tale: Comparison, event: Event) -> str:
         connection = self._streams.connection[tale.stream]
@@ -310,15 +353,7 @@ class ExplainedGaps:
         row = self._marker(gap)
         if cause == w.INVISIBLE:
             return f"{row} has {_plain(snapshot.seqnos.max_visible)} as its greatest visible seqno"
-        if cause == w.TAIL:
-            return f"{row} promised more than came before row {gap.ends.row}"
-        if gap.after >= snapshot.start - (snapshot.start > LEAST):
-            place = f"within {row}"
-        elif gap.flags & FROM_START:
-            place = f"between {_plain(gap.after)}, where the stream begins, and the first event of {row}"
-        else:
-            place = f"between what came before and the first event of {row}"
-        return f"{place}, from disk: de-duplicated, or purged by compaction" if snapshot.flags & DISK else f"{place}: de-duplicated"
+        return f"{row} promised more than came before row {gap.ends.row}"
 
     def _marker(self, gap: Gap) -> str:
         snapshot = self._snapshots[gap.snapshot]

@@ -192,7 +192,9 @@ def stream_records(
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
         "rollback_seqno": Numbers(unbiased(streams.rollback), rolled),
-        "failover_log": Made(len(streams), lambda row: failover_entries(texts.logs[logs[row]]) if logs[row] >= 0 else None),
+        "failover_log": Made(
+            len(streams), lambda rows: [failover_entries(texts.logs[log]) if log >= 0 else None for log in logs[rows].tolist()]
+        ),
         "verdict": Worded(verdict, w.STREAM_VERDICTS),
         "end_reason": reasons(streams, verdict, ends),
         "items": Numbers(streams.items),

@@ -89,7 +89,8 @@ class Made:
     """A column whose values are made when somebody asks for them: sentences, lists."""
 
     size: int
-    make: Callable[[int], Any]
+    make: Callable[[npt.NDArray[np.int64]], Sequence[Any]]
+    """The values of some rows."""
 
 
 Values = Numbers | Worded | Made | Sequence[Any]
@@ -128,7 +129,7 @@ class Records:
         if isinstance(values, Worded):
             return bool((values.codes >= 0).any())
         if isinstance(values, Made):
-            return any(values.make(row) is not None for row in range(values.size))
+            return any(values.make(np.array([row]))[0] is not None for row in range(values.size))
         return any(value is not None for value in values)
 
     def records(self) -> list[dict[str, Any]]:
@@ -186,7 +187,7 @@ def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
     if isinstance(values, Worded):
         return Worded(values.codes[rows], values.words)
     if isinstance(values, Made):
-        return Made(len(rows), lambda row: values.make(int(rows[row])))
+        return Made(len(rows), lambda some: values.make(rows[some]))
     return [values[row] for row in rows.tolist()]
 
 
@@ -198,7 +199,7 @@ def _plain_values(values: Values) -> list[Any]:
         words = [*values.words, None]
         return [words[code] for code in values.codes.tolist()]
     if isinstance(values, Made):
-        return [values.make(row) for row in range(values.size)]
+        return list(values.make(np.arange(values.size)))
     return list(values)
 
 

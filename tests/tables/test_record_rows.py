@@ -24,7 +24,7 @@ def gaps(*rows: tuple[int, int, int, int]) -> Records:
         "vbucket": Numbers(vbucket.astype(np.int64)),
         "width": Numbers(width),
         "cause": Worded(cause.astype(np.int64), ("capture-loss", "rollback")),
-        "evidence": Made(len(rows), lambda row: f"row {row}"),
+        "evidence": Made(len(rows), lambda some: [f"row {row}" for row in some.tolist()]),
     }
     return Records(GAPS, columns, len(rows))
 

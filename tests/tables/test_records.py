@@ -42,7 +42,7 @@ def sample() -> Records:
             "controls": [{"enable_noop": {"value": "true", "status": None}}, {}],
             "gaps": [{"rollback": 1}, {}],
             "interval": [1.5, None],
-            "rows": Made(2, lambda row: [row, row + 1]),
+            "rows": Made(2, lambda rows: [[row, row + 1] for row in rows.tolist()]),
             "name": ["é", None],
         },
         2,
@@ -97,7 +97,7 @@ def test_times_before_1970_are_times_too() -> None:
 
 
 def test_some_columns_are_made_without_the_others() -> None:
-    def fails(_: int) -> None:
+    def fails(_: object) -> list[int]:
         raise AssertionError
 
     records = sample()
