@@ -19,13 +19,10 @@ Values = npt.NDArray[np.float64]
 
 
 def fitted(values: Whole, width: int) -> Values:
-    """As many columns as fit: each value several times, or of several neighbours the greatest, so that no peak is lost."""
+    """So many columns: each value in some of them, or in each the greatest of several neighbours, so that no peak is lost."""
     if not len(values) or width < 1:
         return np.zeros(0)
-    if len(values) <= width:
-        return np.repeat(values, width // len(values)).astype(np.float64)
-    together = -(-len(values) // width)
-    found: Values = np.append(values, np.zeros(-len(values) % together, np.int64)).reshape(-1, together).max(axis=1).astype(np.float64)
+    found: Values = np.maximum.reduceat(values, np.arange(width) * len(values) // width).astype(np.float64)
     return found
 
 

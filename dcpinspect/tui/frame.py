@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import TYPING, VIEWS, footer
+from dcpinspect.tui.progress import time_left
 from dcpinspect.tui.theme import Glyphs
 
 _LAG_S = 0.5
@@ -106,8 +108,8 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
             return f" reading, {rows:,} messages so far{_gone(inspection)} · Esc stops"
-        left = (inspection.reading.capture.size or 0) * (1 - share) / speed
-        return f" reading {share:.0%} · {speed / 2**20:,.0f} MiB/s · {left:,.0f} s left · Esc stops"
+        left = time_left(share, time.monotonic() - inspection.started)
+        return " " + " · ".join(part for part in (f"reading {share:.0%}", f"{speed / 2**20:,.0f} MiB/s", left, "Esc stops") if part)
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":

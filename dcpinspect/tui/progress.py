@@ -7,8 +7,18 @@ import time
 
 TOLD = 0.1
 """Seconds between two times that it is told."""
-_SOON = 0.5
-"""Seconds after which it is known how long the rest will take."""
+_SOON, _SOME = 0.5, 0.01
+"""Seconds, and the share, after which it is known how long the rest will take."""
+_MINUTES = 120
+"""Seconds from which it is told in minutes."""
+
+
+def time_left(share: float, passed: float) -> str:
+    """How long the rest will take, after so many seconds for this share; empty as long as that is not known."""
+    if share < _SOME or passed < _SOON:
+        return ""
+    left = passed * (1 - share) / share
+    return f"{math.ceil(left):,} s left" if left < _MINUTES else f"{math.ceil(left / 60):,} min left"
 
 
 class Progress:
@@ -29,6 +39,5 @@ class Progress:
 
     def words(self, share: float) -> str:
         """How much is done, 0 to 1, how long the rest will take, and how it is stopped."""
-        passed = time.monotonic() - self._began
-        left = f" · {math.ceil(passed * (1 - share) / share):,} s left" if share > 0 and passed > _SOON else ""
-        return f"{share:.0%}{left} · Esc stops"
+        left = time_left(share, time.monotonic() - self._began)
+        return " · ".join(part for part in (f"{share:.0%}", left, "Esc stops") if part)

@@ -27,7 +27,7 @@ from dcpinspect.tui.timeline_cursor import Row
 from dcpinspect.tui.timeline_mouse import TimelineMouse
 from dcpinspect.tui.vbucket_cells import whole
 
-_TALLEST = 4
+_TALLEST = 10
 """Lines of the items of a stream at most."""
 _FLATTEST = 4
 """Lines of curves at least."""
@@ -50,11 +50,11 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Which lines there are; what is in them is drawn when it comes into view."""
-        self._high = self._height_of_items()
         self._rows = []
         if self.form == "curve" and self.tracks:
             lines = max(_FLATTEST, self.size.height - 2)
             self._rows = [Row(-1, "curve", part) for part in range(max(_FLATTEST, lines // 2) if self.is_both else lines)]
+        self._high = self._height_of_items()
         if self.form == "tree":
             self._rows = list(self._tree())
         elif self.form == "lanes" or self.is_both:
@@ -101,8 +101,10 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
 
     def _height_of_items(self) -> int:
         """Lines of the items of each stream: more where there is room."""
-        lines = sum(2 + len(track.words) for track in self.tracks) + (len(self._compared) if len(self._compared) > 1 else 0)
-        return 1 + min(max(0, (self.size.height - 2 - lines) // max(1, len(self.tracks))), _TALLEST - 1)
+        self._high = 1
+        left = self.size.height - 2 - len(self._rows) - sum(1 for _ in self._lanes())
+        drawn = sum("items" in track.words and track.key not in self._folded for track in self.tracks)
+        return 1 + min(max(0, left // max(1, drawn)), _TALLEST - 1)
 
     # -- drawing ------------------------------------------------------------------------------------------
 

@@ -421,8 +421,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         parts = [stream, self._place()]
         low, high = (np.uint64(place) for place in self.span)
         parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]
-        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": self._glyphs.promised}
-        parts += [f"{signs[one.severity]} {one.text}" for one in self._found()][:2]
+        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": "note"}
+        parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1].tolist():
             kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]
             parts.append(f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}")

@@ -186,7 +186,7 @@ class TimelineView(View):
     @on(Timeline.Moved)
     def arrive(self) -> None:
         """What is under the cursor."""
-        self._spoken.update(Text(f" {self.lanes.spoken()}"))
+        self._spoken.update(Text(self.lanes.spoken()))
 
     def spot(self) -> Spot:
         """Which vbucket, stream and seqno, or time."""

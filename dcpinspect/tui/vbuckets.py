@@ -118,7 +118,7 @@ class VbucketsView(View):
 
     @on(StreamTable.Moved)
     def _stream_moved(self) -> None:
-        self._stream_about.update(Text(f" {self.table.about_narrowed()}\n {about(self.table.stream)}"))
+        self._stream_about.update(Text(f"{self.table.about_narrowed()}\n{about(self.table.stream)}"))
 
     def action_layout(self) -> None:
         """The next part: grid, several maps, heat map, table; the cursor stays in its vbucket."""

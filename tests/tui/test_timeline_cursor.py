@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
+from tests.tui.test_marked import faulty
 
 
 def test_zoom_keeps_the_cursor_and_fit_shows_all() -> None:
@@ -122,3 +125,16 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
         assert (app.lanes.scale, app.lanes.seqno) == (scale, seqno)
 
     play("rollback.pcap", scene)
+
+
+def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(8)
+        await press(app, pilot, "d", "n")
+        app.lanes.go(app.lanes.at)
+        first, last = app.lanes.span
+        assert app.lanes.track is not None
+        assert sum(first <= mark.time <= last and "cas-zero" in mark.text for mark in app.lanes.track.found) > 1
+        assert app.lanes.spoken().count("cas-zero") == 1
+
+    play(faulty(tmp_path), scene)
