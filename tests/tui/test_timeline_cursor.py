@@ -130,11 +130,10 @@ def test_more_of_a_stream_leaves_the_range_that_was_zoomed_to() -> None:
 def test_what_was_found_at_several_places_of_a_cell_is_told_once(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(8)
-        await press(app, pilot, "d", "n")
-        app.lanes.go(app.lanes.at)
-        first, last = app.lanes.span
+        await settled(app, pilot)
         assert app.lanes.track is not None
-        assert sum(first <= mark.time <= last and "cas-zero" in mark.text for mark in app.lanes.track.found) > 1
+        first, last = app.lanes.span
+        assert sum(first <= mark.seqno <= last and "cas-zero" in mark.text for mark in app.lanes.track.found) > 1
         assert app.lanes.spoken().count("cas-zero") == 1
 
-    play(faulty(tmp_path), scene)
+    play(faulty(tmp_path), scene, size=(20, 24))
