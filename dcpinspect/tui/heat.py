@@ -1,9 +1,9 @@
-"""How many items each vbucket received when: counted while the capture is read, in as many spans of time as there always are."""
+"""What each vbucket received when: counted while the capture is read, in as many spans of time as there always are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,17 +12,21 @@ import numpy.typing as npt
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
-from dcpinspect.tui.vbucket_cells import whole
+from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT, whole
 
 SPANS = 1024
-"""Spans of time at most; when there are more, they become twice as long. With 1,024 vbuckets that is 4 MiB."""
+"""Spans of time at most; when there are more, they become twice as long. With 1,024 vbuckets that is 12 MiB."""
 FIRST_SPAN_NS = 1_000
 MOST = 1 << 12
 """Vbuckets that are counted: those with lower numbers. A bucket has 1,024."""
 _IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)])
 
-Counts = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 Signs = npt.NDArray[np.int8]
+
+
+HEATS = ("items", "bytes", "gaps", "rollbacks")
+"""What can be shown over time; gaps as in ``MEASURES`` of the map."""
 
 
 class Sign(NamedTuple):
@@ -54,18 +58,38 @@ class Heat:
     """Nanoseconds since 1970 of the begin of the first span."""
     span_ns: int = FIRST_SPAN_NS
     used: int = 0
-    """Spans up to the last one that has anything."""
+    """Spans up to that of the last message."""
     counts: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint32))
-    """By vbucket and span."""
+    """Items, or what ``measured`` was asked for, by vbucket and span."""
+    bytes: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint64))
+    """Of the messages with these items, the same."""
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> npt.NDArray[np.int64]:
-        """Items of vbuckets from first to last of each group, in columns of so many spans together."""
+        """What vbuckets have from first to last of each group, in columns of so many spans together."""
         columns = -(-self.used // together)
         found = np.zeros((len(groups), columns), np.int64)
         for place, (first, last) in enumerate(groups):
             own = self.counts[first : last + 1, : columns * together].sum(axis=0, dtype=np.int64)
             found[place] = np.append(own, np.zeros(columns * together - len(own), np.int64)).reshape(columns, together).sum(axis=1)
         return found
+
+
+def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
+    """The same with another of ``HEATS`` in ``counts``."""
+    if measure in ("items", "bytes"):
+        return replace(heat, counts=heat.counts if measure == "items" else heat.bytes)
+    table, time = (records.get(measure), "last_time" if measure == "gaps" else "time")
+    if table is None or not len(table) or not heat.used:
+        return replace(heat, counts=np.zeros((0, SPANS), np.uint32))
+    rows = np.arange(len(table))
+    if measure == "gaps":
+        rows = np.concatenate([table.rows_with("cause", cause) for cause in GAPS_THAT_COUNT])
+    vbucket = whole(table, "vbucket")[rows]
+    rows, vbucket = rows[vbucket < MOST], vbucket[vbucket < MOST]
+    place = np.clip((whole(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1)
+    found = np.zeros((max(len(heat.counts), int(vbucket.max(initial=-1)) + 1), SPANS), np.uint32)
+    np.add.at(found, (vbucket, place), 1)
+    return replace(heat, counts=found)
 
 
 class HeatCounter:
@@ -75,9 +99,11 @@ class HeatCounter:
         self._start_ns: int | None = None
         self._span_ns = FIRST_SPAN_NS
         self._counts: Counts = np.zeros((0, SPANS), np.uint32)
+        self._bytes: Counts = np.zeros((0, SPANS), np.uint64)
+        self._latest = -1  # span of the latest message
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading. Costs one sum over its events."""
+        """Takes the next messages of the reading. Costs two sums over its events."""
         if not len(batch):
             return
         if self._start_ns is None:
@@ -89,20 +115,25 @@ class HeatCounter:
         since = np.maximum(batch.time_ns - self._start_ns, 0)
         while int(since.max()) >= SPANS * self._span_ns:
             self._span_ns *= 2
-            self._counts = np.hstack((self._counts[:, ::2] + self._counts[:, 1::2], np.zeros((len(self._counts), SPANS // 2), np.uint32)))
+            self._latest //= 2
+            self._counts, self._bytes = (
+                np.hstack((own[:, ::2] + own[:, 1::2], np.zeros_like(own[:, ::2]))) for own in (self._counts, self._bytes)
+            )
+        self._latest = max(self._latest, int(since.max()) // self._span_ns)
         numbers = vbucket.values[is_own].astype(np.int64)
         if not len(numbers):
             return
         missing = int(numbers.max()) + 1 - len(self._counts)
         if missing > 0:
-            self._counts = np.vstack((self._counts, np.zeros((missing, SPANS), np.uint32)))
-        np.add.at(self._counts.reshape(-1), numbers * SPANS + since[is_own] // self._span_ns, 1)
+            self._counts, self._bytes = (np.vstack((own, np.zeros((missing, SPANS), own.dtype))) for own in (self._counts, self._bytes))
+        cells = numbers * SPANS + since[is_own] // self._span_ns
+        np.add.at(self._counts.reshape(-1), cells, 1)
+        np.add.at(self._bytes.reshape(-1), cells, batch.length[is_own].astype(np.uint64))
 
     @property
     def now(self) -> Heat:
         """What was counted so far."""
-        used = np.flatnonzero(self._counts.any(axis=0))
-        return Heat(self._start_ns or 0, self._span_ns, int(used[-1]) + 1 if len(used) else 0, self._counts.copy())
+        return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy(), self._bytes.copy())
 
 
 def signs(heat: Heat, records: Mapping[str, Records], place_of: npt.NDArray[np.int64], shape: tuple[int, int], together: int) -> Signs:

@@ -1,4 +1,4 @@
-"""A whole bucket over time: a line, or half of one, for each vbucket or some of them, coloured by how many items came when."""
+"""A whole bucket over time: a line, or half of one, for each vbucket or some of them, coloured by how much came when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dcpinspect.escape import clip
 from dcpinspect.render.lanes import Scale
 from dcpinspect.render.timeline import lasting, numbers, seconds
 from dcpinspect.tui import theme
-from dcpinspect.tui.heat import MOST, REQUEST, SIGNS, SNAPSHOT, Heat, signs
+from dcpinspect.tui.charts import short
+from dcpinspect.tui.heat import HEATS, MOST, REQUEST, SIGNS, SNAPSHOT, Heat, measured, signs
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
@@ -29,6 +30,8 @@ LABEL = 10
 HEAD = 2
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
 """How many vbuckets may share a row."""
+CROWDED = 3
+"""Where one of so many cells that have anything begins a snapshot, or more, no sign says so."""
 TALLEST = 6
 """Lines of a vbucket at most."""
 
@@ -81,11 +84,14 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         """Of the counts, in a cell."""
         self._wide = 1
         """Columns of a cell."""
-        self.items = np.zeros((0, 0), np.int64)
-        self._levels = self.items
+        self.measure = HEATS[0]
+        self.amounts = np.zeros((0, 0), np.int64)
+        """Of the measure, in each cell."""
+        self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
         self._least_sign = SNAPSHOT
+        """Those of snapshots are left out where there are so many that they say nothing."""
         self._paints: dict[int, Style] = {}
         self.row = self.column = 0
         self._at: tuple[int, int] | None = None
@@ -93,7 +99,7 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
 
     def show(self, results: Results, first_ns: int) -> None:
         """What is known by now. ``first_ns``: when the capture began, nanoseconds since 1970."""
-        self._heat, self._results, self._first_ns = results.heat, results, first_ns
+        self._heat, self._results, self._first_ns = measured(results.heat, results.records, self.measure), results, first_ns
         known = [number for number in results.vbuckets if number < MOST]
         self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
         self._arrange()
@@ -108,14 +114,17 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         self.groups = [(own[at], own[min(at + together, len(own)) - 1]) for at in range(0, len(own), together)]
         used = self._heat.used
         self._spans = -(-used // room) or 1
-        self.items = self._heat.cells(self.groups, self._spans)
-        self._wide = max(1, room // max(1, self.items.shape[1]))
-        self._edges = edges(self.items, "items")
-        self._levels = levels(self.items, self._edges)
+        self.amounts = self._heat.cells(self.groups, self._spans)
+        self._wide = max(1, room // max(1, self.amounts.shape[1]))
+        self._edges = edges(self.amounts, self.measure)
+        self._levels = levels(self.amounts, self._edges)
         place_of = np.full(max(own, default=-1) + 1, -1, np.int64)
         for place, (first, last) in enumerate(self.groups):
             place_of[first : last + 1] = place
-        self._signs = signs(self._heat, self._results.records, place_of, self.items.shape, self._spans)
+        self._signs = signs(self._heat, self._results.records, place_of, self.amounts.shape, self._spans)
+        seen = np.count_nonzero(self._signs == SNAPSHOT)
+        is_told = bool(self.form.high) and seen * CROWDED <= np.count_nonzero((self._levels > 0) | (self._signs > 0))
+        self._least_sign = SNAPSHOT if is_told else REQUEST
         high = self.form.high
         self.virtual_size = Size(self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2)))
         self._go(*(self._cell(*self._at) if self._at is not None else (0, 0)), is_moved=False)
@@ -132,11 +141,11 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         self._arrange()
 
     def next_display(self) -> None:
-        """Signs of all that happens, without those of snapshots, or none."""
-        order = (SNAPSHOT, REQUEST, len(SIGNS))
-        self._least_sign = order[(order.index(self._least_sign) + 1) % len(order)]
-        self.refresh()
-        self.post_message(self.Moved())
+        """The next measure."""
+        self.measure = HEATS[(HEATS.index(self.measure) + 1) % len(HEATS)]
+        if self.vbucket is not None:
+            self._at = self.vbucket, self.span[0]
+        self.show(self._results, self._first_ns)
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
@@ -169,17 +178,17 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         return row, (since_ns - scale.first) // scale.step
 
     def next_hot(self) -> None:
-        """To the cell with most items; from there to the one with most after it."""
-        order = np.argsort(-self.items, axis=None, kind="stable")[: np.count_nonzero(self.items)]
+        """To the cell with most; from there to the one with most after it."""
+        order = np.argsort(-self.amounts, axis=None, kind="stable")[: np.count_nonzero(self.amounts)]
         if len(order):
-            here = np.flatnonzero(order == self.row * self.items.shape[1] + self.column)
+            here = np.flatnonzero(order == self.row * self.amounts.shape[1] + self.column)
             chosen = int(order[(int(here[0]) + 1) % len(order) if len(here) else 0])
-            self._go(*divmod(chosen, self.items.shape[1]))
+            self._go(*divmod(chosen, self.amounts.shape[1]))
 
     def _go(self, row: int, column: int, *, is_moved: bool = True) -> None:
         before = self.row
         self.row = min(max(row, 0), max(0, len(self.groups) - 1))
-        self.column = min(max(column, 0), max(0, self.items.shape[1] - 1))
+        self.column = min(max(column, 0), max(0, self.amounts.shape[1] - 1))
         if is_moved and self.vbucket is not None:
             self._at = self.groups[self.row][0], self.span[0]
         line, high = self._line_of(self.row), max(1, self.form.high)
@@ -241,7 +250,7 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """The first click selects, the second opens."""
         line, column = int(self.scroll_offset.y) + event.y - HEAD, (event.x - LABEL) // self._wide
-        if event.y < HEAD or event.x < LABEL or column >= self.items.shape[1]:
+        if event.y < HEAD or event.x < LABEL or column >= self.amounts.shape[1]:
             return
         row = line // self.form.high if self.form.high else 2 * line + (self.column == column and self.row == 2 * line + 1)
         if (row, column) == (self.row, self.column):
@@ -275,7 +284,11 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
             return "no vbucket was requested"
         together, high = self.form
         sharing = f"{together} vbuckets a row" if together > 1 else "" if high else "two a line"
-        parts = [f"items of {len(self._numbers):,} vbuckets over time", sharing, f"a cell is {lasting(self._spans * self._heat.span_ns)}"]
+        parts = [
+            f"{self.measure} of {len(self._numbers):,} vbuckets over time",
+            sharing,
+            f"a cell is {lasting(self._spans * self._heat.span_ns)}",
+        ]
         return " · ".join(part for part in parts if part)
 
     def _label(self, row: int) -> str:
@@ -285,10 +298,10 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         return str(first) if first == last or self.form.together == 1 else f"{first}–{last}"
 
     def _scale(self) -> Scale:
-        return Scale(max(0, self._heat.start_ns - self._first_ns), self._spans * self._heat.span_ns, max(1, self.items.shape[1]))
+        return Scale(max(0, self._heat.start_ns - self._first_ns), self._spans * self._heat.span_ns, max(1, self.amounts.shape[1]))
 
     def _time(self, dim: Style, base: Style) -> Strip:
-        scale, columns = self._scale(), self.items.shape[1] * self._wide
+        scale, columns = self._scale(), self.amounts.shape[1] * self._wide
         text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
         low, high = self.column * self._wide, (self.column + 1) * self._wide
         here = base + self.get_component_rich_style("heat--cursor", partial=True)
@@ -296,16 +309,17 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         return strip(pieces, self.size.width, base)
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """A line of a row: blocks as high as the level, signs in the lowest line."""
+        """A line of a row: blocks as high as the level, letters in the lowest line, edges in all."""
         high, found = self.form.high, list[Piece]()
         here = self.get_component_rich_style("heat--cursor", partial=True)
-        at = [column == self.column and row == self.row for column in range(self.items.shape[1])]
+        at = [column == self.column and row == self.row for column in range(self.amounts.shape[1])]
         for (level, sign, is_here), run in groupby(zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)):
             count = sum(1 for _ in run)
             eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
             text, style = (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide, base + self._paint(level)
-            if sign >= self._least_sign and part == high - 1:
-                text, style = self._signed(sign, level, text, base)
+            is_edge = sign == SNAPSHOT and eighths in (0, 8)
+            if sign >= self._least_sign and (is_edge or part == high - 1):
+                text, style = self._signed(sign, level if eighths else 0, text, base)
             found.append((text * count, style + here if is_here else style))
         return found
 
@@ -361,17 +375,17 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
 
     def spoken(self) -> str:
         """What is at the cursor."""
-        if self.vbucket is None or not self.items.size:
-            return "no items yet"
+        if self.vbucket is None or not self.amounts.size:
+            return "nothing yet"
         first, last = self.groups[self.row]
         scale = self._scale()
         low, _ = self.span
-        items = int(self.items[self.row, self.column])
-        most = f", most of them in vbucket {self.vbucket}" if first < last and items else ""
+        amount, unit = int(self.amounts[self.row, self.column]), self.measure.removesuffix("s")
+        most = f", most of them in vbucket {self.vbucket}" if first < last and amount else ""
         parts = [
             f"vb {first}" if first == last else f"vb {first}–{last}",
             f"{seconds(scale, low)} s and {lasting(scale.step)} on",
-            f"{items:,} item{'' if items == 1 else 's'}{most}" if items else "no item",
+            f"{amount:,} {unit}{'' if amount == 1 else 's'}{most}" if amount else f"no {unit}",
         ]
         if sign := int(self._signs[self.row, self.column]):
             parts.append(SIGNS[sign].word)
@@ -379,10 +393,10 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
 
     def legend(self) -> Text:
         """What colours and signs mean."""
-        out = Text("items: ")
+        out = Text(f"{self.measure}: " if self._edges else f"no {self.measure}  ")
         for place, edge in enumerate(self._edges, 8 - len(self._edges)):
             out.append(self._glyphs.blocks[place], self._paint(place + 1))
-            out.append(f" {edge:,}+  ")
+            out.append(f" {short(edge)}+  ")
         shown = np.unique(self._signs[self._signs >= self._least_sign]).tolist() if self._signs.size else []
         for sign in shown:
             own = SIGNS[sign]
@@ -390,7 +404,7 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
                 letter = own.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
                 out.append(letter, theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT))
                 out.append(f" {own.word}  ")
-        if SNAPSHOT in shown and not self.form.high:
-            out.append("+ shows where snapshots begin")
+        if self._least_sign > SNAPSHOT and SNAPSHOT in self._signs:
+            out.append("snapshots begin in too many cells to be shown" if self.form.high else "+ shows where snapshots begin")
         out.rstrip()
         return out

@@ -36,7 +36,10 @@ MEASURES = {
     "from disk": "%",
     "last heard": "ms before the end",
 }
-"""What cells can show, and its unit. ``gaps`` are those that nothing explains, or that the capture lost."""
+"""What cells can show, and its unit. ``gaps`` are those of ``GAPS_THAT_COUNT``."""
+
+GAPS_THAT_COUNT = ("unexplained", "capture-loss")
+"""Causes of gaps that nothing explains, or that the capture has lost; of all others nothing is missing."""
 
 LETTERS = {
     "behind": "b",
@@ -139,7 +142,7 @@ def _rows(records: Records) -> list[dict[str, Any]]:
 
 def _measured(row: Mapping[str, Any], measure: str) -> int:
     if measure == "gaps":
-        return int((row["gaps"] or {}).get("unexplained", 0)) + int((row["gaps"] or {}).get("capture-loss", 0))
+        return sum(int((row["gaps"] or {}).get(cause, 0)) for cause in GAPS_THAT_COUNT)
     if measure == "behind":
         return max(0, (row["high_seqno"] or 0) - (row["last_seqno"] or 0)) if row["high_seqno"] is not None else 0
     return int(row[measure] or 0)

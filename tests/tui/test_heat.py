@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.reading import Reading
-from dcpinspect.tui.heat import CLOSED, END, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, signs
+from dcpinspect.tui.heat import CLOSED, END, HEATS, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, measured, signs
+from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT
 from tests.tui.screens import SAMPLES
 
 
@@ -33,6 +34,17 @@ def test_cells_have_all_items_however_they_are_gathered() -> None:
         assert heat.cells([(0, len(heat.counts) - 1)], together).sum() == total
         assert heat.cells([(7, 7), (8, 9)], together).sum() == heat.counts[7:10].sum()
     assert Heat().cells([(0, 3)], 1).shape == (1, 0)
+
+
+def test_whatever_is_measured_each_is_counted_once() -> None:
+    heat, reading = counted("capture-loss.pcap")
+    records, vbuckets = reading.tables.by_name, reading.tables.vbuckets
+    lost = sum(one["gaps"].get(cause, 0) for one in vbuckets.records() for cause in GAPS_THAT_COUNT)
+    found = {measure: int(measured(heat, records, measure).counts[:, : heat.used].sum()) for measure in HEATS}
+    assert 0.9 * sum(vbuckets.values("bytes")) < found.pop("bytes") < sum(vbuckets.values("bytes")), "markers have bytes, too"
+    assert found == {"items": sum(vbuckets.values("items")), "gaps": lost, "rollbacks": sum(vbuckets.values("rollbacks"))}
+    assert lost
+    assert [measured(Heat(), {}, measure).cells([(0, 3)], 1).shape for measure in HEATS] == [(1, 0)] * 4
 
 
 def test_the_worst_that_happened_wins_a_cell() -> None:

@@ -33,7 +33,7 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
         await press(app, pilot, "o")
         heat = app.vbuckets.heat
         vbucket, span, place = heat.vbucket, heat.span, (heat.row, heat.column)
-        assert heat.items[place] == heat.items.max()
+        assert heat.amounts[place] == heat.amounts.max()
         await press(app, pilot, "enter")
         assert (app.view, app.lanes.vbucket, app.lanes.axis) == ("timeline", vbucket, "time")
         assert span[0] <= app.lanes.at <= span[1]
@@ -60,8 +60,11 @@ def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
         for word in ("request", "rollback", "stream end", "connection closed", "snapshot begins"):
             assert any(line.endswith(f" · {word}") for line in told), word
         assert all(line.startswith("vb 7 · 0.0") for line in told)
-        await press(app, pilot, "d", "d")
-        assert "rollback" not in app.vbuckets.heat.legend().plain
+        await press(app, pilot, "d", "d", "d", "o")
+        heat = app.vbuckets.heat
+        assert heat.heading().startswith("rollbacks of 4 vbuckets over time")
+        assert heat.amounts.sum() == len(app.inspection.results.records["rollbacks"])
+        assert " · 1 rollback" in heat.spoken()
 
     play("rollback.pcap", scene)
 
@@ -72,12 +75,12 @@ def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
         heat = app.vbuckets.heat
         assert not heat.form.high
         first, last = heat.groups[heat.row]
-        whole = int(heat.items.sum())
+        whole = int(heat.amounts.sum())
         await press(app, pilot, "o")
         vbucket = heat.vbucket
         await press(app, pilot, *["plus"] * 8)
         assert (heat.form, heat.vbucket) == (Form(1, 1), vbucket)
-        assert int(heat.items.sum()) == whole
+        assert int(heat.amounts.sum()) == whole
         assert str(vbucket) in screen(app)
         await press(app, pilot, "a")
         assert heat.groups[0] == (first, last)
