@@ -7,7 +7,7 @@ them alone follows the connections, and each writes the messages of one stretch 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -84,6 +84,8 @@ class Work:
     """File that what was found is written to, up to what is the attempt's own, and the ending."""
     messages: str = ""
     """The same of messages; empty where nobody wants them."""
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """As ``Kept.originals``."""
     share: int = 0
     """Which of the tasks that share the part; the last one follows its connections."""
     shares: int = 1

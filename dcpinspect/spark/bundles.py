@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.spark.marks import Marker, Marks
 
 OWN = 1 << 16
 """Bytes of a group in a window from which on it has a bundle of its own there."""
@@ -43,6 +44,7 @@ INDEX = pa.schema(
         pa.field("group", pa.uint32()),
         pa.field("packets", pa.int64()),
         pa.field("bytes", pa.int64()),
+        pa.field("marks", pa.list_(pa.uint64())),  # of the group, at its first place here
     ]
 )
 KEYS = pa.schema([pa.field("key", pa.binary())])
@@ -66,6 +68,8 @@ class BundleWriter:
         self.path = path
         self.groups: dict[bytes, int] = {}
         """Numbers of the groups, by key."""
+        self.marker = Marker()
+        """Told of the payload of the groups."""
         self._temporary = f"{path}.{os.getpid()}.tmp"
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
         self._file = pa.ipc.new_file(self._temporary, PACKETS, options=options)
@@ -116,7 +120,9 @@ class BundleWriter:
         columns = list(zip(*self._index, strict=True)) or [()] * 5
         bundle, window, group, packets, size = columns
         key = [keys[number] for number in group]
-        return pa.table([bundle, window, key, group, packets, size], schema=INDEX)
+        known: set[int] = set()
+        marks = [() if one in known or known.add(one) else self.marker.of(one) for one in group]  # type: ignore[func-returns-value]
+        return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 
     def close(self) -> None:
         """Ends both files."""
@@ -145,6 +151,14 @@ def group_sizes(index: Any) -> dict[bytes, int]:
     for key, size in zip(index["key"].to_pylist(), index["bytes"].to_pylist(), strict=True):
         sizes[key] = sizes.get(key, 0) + size
     return sizes
+
+
+def group_marks(index: Any) -> dict[bytes, Marks]:
+    """The marks of these groups; none in an index that was written before there were marks."""
+    if "marks" not in index.column_names:
+        return {}
+    first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
+    return {key: np.array(marks, np.uint64) for key, marks in zip(first["key"].to_pylist(), first["marks"].to_pylist(), strict=True)}
 
 
 def write_keys(part: str, keys: Sequence[bytes]) -> str:

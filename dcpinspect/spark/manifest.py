@@ -62,6 +62,8 @@ class Kept:
     """Messages in them."""
     closed: tuple[str, ...] = ()
     """Client randoms, which are no secrets, of its TLS connections that no key opened; empty ones where the start was not captured."""
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """Of groups that have other addresses at the other point: their keys here and there, in hex."""
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
 

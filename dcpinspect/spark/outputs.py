@@ -16,8 +16,10 @@ from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import Merged, Part
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.spark.message_files import CONNECTION_ID, POINT
+from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept, table_schema
 from dcpinspect.spark.whole import Whole
+from dcpinspect.transport.connections import endpoint_text
 
 _TIME = pa.timestamp("us", "UTC")
 _WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
@@ -81,18 +83,33 @@ def _connections(table: Any, found_in: Whole) -> Any:
     copies = kept(
         "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
     )
-    places: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    places: dict[frozenset[str], list[tuple[int, int]]] = {}
     ends = zip(*(rows[name].to_pylist() for name in ("client", "server", "first_time_ns", "connection_id")), strict=True)
     for client, server, first, one in ends:
-        places.setdefault((client, server), []).append((first, one))
+        places.setdefault(frozenset((client, server)), []).append((first, one))
+    originals = {(escape(one.point), _ends(here)): _ends(there) for one, _ in found_in.copied for here, there in one.originals.items()}
     found = _placed(copies, found_in.copies, found_in.copied)
     of = [
-        min(places.get((row["client"], row["server"]), [(0, None)]), key=lambda place: abs(place[0] - row["first_time_ns"]))[1]
-        for row in found.select(["client", "server", "first_time_ns"]).to_pylist()
+        _nearest(places, originals.get((row["capture_point"], ends), ends), row["first_time_ns"])
+        for row in found.select(["client", "server", "first_time_ns", "capture_point"]).to_pylist()
+        for ends in [frozenset((row["client"], row["server"]))]
     ]
     found = found.set_column(found.schema.get_field_index("duplicate_of"), "duplicate_of", pa.array(of, pa.int64()))
     found = found.set_column(found.schema.get_field_index("connection"), "connection", pa.nulls(len(found), pa.int64()))
     return pa.concat_tables([rows, found])
+
+
+def _nearest(places: Mapping[frozenset[str], Sequence[tuple[int, int]]], ends: frozenset[str], first_ns: int) -> int | None:
+    """The connection between two ends that began at about this time."""
+    known = places.get(ends)
+    return None if known is None else min(known, key=lambda place: abs(place[0] - first_ns))[1]
+
+
+def _ends(key: str) -> frozenset[str]:
+    """Both ends of a group, as tables have them, from its key in hex."""
+    octets = bytes.fromhex(key)
+    words, ports = np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64), np.frombuffer(octets[ADDRESS_BYTES:], ">u2")
+    return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
 
 
 def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) -> Any:

@@ -228,7 +228,15 @@ class _Run:
             self.written += one.written
         messages = tuple(self._relative(path) for one in shares for path in one.messages)
         rows = sum(one.rows for one in shares)
-        return Kept(work.point, self._relative(shares[-1].part), messages, rows, shares[-1].closed, is_copy=not work.messages)
+        return Kept(
+            work.point,
+            self._relative(shares[-1].part),
+            messages,
+            rows,
+            shares[-1].closed,
+            originals=work.originals,
+            is_copy=not work.messages,
+        )
 
     def _relative(self, path: str) -> str:
         return os.path.relpath(path, self.out).replace(os.sep, "/")

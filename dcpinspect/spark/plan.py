@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from typing import Any
 
 from dcpinspect.spark.analysis import MOST_SHARES, Secrets, Work
-from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
+from dcpinspect.spark.bundles import Bundled, group_marks, group_sizes, read_index, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
-from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
+from dcpinspect.spark.marks import Marks, together
+from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, with_embedded
 
@@ -97,8 +98,8 @@ def parts(
     points: dict[str, _Point] = {}
     for number in manifest.counting:
         one = manifest.units[number]
-        sizes = group_sizes(read_index(manifest.path(one.bundles)))
-        points.setdefault(one.unit.point, _Point()).add(number, sizes, one, is_new=anew or one.batch == batch)
+        index = read_index(manifest.path(one.bundles))
+        points.setdefault(one.unit.point, _Point()).add(number, index, one, is_new=anew or one.batch == batch)
     total = sum(sum(point.sizes.values()) for point in points.values())
     twice = copies(_seen(points))
     stay: list[Kept] = []
@@ -106,7 +107,8 @@ def parts(
     for name, point in points.items():
         of = components(point.sizes, point.joins)
         touched = (point.touched | _of_continued(manifest, name)) & of.keys()
-        copied = _whole_components(of, twice.get(name, set()))
+        originals = twice.get(name, {})
+        copied = _whole_components(of, set(originals))
         roots = {of[key] for key in touched}
         for part in manifest.parts:
             if part.point == name:
@@ -132,7 +134,8 @@ def parts(
                 units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
                 file = f"{BATCH}{batch}/{len(works):06}"
                 work = _work(manifest, name, units, keys, file, secrets or Secrets(), is_copy=is_copy)
-                works.append(replace(work, shares=1 if is_copy else max(1, shares)))
+                translated = {key.hex(): originals[key].hex() for key in keys if is_copy and originals.get(key, key) != key}
+                works.append(replace(work, shares=1 if is_copy else max(1, shares), originals=translated))
     return stay, works
 
 
@@ -145,12 +148,16 @@ class _Point:
         self.sizes: dict[bytes, int] = {}
         """Bytes of each group in all of them."""
         self.begun: dict[bytes, set[int]] = {}
+        self.marks: dict[bytes, list[Marks]] = {}
+        """Those of each unit."""
         self.joins: list[tuple[bytes, bytes]] = []
         self.touched: set[bytes] = set()
         """Groups of new units."""
 
-    def add(self, number: int, sizes: dict[bytes, int], one: Read, *, is_new: bool) -> None:
-        self.units[number] = sizes
+    def add(self, number: int, index: Any, one: Read, *, is_new: bool) -> None:
+        self.units[number] = sizes = group_sizes(index)
+        for key, marks in group_marks(index).items():
+            self.marks.setdefault(key, []).append(marks)
         for key, size in sizes.items():
             self.sizes[key] = self.sizes.get(key, 0) + size
         for name, numbers in one.report.begun.items():
@@ -160,12 +167,10 @@ class _Point:
             self.touched.update(sizes)
 
 
-def _seen(points: Mapping[str, _Point]) -> dict[bytes, list[PointSummary]]:
-    found: dict[bytes, list[PointSummary]] = {}
+def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:
     for name, point in points.items():
-        for key, begun in point.begun.items():
-            found.setdefault(key, []).append(PointSummary(name, begun, point.sizes.get(key, 0)))
-    return found
+        for key in point.begun.keys() | point.marks.keys():
+            yield Seen(name, key, point.begun.get(key, ()), point.sizes.get(key, 0), together(point.marks.get(key, ())))
 
 
 def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:

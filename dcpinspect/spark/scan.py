@@ -122,14 +122,15 @@ class _Sorter:
     def add(self, batch: PacketBatch) -> None:
         """Writes a window."""
         headers = self._parser.columns(batch)
-        unusual = headers.unusual
+        unusual, data = headers.unusual, batch.data
         if len(unusual):
-            headers, _, _ = self._unusual.resolve(batch, headers)
+            headers, data, _ = self._unusual.resolve(batch, headers)
         groups = np.full(len(batch), -1, np.int64)
         if len(headers.index):
             pairs, _ = self._pairs.find(headers.tcp)
             self._meet()
             groups[headers.index] = self._group[pairs]
+            self.writer.marker.add(data, headers.tcp, self._group[pairs])
             for row in np.flatnonzero(headers.tcp[:, FLAGS] & SYN).tolist():
                 self.begun.setdefault(self._keys[int(pairs[row])], set()).add(int(headers.tcp[row, SEQ]))
             if len(unusual):

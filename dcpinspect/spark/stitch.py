@@ -1,15 +1,18 @@
 """Which packets have to be read together: groups of all captures of a point put together to components, components to parts.
 
 Every component holds whole TCP connections, from the first capture to the last; so a part can be read by itself, and what the engine
-says of it does not depend on how the captures were cut. Nothing here looks at a sequence number or at a clock.
+says of it does not depend on how the captures were cut. Nothing here looks at a clock.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from dcpinspect.spark.marks import Marks, are_same
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 
 Pair = tuple[bytes, bytes]
@@ -48,32 +51,50 @@ def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Itera
 
 
 @dataclass(frozen=True, slots=True)
-class PointSummary:
-    """What a point has between two ends."""
+class Seen:
+    """What a point has of a group."""
 
     point: str
+    key: bytes
     begun: Collection[int]
     """Sequence numbers of its SYNs."""
     bytes: int
+    marks: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    def is_same(self, other: Seen) -> bool:
+        """Whether both have a connection in common: the same ends and a SYN with the same number, or the same bytes in the same places.
+
+        Clocks, and the addresses of whom NAT stands in between, may differ.
+        """
+        return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(self.marks, other.marks)
 
 
-def copies(groups: Mapping[bytes, Sequence[PointSummary]]) -> dict[str, set[bytes]]:
-    """By point: the groups of which another point has the same connections, and more of them.
+def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, bytes]]:
+    """By point: the groups of which another point has the same connections, and more of them; and what the group is called there."""
+    ordered = sorted(groups, key=lambda one: (-one.bytes, one.point, one.key))
+    if len({one.point for one in ordered}) < 2:
+        return {}
+    holders: dict[object, list[int]] = {}
+    for number, one in enumerate(ordered):
+        for token in _tokens(one):
+            holders.setdefault(token, []).append(number)
+    found: dict[int, bytes] = {}
+    for number, one in enumerate(ordered):
+        if number in found:
+            continue
+        for other in {other for token in _tokens(one) for other in holders[token] if other > number and other not in found}:
+            if ordered[other].point != one.point and one.is_same(ordered[other]):
+                found[other] = one.key
+    by_point: dict[str, dict[bytes, bytes]] = {}
+    for number, key in found.items():
+        by_point.setdefault(ordered[number].point, {})[ordered[number].key] = key
+    return by_point
 
-    Connections at two points are the same where they have the same ends and began with the same sequence number; clocks may differ.
-    """
-    found: dict[str, set[bytes]] = {}
-    for key, seen in groups.items():
-        rest = sorted(seen, key=lambda one: (-one.bytes, one.point))
-        while rest:
-            first, *others = rest
-            rest = []
-            for one in others:
-                if set(first.begun).isdisjoint(one.begun):
-                    rest.append(one)
-                else:
-                    found.setdefault(one.point, set()).add(key)
-    return found
+
+def _tokens(one: Seen) -> Iterator[object]:
+    """What two groups have in common, if they are the same."""
+    yield from ((one.key, number) for number in one.begun)
+    yield from one.marks.tolist()
 
 
 def balanced(sizes: Mapping[bytes, int], parts: int) -> list[list[bytes]]:

@@ -8,7 +8,7 @@ import pytest
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.spark import bundles
-from dcpinspect.spark.bundles import Bundled, BundleWriter, group_sizes, read_index, read_keys, write_keys
+from dcpinspect.spark.bundles import INDEX, Bundled, BundleWriter, group_marks, group_sizes, read_index, read_keys, write_keys
 
 
 def batch(first: int, count: int, seed: int) -> PacketBatch:
@@ -79,3 +79,7 @@ def test_a_capture_without_packets_has_no_bundles(tmp_path: Path) -> None:
 def test_the_groups_of_a_part_are_kept_beside_it(tmp_path: Path) -> None:
     write_keys(str(tmp_path / "x.part"), [b"", b"\x00\xff", b"a"])
     assert read_keys(str(tmp_path / "x.part")) == [b"", b"\x00\xff", b"a"]
+
+
+def test_an_index_from_before_there_were_marks_has_none() -> None:
+    assert group_marks(INDEX.empty_table().drop_columns(["marks"])) == {}

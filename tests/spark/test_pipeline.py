@@ -18,7 +18,7 @@ from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.spark import bundles, pipeline, plan, scan
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.whole import whole
-from tests.builders import Recorded
+from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_unusual
@@ -330,3 +330,31 @@ def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) 
     done = ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     assert (done.captures, done.known, done.parts) == (0, 1, 1)
     equal(stored(tmp_path / "out", cut=False), before)
+
+
+@pytest.mark.parametrize("kind", ["no SYN", "late", "NAT", "loss at both ends"])
+def test_both_ends_are_one_connection_by_what_is_said_on_it(kind: str, tmp_path: Path) -> None:
+    """Without a SYN, from the middle on, with other addresses, with other packets lost."""
+    rng = random.Random(kind)
+    packets = talk(rng)[0 if kind == "NAT" else 3 :]
+    for point, at in (("a", 0), ("b", 200 if kind == "late" else 0)):
+        here = packets[at:]
+        if kind == "loss at both ends":
+            here = [one for one in here if rng.random() > 0.05]
+        if kind == "NAT" and point == "b":
+            here = [replace(one, data=one.data.replace(bytes([10, 0, 0, 1]), bytes([172, 16, 9, 9]))) for one in here[:-5]]
+        (tmp_path / point).mkdir()
+        written(tmp_path / point / "x.pcap", here)
+    ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    rows = [row for path in Manifest.newest(tmp_path / "out").files("connections") for row in pq.read_table(path).to_pylist()]
+    assert [(row["connection"], row["duplicate_of"]) for row in rows] == [(1, None), (None, rows[0]["connection_id"])]
+    assert rows[0]["capture_point"] != rows[1]["capture_point"]
+
+
+def talk(rng: random.Random) -> list[Recorded]:
+    """A connection with a handshake of three packets and 400 documents, no two alike."""
+    going = Conversation()
+    going.handshake()
+    for seqno in range(1, 401):
+        going.send(False, mutation(seqno, value=rng.randbytes(200)))
+    return recorded(going.segments)
