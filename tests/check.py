@@ -1,7 +1,7 @@
 """Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark.
 
-``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first; the
-first one that fails ends the run.
+``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first. Steps of a
+stage run at the same time: what one of them leaves of the processors another one uses. A stage with a failure is the last one.
 """
 
 from __future__ import annotations
@@ -10,36 +10,60 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 # Both read pyproject.toml in this process's interpreter, so no step depends on what PATH holds.
 _IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
 
-STEPS = {
-    "format": ["-m", "ruff", "format", "--check"],
-    "lint": ["-m", "ruff", "check"],
-    "types": ["-m", "mypy"],
-    "imports": ["-c", _IMPORTS],
-    "kernels": ["-m", "tests.kernels"],
-    "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
-    "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
-}
+STAGES = (
+    {"format": ["-m", "ruff", "format", "--check"]},
+    {"lint": ["-m", "ruff", "check"]},
+    {
+        "kernels": ["-m", "tests.kernels"],  # the tests need them
+        "types": ["-m", "mypy"],
+        "imports": ["-c", _IMPORTS],
+    },
+    {
+        "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
+        "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
+    },
+)
+STEPS = [name for stage in STAGES for name in stage]
 
 
 def main(names: Sequence[str]) -> int:
     """Run the named steps (all if none is named) and return the first failure's exit status."""
-    unknown = set(names) - STEPS.keys()
+    unknown = [name for name in names if name not in STEPS]
     if unknown:
-        sys.stderr.write(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}\n")
+        sys.stderr.write(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}\n")
         return 2
-    for name in names or STEPS:
-        command = [sys.executable, *STEPS[name]]
-        sys.stdout.write(f"== {name}: {shlex.join(command)}\n")
-        sys.stdout.flush()
-        status = subprocess.run(command, check=False).returncode
+    for stage in STAGES:
+        status = run({name: command for name, command in stage.items() if name in names or not names})
         if status:
-            sys.stderr.write(f"== {name} failed\n")
             return status
     return 0
+
+
+def run(stage: dict[str, list[str]]) -> int:
+    """Runs these steps at the same time: the first one can be watched, what the others say is shown when it has ended."""
+    with ThreadPoolExecutor() as pool:
+        steps: list[tuple[str, Future[subprocess.CompletedProcess[bytes]]]] = []
+        for name, arguments in stage.items():
+            command = [sys.executable, *arguments]
+            sys.stdout.write(f"== {name}: {shlex.join(command)}\n")
+            sys.stdout.flush()
+            output = subprocess.PIPE if steps else None
+            steps.append((name, pool.submit(subprocess.run, command, stdout=output, stderr=output and subprocess.STDOUT, check=False)))
+        failed = 0
+        for name, step in steps:
+            done = step.result()
+            if done.stdout is not None:
+                sys.stdout.write(f"== {name} said:\n{done.stdout.decode(errors='replace')}")
+                sys.stdout.flush()
+            if done.returncode:
+                failed = failed or done.returncode
+                sys.stderr.write(f"== {name} failed\n")
+    return failed
 
 
 if __name__ == "__main__":
