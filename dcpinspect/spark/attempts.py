@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
+from dcpinspect.spark.delta import statistics_of
 
 _RANDOM = 8
 """Bytes of chance in a name: task attempts are numbered anew by every session."""
@@ -43,24 +44,31 @@ class Written:
     size: int
     footer: int
     """Rows of a Parquet file, record batches of an Arrow file, as its end says; 0 of others."""
+    statistics: str = field(default="", compare=False)
+    """Of a Parquet file: what the log of its table tells of it."""
 
     @classmethod
-    def of(cls, path: str) -> Self:
-        """A file as it is now. Raises OSError, or an exception of Arrow, where it has no end that can be read."""
-        footer = 0
+    def of(cls, path: str, *, tells: bool = True) -> Self:
+        """A file as it is now. Raises OSError, or an exception of Arrow, where it has no end that can be read.
+
+        ``tells``: with statistics, which take time where there are many rows.
+        """
+        footer, statistics = 0, ""
         if path.endswith(".parquet"):
-            footer = pq.read_metadata(path).num_rows
+            metadata = pq.read_metadata(path)
+            footer = metadata.num_rows
+            statistics = statistics_of(metadata) if tells else ""
         elif path.endswith(_ARROW):
             with pa.memory_map(path) as source:
                 footer = pa.ipc.open_file(source).num_record_batches
-        return cls(path, os.path.getsize(path), footer)
+        return cls(path, os.path.getsize(path), footer, statistics)
 
 
 def verify(files: Iterable[Written]) -> None:
     """Raises OutputError where a file is no longer as it was left, or cannot be seen from here."""
     for said in files:
         try:
-            found = Written.of(said.path)
+            found = Written.of(said.path, tells=False)
         except (OSError, pa.ArrowException) as error:
             raise _changed(said.path, str(error)) from error
         if found != said:

@@ -1,21 +1,17 @@
 """Queries in DuckDB's SQL over what a pipeline wrote: the tables of ``query``, with the same columns, without Spark.
 
-DuckDB is handed the files that the manifest names as datasets of Arrow, and reaches nothing else. Arrow reads the columns that a query
+DuckDB is handed the tables as datasets of Arrow, and reaches nothing else. Arrow reads the columns that a query
 needs, and leaves out row groups in which no row can be wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import pyarrow.dataset as ds
+from typing import TYPE_CHECKING
 
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.message_files import CONNECTION_ID
-from dcpinspect.spark.message_files import SCHEMA as MESSAGES
-from dcpinspect.spark.outputs import SCHEMAS
-from dcpinspect.spark.schema import TABLES, table_schema
+from dcpinspect.spark.schema import TABLES
+from dcpinspect.spark.stored import CONNECTION_ID
 from dcpinspect.spark.views import Dialect, expressions, in_order
 from dcpinspect.tables.duck_query import DuckQuery
 
@@ -38,18 +34,16 @@ class Query(DuckQuery):
     def _table(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
         """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits."""
         if name == "messages":
-            numbers = self._stored(manifest, "connections", SCHEMAS["connections"]).project(f'{CONNECTION_ID.name}, "connection"')
-            found = self._stored(manifest, name, MESSAGES).join(numbers, CONNECTION_ID.name, how="left")
+            numbers = self._stored(manifest, "connections").project(f'{CONNECTION_ID.name}, "connection"')
+            found = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
         else:
-            found = self._stored(manifest, name, SCHEMAS.get(name) or table_schema(name))
+            found = self._stored(manifest, name)
         if name not in TABLES:
             return found
         return found.project(", ".join(expressions(in_order(found.columns, name), name, _Duck())))
 
-    def _stored(self, manifest: Manifest, name: str, schema: Any) -> duckdb.DuckDBPyRelation:
-        files = manifest.files(name)
-        source = ds.dataset(files, schema=schema, format="parquet") if files else schema.empty_table()
-        return self.database.from_arrow(source)
+    def _stored(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
+        return self.database.from_arrow(manifest.dataset(name))
 
 
 class _Duck(Dialect):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of, state_of
@@ -49,7 +47,8 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
 
 
 def _rows(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, Any]]:
-    return [row for path in manifest.files(table) for row in pq.read_table(path, columns=columns).to_pylist()]
+    rows: list[dict[str, Any]] = manifest.dataset(table).to_table(columns=columns).to_pylist()
+    return rows
 
 
 def _consumers(manifest: Manifest) -> list[dict[str, Any]]:

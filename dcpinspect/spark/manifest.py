@@ -1,29 +1,40 @@
-"""The manifest: which files of an output directory count.
+"""The manifest: what an output directory is after a run, the versions of its tables and what the next run needs.
 
-A run writes all its files under new names and then one manifest, which appears as a whole or not at all. Whoever reads takes the newest
-manifest and the files that it names, and no others; so an interrupted run changes nothing, and what it left is removed by the next one.
+A run writes all its files under new names, then a new version of each table, and then its row in the table of runs, which is there as a
+whole or not at all. Whoever reads takes the versions that the newest row names; so an interrupted run changes nothing, and the next one
+takes back what it has left.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.parts import Part
+from dcpinspect.spark import delta, runs
+from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.places import local_path
+from dcpinspect.spark.runs import Run
 from dcpinspect.spark.scan import Report
-from dcpinspect.spark.schema import TABLES
+from dcpinspect.spark.stored import PARTITIONS, SCHEMAS, TOLD
 from dcpinspect.spark.units import Unit
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 FOLDER = "_manifest"
-FORMAT = "dcpinspect.pipeline/1"
-"""Name and version of what a manifest says."""
+FORMAT, BEFORE = "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
+"""Name and version of what a manifest says; and that whose tables had no logs, of which packets can still be taken."""
 RAW, PARTS = "raw", "parts"
 BATCH = "batch="
 
@@ -84,8 +95,10 @@ class Manifest:
     units: Sequence[Read] = ()
     """In the order in which they were numbered."""
     parts: Sequence[Kept] = ()
-    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Parquet files of the tables but messages."""
+    tables: Mapping[str, int] = field(default_factory=dict)
+    """Their versions; none where they had no logs yet."""
+    state: str = ""
+    """Name of the file that has all of this but the tables."""
 
     @classmethod
     def at(cls, out: str | os.PathLike[str]) -> Self:
@@ -96,12 +109,14 @@ class Manifest:
         folder = Path(local_path(os.fspath(out), "tables are written"))
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
+        if (run := runs.newest(folder)) is not None:
+            return cls._read(folder / FOLDER / run.state, folder, run)
         numbers = [int(path.stem) for path in (folder / FOLDER).glob("*.json") if path.stem.isdigit()]
-        if not numbers:
-            if folder.is_dir() and any(path.name != FOLDER and path.name not in _OURS for path in folder.iterdir()):
-                raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
-            return cls(folder)
-        return cls._read(folder, max(numbers))
+        if numbers:  # of before there were logs
+            return cls._read(folder / FOLDER / f"{max(numbers)}.json", folder, Run(max(numbers), "", {}, ""))
+        if folder.is_dir() and any(path.name != FOLDER and path.name not in _OURS for path in folder.iterdir()):
+            raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
+        return cls(folder)
 
     @classmethod
     def newest(cls, out: str | os.PathLike[str]) -> Self:
@@ -109,38 +124,49 @@ class Manifest:
         folder = Path(local_path(os.fspath(out), "tables are read"))
         if not (folder / FOLDER).is_dir() or not (found := cls.at(folder)).number:
             raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
+        if not found.tables:
+            what = f"{escape(os.fspath(out))}: was written by a version of dcpinspect before its tables were Delta tables"
+            raise UsageError(f"{what}; run the pipeline again, which takes its packets from there")
         return found
 
     @classmethod
-    def _read(cls, folder: Path, number: int) -> Self:
-        path = folder / FOLDER / f"{number}.json"
+    def _read(cls, path: Path, folder: Path, run: Run) -> Self:
         try:
             content = json.loads(path.read_text("utf-8"))
-            if content.get("format") != FORMAT:
+            if content.get("format") != (FORMAT if run.state else BEFORE):
                 raise UsageError(f"{escape(os.fspath(path))}: is not of this version ({FORMAT}); run the pipeline into a new directory")
             return cls(
                 folder,
-                number,
-                content["program"],
+                run.number,
+                run.program,
                 content["options"],
                 content["points"],
                 [_read_unit(one) for one in content["units"]],
                 [Kept(**{**one, "messages": tuple(one["messages"]), "closed": tuple(one.get("closed", ()))}) for one in content["parts"]],
-                content["tables"],
+                run.tables,
+                run.state,
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{escape(os.fspath(path))}: is damaged ({escape(str(error))})"
             raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
-    def files(self, table: str) -> list[str]:
+    def table(self, name: str) -> DeltaTable:
+        """A table as this state has it."""
+        return delta.settled(os.fspath(self.out / name), self.tables[name])
+
+    def dataset(self, name: str) -> Any:
+        """A table as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
+        filesystem = SubTreeFileSystem(os.fspath((self.out / name).absolute()), LocalFileSystem())
+        return self.table(name).to_pyarrow_dataset(filesystem=filesystem, schema=SCHEMAS[name])
+
+    def files(self, name: str) -> list[str]:
         """The Parquet files of a table, absolute."""
-        names = [name for part in self.parts for name in part.messages] if table == "messages" else self.tables.get(table, ())
-        return [os.fspath((self.out / name).absolute()) for name in names]
+        return [os.fspath((self.out / name / one).absolute()) for one in delta.paths(self.table(name))]
 
     @property
     def table_names(self) -> list[str]:
         """The tables that a query may name."""
-        return [*TABLES, *(name for name in self.tables if name not in TABLES)]
+        return list(SCHEMAS)
 
     def path(self, name: str) -> str:
         """A file that the manifest names, absolute."""
@@ -151,57 +177,99 @@ class Manifest:
         """Numbers of the units that count: they could be read, and none has been read again, further."""
         return [number for number, one in enumerate(self.units) if not one.is_bad and not one.continued]
 
-    @property
-    def named(self) -> set[str]:
-        """The files that this state names, as paths in the directory."""
-        bundles = [name for one in self.units if one.bundles and not one.continued for name in (one.bundles, f"{one.bundles}.index")]
-        parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys", *part.messages)]
-        return {*bundles, *parts, *(name for names in self.tables.values() for name in names)}
+    def settled(self) -> Manifest:
+        """The same with the newest versions of the tables, from which what runs have left that did not end is taken back."""
+        found = {}
+        for name in self.tables:
+            folder = os.fspath(self.out / name)
+            table = self.table(name)
+            if table.version() < (newest := delta.opened(folder).version()):
+                delta.restore(folder, table.version(), self.number)
+                newest += 1
+            found[name] = newest
+        for name in SCHEMAS.keys() - found.keys():
+            shutil.rmtree(self.out / name / "_delta_log", ignore_errors=True)  # of a first run that did not end
+        return replace(self, tables=found)
+
+    def with_tables(self, written: Mapping[str, Sequence[Written]], gone: Collection[Kept] | None) -> Manifest:
+        """The same with the versions of the tables that have these files, which nobody takes for those of a run until ``commit``.
+
+        ``gone``: parts whose messages leave, None: all of them. Of other tables all leave. Raises UsageError where another run was quicker.
+        """
+        versions = dict(self.tables)
+        for name, files in written.items():
+            folder, base, run = os.fspath(self.out / name), self.tables.get(name), self.number + 1
+            by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
+            leave = None
+            if name == "messages" and gone is not None and base is not None:
+                base, leave = self._without(gone, base)
+            added = [delta.add_action(os.path.relpath(one.path, folder), one.size, one.statistics, by) for one in files]
+            versions[name] = delta.commit(folder, SCHEMAS[name], added, run=run, base=base, gone=leave, by=by, told=told)
+        return replace(self, tables=versions)
+
+    def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
+        """The files of messages that leave with parts, and the version to take them from: one without what was compacted of these."""
+        folder = os.fspath(self.out / "messages")
+        there = set(delta.paths(delta.opened(folder, base)))
+        files = {part.file: [os.path.relpath(one, "messages") for one in part.messages] for part in gone}
+        compacted = [part for part in gone if not there.issuperset(files[part.file])]
+        if compacted:
+            ids = [one for part in compacted for one in Part.from_bytes(Path(self.path(part.file)).read_bytes()).opened_by.tolist()]
+            base = delta.without(folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1)
+            there = set(delta.paths(delta.opened(folder, base)))
+        return base, [name for part in gone for name in files[part.file] if name in there]
 
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError where another run was quicker."""
-        found = replace(self, number=self.number + 1)
-        folder = self.out / FOLDER
+        found = replace(self, number=self.number + 1, state=f"{self.number + 1}-{attempt()}.json")
         content = {
             "format": FORMAT,
-            "program": found.program,
             "options": dict(found.options),
             "points": dict(found.points),
             "units": [asdict(one) for one in found.units],
             "parts": [asdict(one) for one in found.parts],
-            "tables": {name: list(files) for name, files in found.tables.items()},
         }
-        temporary = folder / f"{found.number}.tmp"
-        with temporary.open("w", encoding="utf-8") as file:
+        with (self.out / FOLDER / found.state).open("w", encoding="utf-8") as file:
             json.dump(content, file)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            _appear(temporary, folder / f"{found.number}.json")
-        except FileExistsError:
-            raise UsageError(f"{escape(os.fspath(self.out))}: another run has written here since; run it again") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        runs.commit(self.out, Run(found.number, found.program, found.tables, found.state))
         return found
 
-    def clean(self, batch: int | None = None) -> None:
-        """Removes what this state does not name: what interrupted runs left, what later ones replaced, and attempts that do not count.
+    def clean(self, since: int = 0) -> None:
+        """Removes what is no longer needed: what runs left that did not end, attempts that do not count, and what later runs replaced.
 
-        ``batch``: only what this run wrote, since others may still be read. An attempt may go on writing, so what cannot go stays.
+        ``since``: only packets and parts that runs wrote from this one on, since others may still be read. Files of tables stay as long as
+        somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
-        named = self.named
-        only = f"{BATCH}{'*' if batch is None else batch}"
-        for folder in _OURS:
-            for path in sorted((self.out / folder).glob(f"{only}/**/*"), reverse=True):
-                if not path.is_dir() and path.relative_to(self.out).as_posix() not in named:
-                    path.unlink(missing_ok=True)
-            for path in (self.out / folder).glob(only):
-                with suppress(OSError):
-                    path.rmdir()
-        if batch is None:
-            for path in (self.out / FOLDER).iterdir():
-                if path.suffix in (".claim", ".tmp") or (path.suffix == ".json" and path.stem.isdigit() and int(path.stem) < self.number):
+        bundles = [name for one in self.units if one.bundles and not one.continued for name in (one.bundles, f"{one.bundles}.index")]
+        parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys")]
+        self._keep((RAW, PARTS), {*bundles, *parts}, since=since)
+        for name in SCHEMAS:
+            own: set[str] = set()
+            if name in self.tables:
+                own = {f"{name}/{one}" for one in delta.paths(self.table(name))}
+                if not since:
+                    delta.sweep(os.fspath(self.out / name))
+            self._keep((name,), own, since=self.number if own or name in self.tables else 0)
+        if self.tables and not since:
+            delta.sweep(os.fspath(self.out / runs.TABLE))
+            for path in (self.out / FOLDER).glob("[0-9]*.json"):
+                if path.name != self.state:
                     path.unlink()
+
+    def _keep(self, folders: Iterable[str], named: Collection[str], *, since: int) -> None:
+        """Removes what is not named of what runs wrote from ``since`` on."""
+        for folder in folders:
+            for batch in (self.out / folder).glob(f"{BATCH}*"):
+                number = batch.name.removeprefix(BATCH)
+                if not number.isdecimal() or int(number) < since:
+                    continue
+                for path in sorted(batch.glob("**/*"), reverse=True):
+                    if not path.is_dir() and path.relative_to(self.out).as_posix() not in named:
+                        path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    batch.rmdir()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -217,25 +285,8 @@ class Manifest:
             yield
 
 
-def _appear(temporary: Path, path: Path) -> None:
-    """Gives a whole file its name. Raises FileExistsError where there is one of that name, which renaming would replace."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:  # network and object storage, and memory cards, have no hard links
-        claim = path.with_suffix(".claim")
-        claim.touch(exist_ok=False)
-        try:
-            if path.exists():
-                raise FileExistsError(path) from None
-            temporary.replace(path)
-        finally:
-            claim.unlink()
-
-
-_OURS = (RAW, PARTS, *TABLES, "captures", "bad")
-"""Directories that runs write, each with directories ``batch=N``."""
+_OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
+"""Directories that runs write."""
 
 
 def _read_unit(content: dict[str, Any]) -> Read:

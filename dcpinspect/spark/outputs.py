@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,46 +15,17 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import Merged, Part
-from dcpinspect.spark.manifest import Kept, Manifest, Read
-from dcpinspect.spark.message_files import CONNECTION_ID, POINT
+from dcpinspect.spark import delta
+from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read
 from dcpinspect.spark.scan import ADDRESS_BYTES
-from dcpinspect.spark.schema import kept, table_schema
+from dcpinspect.spark.schema import kept
+from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS
 from dcpinspect.spark.whole import Whole
 from dcpinspect.transport.connections import endpoint_text
 
-_TIME = pa.timestamp("us", "UTC")
-_WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
-CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), pa.field("duplicate_of", pa.int64())])
-"""Connections as they are stored. ``duplicate_of``: the connection that is the same one, captured at another point with fewer gaps."""
-CAPTURES = pa.schema(
-    [
-        pa.field("file", pa.string()),
-        POINT,
-        pa.field("path", pa.string()),
-        pa.field("state", pa.string()),  # ok, damaged, bad; continued: a later reading of the same file counts
-        pa.field("format", pa.string()),
-        pa.field("bytes", pa.int64()),
-        *_WHEN,
-        pa.field("packets", pa.int64()),
-        pa.field("used", pa.int64()),  # packets that the engine was given
-        pa.field("problems", pa.int64()),
-        pa.field("batch", pa.int32()),  # run that read it
-    ]
-)
-BAD = pa.schema(
-    [
-        pa.field("file", pa.string()),
-        POINT,
-        pa.field("severity", pa.string()),  # error: nothing was read; warning: a part is damaged; note: its end is not written yet
-        pa.field("offset", pa.int64()),  # in the unpacked bytes
-        pa.field("what", pa.string()),
-    ]
-)
-SCHEMAS = {"connections": CONNECTIONS, "captures": CAPTURES, "bad": BAD}
-"""Tables that are stored in another form than ``schema.table_schema`` says, messages besides."""
 
-
-def write_tables(found_in: Whole, batch: int) -> dict[str, list[str]]:
+def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
     """Writes all tables but messages, and gives their files by table."""
     manifest, everything = found_in.manifest, found_in.merged
     tables = everything.tracker.tables(everything.links, everything.files).by_name
@@ -68,13 +40,12 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, list[str]]:
     return {name: [_written(manifest.out, name, batch, table)] for name, table in arrow.items()}
 
 
-def _written(out: Path, name: str, batch: int, table: Any) -> str:
-    relative = f"{name}/batch={batch}/{name}.parquet"
-    path = out / relative
+def _written(out: Path, name: str, batch: int, table: Any) -> Written:
+    path = out.absolute() / name / f"{BATCH}{batch}" / f"{attempt()}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     words = [field.name for field in table.schema if field.type == pa.string()]  # numbers hardly come twice
     pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=words, store_schema=False)
-    return relative
+    return Written.of(os.fspath(path))
 
 
 def _connections(table: Any, found_in: Whole) -> Any:
@@ -124,7 +95,7 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) 
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}
     columns["connection_id"] = pa.array(ids[number])
-    columns["capture_point"] = pa.array(names, pa.string()).take(pa.array(points[number]))
+    columns["capture_point"] = pa.array(list(map(escape, names)), pa.string()).take(pa.array(points[number]))
     columns["duplicate_of"] = pa.nulls(len(table), pa.int64())
     return pa.table([columns[field.name] for field in CONNECTIONS], schema=CONNECTIONS)
 
@@ -185,7 +156,4 @@ def _severity(manifest: Manifest, one: Read, what: str) -> str:
 
 def rows_of(manifest: Manifest) -> Mapping[str, int]:
     """Rows of every table."""
-    rows = {"messages": sum(part.rows for part in manifest.parts)}
-    for name in manifest.tables:
-        rows[name] = sum(pq.read_metadata(path).num_rows for path in manifest.files(name))
-    return rows
+    return {name: delta.rows(manifest.table(name)) for name in manifest.tables}

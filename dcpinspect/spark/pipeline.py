@@ -122,7 +122,7 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lam
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=os.fspath(manifest.out))
     with manifest.locked():
-        manifest = _with_options(Manifest.at(options.out), options)
+        manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
         going = _Run(manifest, options)
         summary = going.run(paths, tasks_of)
@@ -195,12 +195,15 @@ class _Run:
             analysed = [[next(done) for _ in range(work.shares)] for work in works]
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            found = whole(replace(manifest, parts=kept, tables={}))
+            found = whole(replace(manifest, parts=kept))
             found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
-            manifest = replace(found.manifest, tables=write_tables(found, self.batch))
-        verify(self.written)
-        manifest = manifest.commit()
-        manifest.clean(self.batch)
+            tables = write_tables(found, self.batch)
+        with self._timed("commit"):
+            verify(self.written)
+            gone = [part for part in self.manifest.parts if part not in stay]
+            tables["messages"] = [one for one in self.written if one.path.endswith(".parquet")]
+            manifest = found.manifest.with_tables(tables, gone if stay else None).commit()
+            manifest.clean(self.batch)
         self.found = replace(found, manifest=manifest)
         self._sum_up(manifest, works=len(works))
 

@@ -13,11 +13,9 @@ import pyarrow as pa
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import escape, one_line
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.message_files import CONNECTION_ID
-from dcpinspect.spark.message_files import SCHEMA as MESSAGES
-from dcpinspect.spark.outputs import SCHEMAS
-from dcpinspect.spark.schema import TABLES, ddl, table_schema
+from dcpinspect.spark.schema import TABLES, ddl
 from dcpinspect.spark.session import SparkFailedError
+from dcpinspect.spark.stored import CONNECTION_ID, SCHEMAS
 from dcpinspect.spark.views import in_order, readable
 from dcpinspect.suggest import did_you_mean
 
@@ -100,18 +98,18 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
         close = did_you_mean(name, manifest.table_names) or f"; there are {', '.join(manifest.table_names)}"
         raise UsageError(f"table {escape(name)}: there is none{close}")
     if name == "messages":
-        numbers = _stored(spark, manifest, "connections", SCHEMAS["connections"]).select(CONNECTION_ID.name, "connection")
-        frame = _stored(spark, manifest, name, MESSAGES).join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")
+        numbers = _stored(spark, manifest, "connections").select(CONNECTION_ID.name, "connection")
+        frame = _stored(spark, manifest, name).join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")
     else:
-        frame = _stored(spark, manifest, name, SCHEMAS.get(name) or table_schema(name))
+        frame = _stored(spark, manifest, name)
     if name not in TABLES:
         return frame
     return readable(frame.select(*in_order(frame.columns, name)), name)
 
 
-def _stored(spark: SparkSession, manifest: Manifest, name: str, schema: Any) -> DataFrame:
-    files = manifest.files(name)
-    return spark.read.schema(ddl(schema)).parquet(*files) if files else spark.createDataFrame([], ddl(schema))
+def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
+    files, schema = manifest.files(name), ddl(SCHEMAS[name])
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
 
 
 def _no_query(start: str) -> str:

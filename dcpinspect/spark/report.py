@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from dcpinspect.escape import one_line
 from dcpinspect.findings.record import with_findings
@@ -22,7 +21,6 @@ from dcpinspect.render.verdict import LookedAt
 from dcpinspect.report.contents import Limits, Shown, Source, title_of
 from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.message_files import SCHEMA
 from dcpinspect.spark.schema import columns_of
 from dcpinspect.spark.whole import Whole
 from dcpinspect.statistics import Charts, charts_of
@@ -45,7 +43,7 @@ def of_pipeline(found_in: Whole) -> Source:
     checker = everything.checker.only(ORDINARY)
     found, tables = checker.findings(everything.links, everything.coverage), everything.tables
     by_name = with_findings(tables.by_name, found, RULES, checker.clients(everything.links), everything.files)
-    messages = ds.dataset(manifest.files("messages"), schema=SCHEMA, format="parquet")
+    messages = manifest.dataset("messages")
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
@@ -98,8 +96,8 @@ def _is(words: Any, word: str) -> Any:
 
 def _numbers(manifest: Manifest) -> Mapping[int, int]:
     """The number of each connection by its id."""
-    tables = (pq.read_table(path, columns=["connection_id", "connection"]) for path in manifest.files("connections"))
-    return {row["connection_id"]: row["connection"] for table in tables for row in table.to_pylist() if row["connection"] is not None}
+    table = manifest.dataset("connections").to_table(columns=["connection_id", "connection"])
+    return {row["connection_id"]: row["connection"] for row in table.to_pylist() if row["connection"] is not None}
 
 
 def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> VbucketItems:

@@ -43,6 +43,7 @@ _NAMES = {
     pa.float64(): "DOUBLE",
     pa.string(): "STRING",
     pa.binary(): "BINARY",
+    pa.date32(): "DATE",
     TYPES["time"]: "TIMESTAMP",
 }
 

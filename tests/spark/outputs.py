@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.message_files import COLUMNS
 from dcpinspect.spark.pipeline import Options, Summary, run
 from dcpinspect.spark.schema import kept, message_rows
+from dcpinspect.spark.stored import COLUMNS
 
 _ROW = re.compile(r"\brows? \d+( (to|and) \d+)?")
 _FRAME = re.compile(r"\bframes? \d+( and \d+)?")
@@ -61,14 +60,13 @@ def stored(out: Path, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     tables = {}
     for name in manifest.tables:
         if name not in ("captures", "bad"):
-            tables[name] = [row for path in manifest.files(name) for row in pq.read_table(path).to_pylist()]
+            tables[name] = manifest.dataset(name).to_table().to_pylist()
     tables["connections"] = [row for row in tables["connections"] if row["duplicate_of"] is None]
     number = {row["connection_id"]: row["connection"] for row in tables["connections"]}
     for row in tables["connections"]:
         for extra in ("connection_id", "capture_point", "duplicate_of"):
             del row[extra]
-    messages = [row for path in manifest.files("messages") for row in pq.ParquetFile(path).read().to_pylist()]
-    messages.sort(key=lambda row: row["row"])
+    messages = sorted(tables["messages"], key=lambda row: row["row"])
     tables["messages"] = [{"connection": number[row["connection_id"]], **{name: row.get(name) for name in COLUMNS}} for row in messages]
     return _comparable(tables, cut=cut)
 

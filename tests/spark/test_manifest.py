@@ -1,16 +1,20 @@
 from __future__ import annotations
 
-import errno
 import json
-import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
+from dcpinspect.spark.attempts import Written
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.spark.scan import Report
+from dcpinspect.spark.stored import SCHEMAS
 from dcpinspect.spark.units import Unit
 
 
@@ -25,45 +29,67 @@ def state(out: Path) -> Manifest:
         points={"/x": "p"},
         units=[Read(unit, report, 1, 0, "raw/batch=1/0.arrow")],
         parts=[Kept("p", "parts/batch=1/0.part", ("messages/batch=1/0-0.parquet",), 7)],
-        tables={"gaps": ["gaps/batch=1/gaps.parquet"]},
     )
 
 
+def wrote(out: Path, name: str, rows: int) -> Written:
+    """A file of the table bad."""
+    path = out / "bad" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([{"what": f"{name} {row}"} for row in range(rows)], schema=SCHEMAS["bad"]), path)
+    return Written.of(str(path))
+
+
+def with_bad(one: Manifest, *names: str) -> Manifest:
+    return one.with_tables({"bad": [wrote(one.out, name, 2) for name in names]}, None)
+
+
+def what(one: Manifest) -> list[str]:
+    return sorted(one.dataset("bad").to_table()["what"].to_pylist())
+
+
 def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
-    done = state(tmp_path).commit()
+    done = with_bad(state(tmp_path), "batch=1/a.parquet", "batch=1/b.parquet").commit()
     assert Manifest.newest(tmp_path) == done
-    assert done.number == 1
-    assert done.files("messages") == [str(tmp_path / "messages/batch=1/0-0.parquet")]
-    assert done.files("gaps") == [str(tmp_path / "gaps/batch=1/gaps.parquet")]
-    assert done.files("streams") == []
+    assert (done.number, done.tables) == (1, {"bad": 0})
+    assert sorted(done.files("bad")) == [str(tmp_path / "bad/batch=1" / name) for name in ("a.parquet", "b.parquet")]
+    assert what(done) == ["batch=1/a.parquet 0", "batch=1/a.parquet 1", "batch=1/b.parquet 0", "batch=1/b.parquet 1"]
 
 
 def test_the_second_of_two_that_commit_is_refused(tmp_path: Path) -> None:
-    one = state(tmp_path)
+    one = with_bad(state(tmp_path), "batch=1/a.parquet")
     one.commit()
     with pytest.raises(UsageError, match="another run has written here since"):
         replace(one, program="2").commit()
-    assert Manifest.newest(tmp_path).program == "1"
-    assert [path.name for path in (tmp_path / "_manifest").iterdir()] == ["1.json"]
+    two = Manifest.newest(tmp_path)
+    assert two.program == "1"
+    with_bad(two, "batch=2/a.parquet")
+    with pytest.raises(UsageError, match=r"bad: another run has written here since; run it again"):
+        with_bad(two, "batch=2/b.parquet")
 
 
-def test_storage_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
+def test_tables_of_a_run_that_did_not_end_are_not_seen_and_taken_back(tmp_path: Path) -> None:
+    with_bad(state(tmp_path), "batch=1/gone.parquet")
+    done = with_bad(state(tmp_path).settled(), "batch=1/a.parquet").commit()
+    rows = what(done)
+    with_bad(done, "batch=2/b.parquet")  # it gets no further
+    assert what(Manifest.newest(tmp_path)) == rows
+    again = Manifest.newest(tmp_path).settled()
+    assert again.tables == {"bad": 2}
+    again.clean()
+    assert what(with_bad(again, "batch=2/c.parquet").commit()) == ["batch=2/c.parquet 0", "batch=2/c.parquet 1"]
+    assert not (tmp_path / "bad/batch=2/b.parquet").exists()
+    assert what(done) == rows, "who reads the run before can go on"
 
-    monkeypatch.setattr(os, "link", refused)
-    one = state(tmp_path)
-    done = one.commit()
-    assert Manifest.newest(tmp_path) == done
-    with pytest.raises(UsageError, match="another run has written here since"):
-        replace(one, program="2").commit()
-    assert Manifest.newest(tmp_path) == done
-    assert [path.name for path in (tmp_path / "_manifest").iterdir()] == ["1.json"]
-    (tmp_path / "_manifest" / "2.claim").touch()  # as a run leaves it that is killed just then
-    with pytest.raises(UsageError, match="another run has written here since"):
-        done.commit()
-    done.clean()
-    assert done.commit().number == 2
+
+def test_what_others_make_of_a_table_counts(tmp_path: Path) -> None:
+    done = with_bad(state(tmp_path), "batch=1/a.parquet", "batch=1/b.parquet").commit()
+    rows = what(done)
+    DeltaTable(tmp_path / "bad").optimize.compact()
+    assert len(done.files("bad")) == 1
+    assert what(done) == rows
+    with_bad(Manifest.newest(tmp_path).settled(), "batch=2/c.parquet")
+    assert what(done) == rows
 
 
 def test_only_one_run_writes(tmp_path: Path) -> None:
@@ -72,23 +98,16 @@ def test_only_one_run_writes(tmp_path: Path) -> None:
 
 
 def test_cleaning_leaves_what_is_named_and_what_is_not_ours(tmp_path: Path) -> None:
-    done = state(tmp_path).commit()
-    mine = [
-        "raw/batch=1/0.arrow",
-        "raw/batch=1/0.arrow.index",
-        "parts/batch=1/0.part.keys",
-        "messages/batch=1/0-0.parquet",
-        "gaps/mine",
-        "own",
-    ]
-    garbage = ["raw/batch=2/0.arrow", "messages/batch=1/0-1.parquet", "gaps/batch=0/gaps.parquet", "raw/batch=1/1.arrow.9.tmp"]
+    done = with_bad(with_bad(state(tmp_path), "batch=1/a.parquet").commit(), "batch=2/b.parquet").commit()
+    mine = ["raw/batch=1/0.arrow", "raw/batch=1/0.arrow.index", "parts/batch=1/0.part.keys", "gaps/mine", "own"]
+    garbage = ["raw/batch=2/0.arrow", "bad/batch=2/other.parquet", "bad/batch=3/new.parquet", "raw/batch=1/1.arrow.9.tmp"]
     for name in (*mine, *garbage):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     done.clean()
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == sorted(
-        [*mine, "_manifest/1.json"]
-    )
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    found = {name for name in found if not name.startswith(("runs/", "bad/_delta_log/"))}
+    assert found == {*mine, "bad/batch=1/a.parquet", "bad/batch=2/b.parquet", f"_manifest/{done.state}"}
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -103,18 +122,30 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"format": "dcpinspect.pipeline/9"}', '{"format": "dcpinspect.pipeline/1", "units": 3}']
+    "content", ["", "[]", "{}", '{"format": "dcpinspect.pipeline/9"}', '{"format": "dcpinspect.pipeline/2", "units": 3}']
 )
 def test_a_manifest_that_is_none_is_one_line(content: str, tmp_path: Path) -> None:
-    state(tmp_path).commit()
-    (tmp_path / "_manifest" / "2.json").write_text(content)
-    with pytest.raises(UsageError, match=r"2\.json: is (damaged|not of this version)") as raised:
+    done = state(tmp_path).commit()
+    (tmp_path / "_manifest" / done.state).write_text(content)
+    with pytest.raises(UsageError, match=r"json: is (damaged|not of this version)") as raised:
         Manifest.newest(tmp_path)
     assert "\n" not in str(raised.value)
 
 
+def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(tmp_path: Path) -> None:
+    done = state(tmp_path).commit()
+    content = json.loads((tmp_path / "_manifest" / done.state).read_bytes())
+    (tmp_path / "_manifest" / "7.json").write_text(json.dumps({**content, "format": "dcpinspect.pipeline/1", "program": "1", "tables": {}}))
+    shutil.rmtree(tmp_path / "runs")
+    with pytest.raises(UsageError, match="before its tables were Delta tables; run the pipeline again, which takes its packets from there"):
+        Manifest.newest(tmp_path)
+    found = Manifest.at(tmp_path)
+    assert (found.number, found.program, found.tables, len(found.units)) == (7, "", {}, 1)
+    assert with_bad(found, "batch=8/a.parquet").commit().number == 8
+    assert Manifest.newest(tmp_path).units == found.units
+
+
 def test_paths_of_any_bytes_are_kept_as_text(tmp_path: Path) -> None:
-    state(tmp_path).commit()
-    text = (tmp_path / "_manifest" / "1.json").read_bytes()
+    text = (tmp_path / "_manifest" / state(tmp_path).commit().state).read_bytes()
     assert text.isascii()
     assert json.loads(text)["units"][0]["unit"]["name"] == "weird\udcff\x1b name"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,9 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.spark import message_files
-from dcpinspect.spark.message_files import COLUMNS, SCHEMA, MessageFiles
+from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.schema import message_rows
+from dcpinspect.spark.stored import COLUMNS, MESSAGES
 from dcpinspect.tables.messages import MessageBatch
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
@@ -33,8 +36,8 @@ def test_messages_come_back_from_as_many_files_as_there_are(rows: int, size: int
     assert {path.name for path in tmp_path.iterdir()} == {Path(path).name for path in files.paths}
     assert files.rows == len(found)
     for name in found.schema.names:
-        assert found.schema.field(name).type == SCHEMA.field(name).type
-    assert found["capture_point"].unique().to_pylist() == ["node \x1b"]
+        assert found.schema.field(name).type == MESSAGES.field(name).type
+    assert found["capture_point"].unique().to_pylist() == ["node \\x1b"]
     rows_of = [message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS)) for batch in batches()]
     found = found.sort_by("row")
     expected = pa.Table.from_batches(rows_of)
@@ -61,14 +64,17 @@ def test_messages_of_a_vbucket_stand_together_in_their_order(tmp_path: Path, mon
     assert sum(low <= 5 <= high for low, high in bounds) < len(bounds)
 
 
-def test_columns_that_no_message_has_are_left_out(tmp_path: Path) -> None:
+def test_a_file_has_all_columns_and_messages_of_one_day(tmp_path: Path) -> None:
     files = MessageFiles(str(tmp_path / "x"), "p")
     for batch in batches():
         files.add(batch, batch.connection)
+        files.add(replace(batch, time_ns=batch.time_ns + message_files.DAY_NS), batch.connection)
     files.close()
-    found = pq.ParquetFile(files.paths[0]).read()
-    assert all(found[name].null_count < len(found) for name in found.schema.names)
-    assert len(found.schema.names) < len(SCHEMA.names)
+    found = [pq.ParquetFile(path).read() for path in files.paths]
+    assert [table["day"].unique().to_pylist() for table in found] == [[date(2024, 4, 6)], [date(2024, 4, 7)]]
+    for table in found:
+        assert table.schema.names == MESSAGES.names
+        assert len(table) == files.rows / 2
 
 
 def test_no_messages_make_no_file(tmp_path: Path) -> None:

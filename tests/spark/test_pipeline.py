@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import dcpinspect.spark
@@ -287,7 +286,7 @@ def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(tm
     ran(tmp_path / "out", tmp_path / "a")
     done = ran(tmp_path / "out", tmp_path / "b")
     assert done.captures == 1
-    rows = [row for path in Manifest.newest(tmp_path / "out").files("connections") for row in pq.read_table(path).to_pylist()]
+    rows = Manifest.newest(tmp_path / "out").dataset("connections").to_table().to_pylist()
     ids = {row["connection_id"]: row for row in rows}
     copies = [row for row in rows if row["duplicate_of"] is not None]
     assert all(ids[row["duplicate_of"]]["capture_point"] != row["capture_point"] and row["connection"] is None for row in copies)
@@ -346,7 +345,7 @@ def test_both_ends_are_one_connection_by_what_is_said_on_it(kind: str, tmp_path:
         (tmp_path / point).mkdir()
         written(tmp_path / point / "x.pcap", here)
     ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
-    rows = [row for path in Manifest.newest(tmp_path / "out").files("connections") for row in pq.read_table(path).to_pylist()]
+    rows = Manifest.newest(tmp_path / "out").dataset("connections").to_table().to_pylist()
     assert [(row["connection"], row["duplicate_of"]) for row in rows] == [(1, None), (None, rows[0]["connection_id"])]
     assert rows[0]["capture_point"] != rows[1]["capture_point"]
 

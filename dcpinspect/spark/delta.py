@@ -1,0 +1,216 @@
+"""Delta tables: which Parquet files are a table, from version to version, in the log beside them, which ``deltalake`` reads and writes.
+
+Tasks write the files; a commit names them. Whatever reads Delta sees whole versions, and old ones on request.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
+
+RUN = "dcpinspectRun"
+"""What commits of ours have in their ``commitInfo``: the number of the run."""
+KEPT_DAYS = 1
+"""Days for which files stay that a newer version does without, so that who reads an older one can go on."""
+CONFIGURATION = {"delta.deletedFileRetentionDuration": f"interval {KEPT_DAYS} days"}
+_MILLISECOND = 1000
+"""Microseconds; statistics of times are no finer."""
+
+
+def opened(folder: str, version: int | None = None) -> DeltaTable:
+    """A table, as it is now or was. Raises UsageError where there is none, or not this version any more."""
+    from deltalake.exceptions import DeltaError
+
+    library = _library()
+    try:
+        found: DeltaTable = library.DeltaTable(folder, version=version)
+    except (DeltaError, OSError) as error:
+        what = "as it is now" if version is None else f"in version {version}"
+        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {what} ({_said(error)})") from error
+    return found
+
+
+def exists(folder: str) -> bool:
+    """Whether there is a table."""
+    return bool(_library().DeltaTable.is_deltatable(folder))
+
+
+def settled(folder: str, version: int) -> DeltaTable:
+    """A table as a run left it in ``version``, or as others have compacted it since; never as a later run did that has not ended."""
+    table = opened(folder)
+    while table.version() > version and any(RUN in one for one in table.history(table.version() - version)):
+        table = opened(folder, table.version() - 1)
+    return table if table.version() >= version else opened(folder, version)
+
+
+def commit(
+    folder: str,
+    schema: Any,
+    added: Sequence[AddAction],
+    *,
+    run: int,
+    base: int | None,
+    gone: Collection[str] | None = None,
+    by: Sequence[str] = (),
+    told: Sequence[str] = (),
+) -> int:
+    """Adds files to a table, takes others away, and gives the new version.
+
+    ``base``: the version that this follows; None: the table is made. ``gone``: paths of the files that leave; None: all. ``by``: the
+    columns it is partitioned by. ``told``: those of which the log has the least and the greatest value. Raises UsageError where another
+    version follows already.
+    """
+    library = _library()
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import CommitProperties, RemoveAction, create_table_with_add_actions
+
+    wanted = library.Schema.from_arrow(schema)
+    properties = CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0)
+    try:
+        if base is None:
+            if exists(folder):
+                raise FileExistsError(folder)
+            # deltalake takes a value that is not told for a null, so that nothing would be found, unless it knows which ones are told.
+            skipping = {"delta.dataSkippingStatsColumns": ",".join(told)} if told else {"delta.dataSkippingNumIndexedCols": "0"}
+            create_table_with_add_actions(
+                folder,
+                wanted,
+                list(added),
+                partition_by=list(by),
+                configuration={**CONFIGURATION, **skipping},
+                commit_properties=properties,
+            )
+            return 0
+        table = opened(folder, base)
+        actions: list[Any] = list(added)
+        if gone:
+            now = int(time.time() * 1000)
+            there = {one["path"]: one for one in _actions(table)}
+            actions += [RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by)) for path in sorted(gone)]
+        if gone is None:
+            table.create_write_transaction(actions, "overwrite", wanted, list(by), commit_properties=properties)
+        elif actions:
+            table.create_write_transaction(actions, "append", wanted, list(by), commit_properties=properties)
+    except (CommitFailedError, FileExistsError) as error:
+        raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
+    except DeltaError as error:
+        raise UsageError(f"{escape(folder)}: cannot be committed ({_said(error)})") from error
+    return base + 1 if actions else base
+
+
+def without(folder: str, base: int, condition: str, run: int) -> int:
+    """Takes away the rows for which a condition is true, and gives the new version. Files that have others, too, are written anew."""
+    from deltalake.transaction import CommitProperties
+
+    table = opened(folder, base)
+    table.delete(condition, commit_properties=CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0))
+    return int(table.version())
+
+
+def restore(folder: str, version: int, run: int) -> None:
+    """Makes a table what it was in a version, as a new version."""
+    from deltalake.transaction import CommitProperties
+
+    opened(folder).restore(version, commit_properties=CommitProperties(custom_metadata={RUN: run}))
+
+
+def sweep(folder: str) -> None:
+    """Removes the files that no version has needed for so long that nobody can be reading them."""
+    table = opened(folder)
+    if table.vacuum(dry_run=True):
+        table.vacuum(dry_run=False)
+
+
+def paths(table: DeltaTable) -> list[str]:
+    """The files of a version, as paths in the folder of the table."""
+    return [one["path"] for one in _actions(table)]
+
+
+def rows(table: DeltaTable) -> int:
+    """Rows of a version."""
+    return sum(one["num_records"] for one in _actions(table))
+
+
+def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) -> AddAction:
+    """A file of a table, which has one value in each of the columns that this is partitioned by. ``path``: in the folder of the table."""
+    from deltalake.transaction import AddAction
+
+    known = json.loads(statistics)
+    values = {}
+    for name in by:
+        values[name] = known["minValues"].pop(name)
+        known["maxValues"].pop(name)
+    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(known))
+
+
+def statistics_of(metadata: pq.FileMetaData) -> str:
+    """What a log tells of a Parquet file, so that whoever looks for something need not open it."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    unknown: set[str] = set()
+    columns = {index: name for index in range(metadata.num_columns) if "." not in (name := metadata.schema.column(index).path)}
+    for group in range(metadata.num_row_groups):
+        of_group = metadata.row_group(group)
+        for index, name in columns.items():
+            found = of_group.column(index).statistics
+            if found is None or not (found.has_min_max or found.null_count == of_group.num_rows):
+                unknown.add(name)
+            elif found.has_min_max:
+                low[name] = min(low.get(name, found.min), found.min)
+                high[name] = max(high.get(name, found.max), found.max)
+    unknown.update(name for name in low if not _is_told(low[name], high[name]))
+    return json.dumps(
+        {
+            "numRecords": metadata.num_rows,
+            "minValues": {name: _told(value) for name, value in low.items() if name not in unknown},
+            "maxValues": {name: _told(value, is_high=True) for name, value in high.items() if name not in unknown},
+            "nullCount": {},
+        }
+    )
+
+
+def _is_told(low: Any, high: Any) -> bool:
+    """Numbers and times are, and texts where all are the same, which may say of which partition a file is."""
+    return (isinstance(low, int | date) and not isinstance(low, bool)) or (isinstance(low, str) and low == high)
+
+
+def _told(value: Any, *, is_high: bool = False) -> Any:
+    """A value as logs have it; the highest time may be rounded up."""
+    if isinstance(value, datetime):
+        up = timedelta(microseconds=-value.microsecond % _MILLISECOND if is_high else 0)
+        return (value + up).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _actions(table: DeltaTable) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return found
+
+
+def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | None]:
+    return {name: None if (value := action[f"partition.{name}"]) is None else str(value) for name in by}
+
+
+def _said(error: BaseException) -> str:
+    return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
+
+
+def _library() -> Any:
+    try:
+        import deltalake  # deferred: 50 ms
+    except ModuleNotFoundError:
+        raise UsageError("the tables of a pipeline need deltalake; install dcpinspect[spark]") from None
+    return deltalake

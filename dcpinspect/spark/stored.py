@@ -1,0 +1,51 @@
+"""The tables as they are stored: those that Spark keeps (``schema``), and what the pipeline knows besides."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dcpinspect.spark.schema import TABLES, table_schema
+
+CONNECTION_ID, POINT, DAY = pa.field("connection_id", pa.int64()), pa.field("capture_point", pa.string()), pa.field("day", pa.date32())
+PARTITIONS = (POINT.name, DAY.name)
+"""Columns by which messages are partitioned: a file of them has one value in each. The day is that of UTC."""
+TOLD = ("connection_id", "row", "time", "time_ns")
+"""Columns of which the log of messages has the least and the greatest value in each file. They are never null."""
+COLUMNS = tuple(name for name in table_schema("messages").names if name != "connection")
+"""Columns of the engine's messages that are stored. The number of a connection is not known before all are; its id stands for it."""
+MESSAGES = pa.schema([CONNECTION_ID, POINT, DAY, *(table_schema("messages").field(name) for name in COLUMNS)])
+_TIME = pa.timestamp("us", "UTC")
+_WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
+CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), pa.field("duplicate_of", pa.int64())])
+"""Connections as they are stored. ``duplicate_of``: the connection that is the same one, captured at another point with fewer gaps."""
+CAPTURES = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        POINT,
+        pa.field("path", pa.string()),
+        pa.field("state", pa.string()),  # ok, damaged, bad; continued: a later reading of the same file counts
+        pa.field("format", pa.string()),
+        pa.field("bytes", pa.int64()),
+        *_WHEN,
+        pa.field("packets", pa.int64()),
+        pa.field("used", pa.int64()),  # packets that the engine was given
+        pa.field("problems", pa.int64()),
+        pa.field("batch", pa.int32()),  # run that read it
+    ]
+)
+BAD = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        POINT,
+        pa.field("severity", pa.string()),  # error: nothing was read; warning: a part is damaged; note: its end is not written yet
+        pa.field("offset", pa.int64()),  # in the unpacked bytes
+        pa.field("what", pa.string()),
+    ]
+)
+SCHEMAS = {
+    **{name: table_schema(name) for name in TABLES},
+    "messages": MESSAGES,
+    "connections": CONNECTIONS,
+    "captures": CAPTURES,
+    "bad": BAD,
+}

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
+
+from dcpinspect.errors import UsageError
+from dcpinspect.spark import delta
+from dcpinspect.spark.attempts import Written
+
+SCHEMA = pa.schema([("point", pa.string()), ("number", pa.int64()), ("text", pa.string()), ("time", pa.timestamp("us", "UTC"))])
+BY, TOLD = ("point",), ("number",)
+
+
+def file(folder: Path, name: str, point: str, *numbers: int, by: tuple[str, ...] = BY) -> AddAction:
+    """A file, without the columns that are null everywhere in it."""
+    folder.mkdir(exist_ok=True)
+    table = pa.table({"point": [point] * len(numbers), "number": numbers}, schema=pa.schema([SCHEMA.field(0), SCHEMA.field(1)]))
+    pq.write_table(table, folder / name)
+    written = Written.of(str(folder / name))
+    return delta.add_action(name, written.size, written.statistics, by)
+
+
+def numbers(table: DeltaTable) -> list[int]:
+    return sorted(table.to_pyarrow_table()["number"].to_pylist())
+
+
+def test_files_come_and_go_and_every_version_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    odd = "node \x1b/ü=%20"
+    assert delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", odd, 1, 2)], run=1, base=None, by=BY, told=TOLD) == 0
+    assert delta.commit(str(folder), SCHEMA, [file(folder, "b.parquet", "p", 3)], run=2, base=0, gone=(), by=BY) == 1
+    assert delta.commit(str(folder), SCHEMA, [file(folder, "c.parquet", "p", 4)], run=3, base=1, gone=["a.parquet"], by=BY) == 2
+    assert delta.commit(str(folder), SCHEMA, [], run=4, base=2, gone=(), by=BY) == 2
+    assert delta.commit(str(folder), SCHEMA, [file(folder, "d.parquet", "p", 5)], run=4, base=2, by=BY) == 3
+    assert [numbers(delta.opened(str(folder), version)) for version in range(4)] == [[1, 2], [1, 2, 3], [3, 4], [5]]
+    assert delta.opened(str(folder), 0).to_pyarrow_table()["point"].to_pylist() == [odd, odd]
+    assert (delta.paths(delta.opened(str(folder))), delta.rows(delta.opened(str(folder), 1))) == (["d.parquet"], 3)
+
+
+def test_columns_that_are_null_everywhere_are_there_for_others(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1, 2)], run=1, base=None, by=BY, told=TOLD)
+    found = DeltaTable(folder).to_pyarrow_dataset()
+    assert found.schema.names == SCHEMA.names
+    assert DeltaTable(folder).to_pandas().columns.tolist() == SCHEMA.names
+    with duckdb.connect() as database:
+        assert database.from_arrow(found).filter("number > 1 and text is null").fetchall() == [("p", 2, None, None)]
+    assert found.count_rows(filter=ds.field("point") == "p") == 2
+    assert found.count_rows(filter=ds.field("number") == 3) == 0
+
+
+def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    one, two = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
+    delta.commit(str(folder), SCHEMA, [one], run=1, base=None, by=BY)
+    delta.commit(str(folder), SCHEMA, [two], run=2, base=0, gone=(), by=BY)
+    for base in (0, None):
+        with pytest.raises(UsageError, match="t: another run has written here since; run it again"):
+            delta.commit(str(folder), SCHEMA, [two], run=2, base=base, gone=(), by=BY)
+    with pytest.raises(UsageError, match="t: is no Delta table that can be read in version 7"):
+        delta.opened(str(folder), 7)
+    with pytest.raises(UsageError, match="x: is no Delta table that can be read as it is now"):
+        delta.opened(str(tmp_path / "x"))
+
+
+def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1)], run=1, base=None, by=BY)
+    wider = SCHEMA.append(pa.field("more", pa.int32()))
+    delta.commit(str(folder), wider, [file(folder, "b.parquet", "p", 2)], run=2, base=0, by=BY)
+    assert delta.opened(str(folder)).to_pyarrow_table().to_pylist() == [
+        {"point": "p", "number": 2, "text": None, "time": None, "more": None}
+    ]
+    assert numbers(delta.opened(str(folder), 0)) == [1]
+
+
+def test_rows_go_out_of_files_that_have_others_too(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1, 2, 3)], run=1, base=None, by=BY)
+    assert delta.without(str(folder), 0, "number in (1, 3)", 2) == 1
+    assert numbers(delta.opened(str(folder))) == [2]
+    assert numbers(delta.settled(str(folder), 0)) == [1, 2, 3]
+    delta.restore(str(folder), 0, 2)
+    assert numbers(delta.opened(str(folder))) == [1, 2, 3]
+
+
+def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1)], run=1, base=None, by=BY)
+    delta.commit(str(folder), SCHEMA, [file(folder, "b.parquet", "p", 2)], run=2, base=0, by=BY)
+    delta.sweep(str(folder))
+    assert (folder / "a.parquet").exists()
+    DeltaTable(folder).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
+    delta.sweep(str(folder))
+    assert not (folder / "a.parquet").exists()
+    assert numbers(delta.opened(str(folder))) == [2]
+
+
+def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path) -> None:
+    time = datetime(2024, 4, 6, 12, 0, 0, 123_456, UTC)
+    table = pa.table({"point": ["p", "p"], "number": [7, -3], "text": ["x", "y"], "time": [time, None]}, schema=SCHEMA)
+    pq.write_table(table, tmp_path / "x.parquet")
+    assert json.loads(Written.of(str(tmp_path / "x.parquet")).statistics) == {
+        "numRecords": 2,
+        "minValues": {"point": "p", "number": -3, "time": "2024-04-06T12:00:00.123Z"},
+        "maxValues": {"point": "p", "number": 7, "time": "2024-04-06T12:00:00.124Z"},
+        "nullCount": {},
+    }
