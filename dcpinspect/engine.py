@@ -360,7 +360,7 @@ class Engine:
         known = self._endpoints.has_handshake
         for place in np.flatnonzero(~np.isin(self.transport.server_ports(len(known)), self._ports)).tolist():
             self._evidence.doubt(len(known) + place + 1)
-        known += self.transport.handshakes(len(known))
+        known += self.transport.handshakes(len(known)).tobytes()
 
     def _end(self, side: int, index: int) -> str:
         """The address of a connection's client, side 0, or server."""

@@ -54,13 +54,14 @@ class Field:
     reset: int
     of: str
     """Table whose rows it counts, or nothing."""
+    bits: int
 
     @property
     def dtype(self) -> Any:
         """As NumPy takes it in the list of fields."""
         if self.is_pair:
             return (self.name, "<i8", (2,))
-        return (self.name, "<i8" if self.struct is None else self.struct.dtype)
+        return (self.name, f"<i{self.bits // 8}" if self.struct is None else self.struct.dtype)
 
     def __get__(self, table: Any, owner: type) -> Any:
         if table is None:
@@ -78,14 +79,18 @@ class _Declared:
     """A field before it has its name."""
 
     def __init__(
-        self, meaning: str, *, struct: type[Struct[Any]] | None = None, is_pair: bool = False, reset: int = 0, of: str = ""
+        self, meaning: str, *, struct: type[Struct[Any]] | None = None, is_pair: bool = False, reset: int = 0, of: str = "", bits: int = 64
     ) -> None:
-        self.facts: dict[str, Any] = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of}
+        self.facts: dict[str, Any] = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of, "bits": bits}
 
 
-def number(meaning: str, *, reset: int = 0, of: str = "") -> Any:
-    """An integer of 64 bits. ``reset``: what a new record has. ``of``: the table that it is a row number of; -1 is none of them then."""
-    return _Declared(meaning, reset=reset, of=of)
+def number(meaning: str, *, reset: int = 0, of: str = "", bits: int = 64) -> Any:
+    """A signed integer. ``reset``: what a new record has. ``of``: the table that it is a row number of; -1 is none of them then.
+
+    ``bits``: 8 or 32 in tables of which there may be millions of rows; put them behind the others, since each field begins at a multiple
+    of its size.
+    """
+    return _Declared(meaning, reset=reset, of=of, bits=bits)
 
 
 def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
@@ -132,7 +137,7 @@ class Struct(Generic[T]):
             for name, field in cls.fields.items():
                 setattr(cls, name, field)
             cls.declared = cls
-            cls.dtype = np.dtype([field.dtype for field in cls.fields.values()])
+            cls.dtype = np.dtype([field.dtype for field in cls.fields.values()], align=True)
 
     @classmethod
     def _columns(cls, array: npt.NDArray[np.void]) -> Self:
@@ -191,8 +196,11 @@ class Struct(Generic[T]):
 
 @functools.cache
 def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
-    integers = {False: ctypes.c_int64, True: ctypes.c_int64 * 2}
-    fields = [(name, field.struct.ctype() if field.struct else integers[field.is_pair]) for name, field in struct.fields.items()]
+    integers: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_int64}
+    fields = [
+        (name, field.struct.ctype() if field.struct else ctypes.c_int64 * 2 if field.is_pair else integers[field.bits])
+        for name, field in struct.fields.items()
+    ]
     return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields})
 
 

@@ -341,7 +341,7 @@ def test_a_handshake_behind_a_stray_acknowledgement_is_known_in_any_batches(tmp_
     one.stream(False, b"".join(builders.mutation(seqno, key=b"\x08key") for seqno in range(1, 4)))
     path = written(tmp_path / "x.pcap", one)
     assert rows(path, cuts=range(1, 9)) == rows(path)
-    assert batches([path], range(1, 9))[0].endpoints.has_handshake == [True]
+    assert batches([path], range(1, 9))[0].endpoints.has_handshake == b"\x01"
 
 
 def test_nothing_is_kept_of_directions_that_have_ended(talk: Path) -> None:
@@ -369,3 +369,6 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
     assert engine.unlisted == 7
     assert {one.connection for one in engine.coverage.directions} == {11}
     assert engine._framers == {}
+    tables = engine.transport._tables
+    assert tables.counts.flows == 4, "a pair that is nobody's, and that of the connection with bytes"
+    assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 144

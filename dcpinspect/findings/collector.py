@@ -403,7 +403,7 @@ class Collector:
         """By the cause of effects: the id of the finding that it came to be in."""
         own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
         for found, heaps in own:
-            causes.update((heap.first.key, found.id) for heap in heaps)
+            causes.update(dict.fromkeys((heap.first.key for heap in heaps), found.id))
         effects = self._grouped(((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes), apart=apart)
         over = {found.id: found.over for found, _ in own}
         out = [found for found, _ in own]

@@ -461,7 +461,7 @@ class Tracker:
 
     def _meet(self, batch: MessageBatch) -> None:
         for number in self.state.unmet(batch.connection):
-            self._meet_one(number, known=batch.endpoints.has_handshake[number - 1])
+            self._meet_one(number, known=bool(batch.endpoints.has_handshake[number - 1]))
 
     def _meet_one(self, number: int, *, known: bool) -> None:
         self.state.meet(number, known=known)

@@ -59,8 +59,8 @@ class Endpoints:
     client: Texts
     """Address of the client of connection n at n - 1."""
     server: Texts
-    has_handshake: list[bool] = field(default_factory=list)
-    """Whether the connection's SYN was captured."""
+    has_handshake: bytearray = field(default_factory=bytearray)
+    """Whether the connection's SYN was captured, 1 or 0."""
 
 
 @dataclass(slots=True)

@@ -11,14 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
+from dcpinspect.growing import grown
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.transport.headers import ADDRESSES, PORTS
 
 DEFAULT_PORTS = (11210, 11207)
 TLS_PORT = 11207
 
-KEY = 10
-"""Numbers in a pair's key: the lower end's address (4 words of 32 bits) and the higher end's, then the two ports in that order."""
+KEY = 5
+"""Numbers in a pair's key, each of two words of 32 bits: the lower end's address (4 words) and the higher end's, then the two ports in that
+order."""
+_HALF = 1 << 31
 _PRIME = (1 << 31) - 1
 _MIX = 0x45D9F3B
 
@@ -56,7 +59,7 @@ class AddressPairs:
         done = 0
         while done < packets:
             room = min(packets - done, max(4096, self.count))  # so that the tables grow with the pairs there are, not with the packets
-            self._grow(self.count + room)
+            self._grow(self.count + room + 1)
             self.count = int(
                 find_pairs(room, tcp[done : done + room], self._secret, self._table, self.keys, self.count, pair[done:], side[done:])
             )
@@ -67,23 +70,34 @@ class AddressPairs:
         """Only these pairs are known from now on; the numbers that pairs have then, -1 for those that left."""
         known = self.keys[: self.count][staying]
         self.count = len(known)
-        self.keys = np.concatenate((known, np.zeros((64, KEY), np.int64)))
-        self._table = np.full(1 << (4 * len(self.keys) - 1).bit_length(), -1, np.int64)
+        self.keys = grown(known, self.count + 64)
+        self._table = np.full(1 << (2 * len(self.keys) - 1).bit_length(), -1, np.int64)
         refill_table(self.count, self._secret, self._table, self.keys, self.count)
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
     def _grow(self, pairs: int) -> None:
         if pairs > len(self.keys):
-            self.keys = np.concatenate((self.keys, np.zeros((pairs, KEY), np.int64)))
+            self.keys = grown(self.keys, pairs)
         if 2 * pairs > len(self._table):
-            size = 1 << (4 * pairs - 1).bit_length()
+            size = 1 << (2 * pairs - 1).bit_length()
             self._table = np.full(size, -1, np.int64)
             refill_table(self.count, self._secret, self._table, self.keys, self.count)
 
     def address(self, pair: int, end: int) -> str:
         """One end as text."""
-        key = self.keys[pair]
-        return endpoint_text(key[4 * end : 4 * end + 4], int(key[8 + end]))
+        words = _words(self.keys[pair])
+        return endpoint_text(words[4 * end : 4 * end + 4], int(words[8 + end]))
+
+    def ports(self, pairs: Column, ends: Column) -> Column:
+        """Of each pair the port of one end."""
+        found: Column = _words(self.keys[pairs, 4:])[np.arange(len(pairs)), ends]
+        return found
+
+
+def _words(keys: Column) -> Column:
+    """The words of a key, or of several."""
+    found: Column = np.stack(((keys >> 32) + _HALF, keys & 0xFFFF_FFFF), axis=-1).reshape(*keys.shape[:-1], 2 * keys.shape[-1])
+    return found
 
 
 def endpoint_text(words: Column, port: int) -> str:
@@ -94,17 +108,26 @@ def endpoint_text(words: Column, port: int) -> str:
 
 
 @inline
-def slot_of(key: Ints, row: int, swap: int, secret: int, slots: int) -> int:
-    """Polynomial hash over the prime 2**31 - 1 at a secret point; ``swap`` reads the two ends in the other order.
+def put_key(keys: Ints, row: int, tcp: Ints, i: int, swap: int) -> None:
+    """Makes the key of a packet, whose sender is the lower end unless ``swap`` is 1."""
+    for half in range(4):
+        word = 2 * half ^ 4 * swap
+        keys[row, half] = (tcp[i, ADDRESSES + word] - _HALF) << 32 | tcp[i, ADDRESSES + word + 1]
+    keys[row, 4] = (tcp[i, PORTS + swap] - _HALF) << 32 | tcp[i, PORTS + 1 - swap]
+
+
+@inline
+def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
+    """Polynomial hash over the prime 2**31 - 1 at a secret point.
 
     The bits are mixed in the end (as MurmurHash3 does): ports that follow each other, as in a scan, make steps of equal width, and their
     low bits alone may be few.
     """
     value = 0
-    for word in range(8):
-        value = (value * secret + key[row, word ^ (4 * swap)]) % _PRIME
-    value = (value * secret + key[row, 8 + swap]) % _PRIME
-    value = (value * secret + key[row, 9 - swap]) % _PRIME
+    for half in range(KEY):
+        words = keys[row, half]
+        value = (value * secret + (words >> 32) + _HALF) % _PRIME
+        value = (value * secret + (words & 0xFFFF_FFFF)) % _PRIME
     value = ((value ^ (value >> 16)) * _MIX) & 0xFFFF_FFFF
     value = ((value ^ (value >> 13)) * _MIX) & 0xFFFF_FFFF
     return int((value ^ (value >> 16)) & (slots - 1))
@@ -114,7 +137,7 @@ def slot_of(key: Ints, row: int, swap: int, secret: int, slots: int) -> int:
 def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair: Ints, side: Ints) -> int:
     """Looks every packet's pair up, adding new ones; returns how many pairs there are. A few steps a packet.
 
-    Relies on ``tcp`` beginning with the two addresses and the two ports, laid out as a key is.
+    ``keys`` has room for one more than there can be: the key of the packet at hand.
     """
     slots = len(table)
     last = -1  # packets come in runs of one connection
@@ -127,27 +150,22 @@ def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair
                 break
         else:
             swap = 1 if tcp[i, PORTS] > tcp[i, PORTS + 1] else 0
+        put_key(keys, count, tcp, i, swap)
         found = last
         slot = -1
         while True:
             if found >= 0:
-                same = keys[found, 8] == tcp[i, PORTS + swap] and keys[found, 9] == tcp[i, PORTS + 1 - swap]
-                word = 0
-                while same and word < 8:
-                    same = keys[found, word] == tcp[i, word ^ (4 * swap)]
-                    word += 1
-                if same:
+                half = KEY - 1
+                while half >= 0 and keys[found, half] == keys[count, half]:
+                    half -= 1
+                if half < 0:
                     break
-            slot = slot_of(tcp, i, swap, secret, slots) if slot < 0 else (slot + 1) & (slots - 1)
+            slot = slot_of(keys, count, secret, slots) if slot < 0 else (slot + 1) & (slots - 1)
             found = table[slot]
             if found < 0:
                 found = count
                 count += 1
                 table[slot] = found
-                for word in range(8):
-                    keys[found, word] = tcp[i, word ^ (4 * swap)]
-                keys[found, 8] = tcp[i, PORTS + swap]
-                keys[found, 9] = tcp[i, PORTS + 1 - swap]
                 break
         last = found
         pair[i] = found
@@ -160,7 +178,7 @@ def refill_table(secret: int, table: Ints, keys: Ints, count: int) -> None:
     """Enters the first ``count`` keys into an empty table. A few steps a pair."""
     slots = len(table)
     for i in range(count):
-        slot = slot_of(keys, i, 0, secret, slots)
+        slot = slot_of(keys, i, secret, slots)
         while table[slot] >= 0:
             slot = (slot + 1) & (slots - 1)
         table[slot] = i

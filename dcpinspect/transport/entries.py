@@ -22,7 +22,7 @@ def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet:
     n = tables.counts.entries
     tables.counts.entries = n + 1
     entry = tables.entries[n]
-    entry.flow = flow.number
+    entry.side = flow.number
     entry.offset = flow.next
     entry.length = length
     entry.source = source

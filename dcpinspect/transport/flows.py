@@ -1,11 +1,36 @@
-"""Flows: what happens to one direction of one connection when bytes are next, will not come, or came too late."""
+"""Flows: what happens to one direction of one connection when bytes are next, will not come, or came too late.
+
+A direction is known by its number, since a flow is made with the first byte."""
 
 from __future__ import annotations
 
 from dcpinspect.kernel import inline, kernel
+from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
 from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, Flow, Packet, TransportTables
-from dcpinspect.transport.waiting import NODE_COST, free_node, unlink_head
+from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
+
+reset_flow = inline(rows.Flow.resetter())
+
+
+@inline
+def flow_of(tables: TransportTables, side: int) -> int:
+    """Row of the flow of a direction, to look at: it may be nobody's."""
+    return int(tables.connections[side >> 1].flows + (side & 1))
+
+
+@inline
+def own_flow(tables: TransportTables, side: int) -> int:
+    """The same to write to: made, with that of the other direction, if there was none."""
+    connection = tables.connections[side >> 1]
+    if connection.flows == 0:
+        first = tables.counts.flows
+        tables.counts.flows = first + 2
+        connection.flows = first
+        for way in range(2):
+            reset_flow(tables.flows[first + way])
+            tables.flows[first + way].number = (side & -2) + way
+    return int(connection.flows + (side & 1))
 
 
 @inline
@@ -70,19 +95,19 @@ def drop_stray(tables: TransportTables, flow: Flow) -> None:
 
 
 @inline
-def end_flow(tables: TransportTables, flow: Flow, packet: Packet, frame: int) -> None:
-    """Nothing more of a flow will be entered, as a packet shows; ``frame``: that of the packet, or 0.
+def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> None:
+    """Nothing more of a direction will be entered, as a packet shows; ``frame``: that of the packet, or 0.
 
     The end of a connection that never carried a byte is not entered: of a scan or a flood there are millions.
     """
+    flow, other = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
     while flow.head >= 0:  # bytes beyond a FIN
         node = tables.nodes[flow.head]
         if node.source != HOLE:
             flow.unique -= node.length
             flow.late += node.length
         unlink_head(tables, flow)
-    flow.ended = 1
-    other = tables.flows[flow.number ^ 1]
+    tables.sides[side].ended = 1
     if flow.next == 0 and other.next == 0 and other.head < 0:
         return
     n = enter(tables, flow, 0, END, packet)
@@ -90,27 +115,28 @@ def end_flow(tables: TransportTables, flow: Flow, packet: Packet, frame: int) ->
 
 
 @inline
-def close_flow(tables: TransportTables, flow: Flow, packet: Packet) -> None:
-    """No more packets of a flow can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
+def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
+    """No more packets of a direction can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
+    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     drop_stray(tables, flow)
-    if flow.base < 0 or flow.ended == 1:
+    if one.has_base == 0 or one.ended == 1:
         return
-    while flow.head >= 0 and (flow.fin_at < 0 or tables.nodes[flow.head].offset <= flow.fin_at):
+    while flow.head >= 0 and (one.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):
         give_up_gap(tables, flow, packet)
     target = flow.fin_at
-    if target < 0:
+    if one.has_fin == 0:
         target = flow.acked_to
         if target == flow.next + 1:  # the acknowledgement of a FIN that was not captured
             target -= 1
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)
-    end_flow(tables, flow, packet, 0)
+    end_side(tables, side, packet, 0)
 
 
 @inline
-def has_left(flow: Flow, number: int) -> bool:
-    """Whether nothing is remembered of flow ``number``: its row is zero. The first one never leaves."""
-    return bool(flow.number != number)
+def has_left(tables: TransportTables, side: int) -> bool:
+    """Whether nothing is remembered of the connection of a direction: its rows are zero."""
+    return packets_of(tables, side) == 0
 
 
 @inline
@@ -121,13 +147,13 @@ def has_room(tables: TransportTables, flow: Flow) -> bool:
 
 
 @kernel("int64(int64, TransportTables)")
-def close_flows(start: int, tables: TransportTables) -> int:
-    """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before, or their number."""
+def close_sides(start: int, tables: TransportTables) -> int:
+    """Ends every direction from ``start`` on, in order, at the end of the input; returns the one it stopped before, or their number."""
     last = 2 * tables.counts.connections
-    for f in range(start, last):
-        if has_left(tables.flows[f], f):
+    for side in range(start, last):
+        if has_left(tables, side):
             continue
-        if not has_room(tables, tables.flows[f]):
-            return f
-        close_flow(tables, tables.flows[f], tables.segment.packet)
+        if not has_room(tables, tables.flows[flow_of(tables, side)]):
+            return side
+        close_side(tables, side, tables.segment.packet)
     return int(last)

@@ -1,8 +1,8 @@
 """Segments put in order: the sequential part of reassembly, on integers only.
 
 One kernel looks at every packet in capture order, decides which bytes of it are new, which wait and which will never come, and writes
-*entries*: "these bytes are next in that flow". No payload is touched. A *flow* is one direction of one connection, numbered
-2 * connection + direction.
+*entries*: "these bytes are next in that direction". No payload is touched. A *side* is one direction of one connection, numbered
+2 * connection + direction; its *flow* is what it carries, made with the first byte.
 
 Any batches give the same entries, because each packet is handled completely before the next, and time is the packets' own.
 """
@@ -12,12 +12,25 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.flows import close_flow, drain, drop_stray, end_flow, enter_hole, give_up_gap, has_left, late_bytes
+from dcpinspect.transport.flows import close_side, drain, drop_stray, end_side, enter_hole, flow_of, give_up_gap, late_bytes, own_flow
 from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
-from dcpinspect.transport.rows import BY_FIN, BY_RST, HOLE, OPEN, RECENT_HOLES, REPLACED, Connection, Flow, Packet, Segment, TransportTables
-from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node
+from dcpinspect.transport.rows import (
+    BY_FIN,
+    BY_RST,
+    HOLE,
+    OPEN,
+    RECENT_HOLES,
+    REPLACED,
+    Connection,
+    Flow,
+    Packet,
+    Segment,
+    Side,
+    TransportTables,
+)
+from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node, packets_of
 
-reset_flow = inline(rows.Flow.resetter())
+reset_side = inline(rows.Side.resetter())
 
 MASK = 0xFFFFFFFF
 WINDOW = 1 << 30
@@ -40,6 +53,13 @@ def distance(a: int, b: int) -> int:
     return ((a - b + 0x80000000) & MASK) - 0x80000000
 
 
+@inline
+def set_base(one: Side, seq: int) -> None:
+    """The first byte of a direction has sequence number ``seq``."""
+    one.base = distance(seq, 0)
+    one.has_base = 1
+
+
 class PacketTables(TransportTables):
     """With the columns of a batch: a table of its packets would be a copy."""
 
@@ -47,7 +67,7 @@ class PacketTables(TransportTables):
     """Number in the batch of each packet that counts."""
     pairs: Ints
     """Number of its address pair."""
-    sides: Ints
+    ends: Ints
     """Which end of that sent it."""
     times: Ints
     """Capture time of each packet in the batch."""
@@ -58,7 +78,7 @@ class PacketTables(TransportTables):
 
 
 @inline
-def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet, opened_by: int) -> int:
+def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
     """A new connection on an address pair, whose first packet is ``first``; its number."""
     c = tables.counts.connections
     tables.counts.connections = c + 1
@@ -66,17 +86,13 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
-    connection.seen = 0
     connection.first_packet = first.number
-    connection.opened_by = opened_by
     connection.first_file = first.file
     connection.first_time = first.time
     connection.last_time = first.time
     connection.closed_how = OPEN
-    connection.jump = 0
-    for f in range(2 * c, 2 * c + 2):
-        reset_flow(tables.flows[f])
-        tables.flows[f].number = f
+    for side in range(2 * c, 2 * c + 2):
+        reset_side(tables.sides[side])
     return int(c)
 
 
@@ -98,25 +114,27 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
 
 
 @inline
-def is_far_off(tables: TransportTables, flow: Flow, seq: int) -> bool:
+def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
     """Whether a segment cannot be of its connection: numbers of the next one on the same addresses rise by the clock."""
-    gap = distance(seq, flow.base + flow.next)
-    if flow.ended == 1:
+    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    gap = distance(seq, one.base + flow.next)
+    if one.ended == 1:
         return bool(gap < -WINDOW or gap > AFTER_END)
-    is_closed = tables.connections[flow.number >> 1].closed_how != OPEN
+    is_closed = tables.connections[side >> 1].closed_how != OPEN
     return bool(gap < -WINDOW or gap > (last_waiting(tables, flow) - flow.next + AFTER_CLOSE if is_closed else WINDOW))
 
 
 @inline
-def begins_anew(flow: Flow, other: Flow, flags: int, seq: int, ack: int) -> bool:
-    """Whether a SYN seen on a flow cannot belong to its connection."""
-    if flow.base >= 0:
-        return bool(((seq + 1) & MASK) != flow.base)
+def begins_anew(tables: TransportTables, side: int, flags: int, seq: int, ack: int) -> bool:
+    """Whether a SYN cannot belong to the connection on its addresses."""
+    one, other = tables.sides[side], tables.sides[side ^ 1]
+    if one.has_base == 1:
+        return bool(distance(seq + 1, one.base) != 0)
     if other.started == 0:
-        return bool(other.base >= 0)
+        return bool(other.has_base == 1)
     if flags & ACK:
         return not 0 <= distance(ack, other.base) < 65_536  # data may ride on a SYN
-    return bool(other.next > 0)
+    return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
 
 
 @step
@@ -124,7 +142,7 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
     """Whether a packet of connection ``c``, -1 for a new one, might fill a table."""
     room, counts = 64, tables.counts
     if c >= 0:
-        room += 4 * (tables.flows[2 * c].nodes + tables.flows[2 * c + 1].nodes)
+        room += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
     if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
         room += 4 * counts.live
     return bool(
@@ -133,6 +151,7 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
         or len(tables.nodes) - counts.live < room
         or len(tables.recent) // RECENT_HOLES - counts.recent < room
         or len(tables.connections) - counts.connections < 2
+        or len(tables.flows) - counts.flows < 4
     )
 
 
@@ -140,26 +159,24 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
 def replace(tables: TransportTables, c: int, packet: Packet) -> None:
     """Connection ``c`` is over: another one has its addresses."""
     note_close(tables.connections[c], REPLACED, -1, packet)
-    for f in range(2 * c, 2 * c + 2):
-        close_flow(tables, tables.flows[f], packet)
+    for side in range(2 * c, 2 * c + 2):
+        close_side(tables, side, packet)
 
 
 @inline
 def keep_stray(tables: TransportTables, flow: Flow, segment: Segment) -> None:
     """A far-off segment waits for another one that agrees with it; one that waited so far was simply wrong."""
-    flow.packets += 1
-    if segment.have > 0:
-        drop_stray(tables, flow)
-        k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
-        tables.nodes[k].wire = segment.full
-        flow.stray = k
-        tables.counts.waiting += segment.have + NODE_COST
+    drop_stray(tables, flow)
+    k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
+    tables.nodes[k].wire = segment.full
+    flow.stray = k
+    tables.counts.waiting += segment.have + NODE_COST
 
 
 @inline
 def open_at_stray(tables: TransportTables, flow: Flow) -> int:
     """The connection that the far-off segment of a flow began, as the packet at hand shows; its number."""
-    c, stray, packet = flow.number >> 1, tables.nodes[flow.stray], tables.segment.packet
+    side, stray, packet = flow.number, tables.nodes[flow.stray], tables.segment.packet
     tables.stray.seq = stray.offset
     tables.stray.have = stray.length
     tables.stray.full = stray.wire
@@ -169,11 +186,14 @@ def open_at_stray(tables: TransportTables, flow: Flow) -> int:
     tables.counts.waiting -= stray.length + NODE_COST
     free_node(tables, flow.stray)
     flow.stray = -1
-    jump = distance(tables.stray.seq, flow.base + flow.next)
-    replace(tables, c, packet)
-    old = tables.connections[c]
-    opened = open_connection(tables, old.pair, old.client_end, tables.stray.packet, packet.number)
-    tables.connections[opened].jump = jump
+    jump = distance(tables.stray.seq, tables.sides[side].base + flow.next)
+    replace(tables, side >> 1, packet)
+    old = tables.connections[side >> 1]
+    opened = open_connection(tables, old.pair, old.client_end, tables.stray.packet)
+    for way in range(2):
+        new = tables.flows[own_flow(tables, 2 * opened + way)]
+        new.opened_by = packet.number
+        new.jump = jump
     return opened
 
 
@@ -188,24 +208,25 @@ def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports
 
 
 @inline
-def start_flows(flow: Flow, other: Flow, flags: int, seq: int, ack: int) -> None:
-    """A SYN on a flow says what its first byte is, ``seq``; and that of the other side, if the SYN it answers was not captured."""
-    if flow.base < 0:
-        flow.base = seq
-        flow.started = 1
-    if flags & ACK and other.base < 0:
-        other.base = ack
+def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
+    """A SYN says what the first byte of its side is, ``seq``; and that of the other side, if the SYN it answers was not captured."""
+    if one.has_base == 0:
+        set_base(one, seq)
+        one.started = 1
+    if flags & ACK and other.has_base == 0:
+        set_base(other, ack)
         other.started = 1
 
 
 @inline
-def note_end(tables: TransportTables, flow: Flow, flags: int, ack: int) -> None:
-    """A FIN or RST on a flow closes the connection, from this side or, as the second of two, from the other."""
-    other = tables.flows[flow.number ^ 1]
+def note_end(tables: TransportTables, side: int, flags: int, ack: int) -> None:
+    """A FIN or RST closes the connection, from its side or, as the second of two, from the other."""
+    other = tables.sides[side ^ 1]
+    known_to = other.base + last_waiting(tables, tables.flows[flow_of(tables, side ^ 1)])
     # it may acknowledge a FIN that was not captured, or not yet
-    is_second = not flags & RST and flags & ACK and other.base >= 0 and distance(ack, other.base + last_waiting(tables, other)) == 1
-    by = flow.number & 1
-    note_close(tables.connections[flow.number >> 1], BY_RST if flags & RST else BY_FIN, 1 - by if is_second else by, tables.segment.packet)
+    is_second = not flags & RST and flags & ACK and other.has_base == 1 and distance(ack, known_to) == 1
+    by = side & 1
+    note_close(tables.connections[side >> 1], BY_RST if flags & RST else BY_FIN, 1 - by if is_second else by, tables.segment.packet)
 
 
 @step
@@ -217,21 +238,22 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     while k >= 0 and tables.nodes[k].offset > before:
         node = tables.nodes[k]
         if node.offset <= acked and node.ack_seen < 0:
-            node.ack_seen = tables.connections[flow.number >> 1].seen
+            node.ack_seen = packets_of(tables, flow.number)
             node.ack_time = tables.segment.packet.time
         k = node.previous
 
 
 @step
-def take_bytes(tables: TransportTables, flow: Flow, segment: Segment) -> None:
+def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     """The bytes of a segment: entered where they are next, else kept waiting."""
     have, full, source, packet = segment.have, segment.full, segment.source, segment.packet
-    if flow.base < 0:
-        flow.base = segment.seq
+    one, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
+    if one.has_base == 0:
+        set_base(one, segment.seq)
     flow.payload += have
     wanted = flow.next
-    offset = wanted + distance(segment.seq, flow.base + wanted)
-    if flow.ended == 1:
+    offset = wanted + distance(segment.seq, one.base + wanted)
+    if one.ended == 1:
         flow.late += have
         return
     if offset < wanted:  # a retransmission, at least in part
@@ -270,11 +292,14 @@ def take_bytes(tables: TransportTables, flow: Flow, segment: Segment) -> None:
 
 
 @inline
-def note_last(flow: Flow, last: int) -> None:
-    """A FIN or RST says that a flow ends with sequence number ``last``."""
-    fin_at = flow.next + distance(last, flow.base + flow.next)
-    if flow.next <= fin_at <= flow.next + WINDOW:
-        flow.fin_at = fin_at
+def note_last(tables: TransportTables, side: int, last: int) -> None:
+    """A FIN or RST says that a direction ends with sequence number ``last``."""
+    one, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
+    fin_at = after + distance(last, one.base + after)
+    if after <= fin_at <= after + WINDOW:
+        one.has_fin = 1
+        if fin_at > 0:
+            tables.flows[own_flow(tables, side)].fin_at = fin_at
 
 
 @inline
@@ -284,7 +309,7 @@ def wait_no_more(tables: TransportTables, flow: Flow) -> None:
     while k >= 0:
         node = tables.nodes[k]
         if node.ack_seen < 0:
-            node.ack_seen = tables.connections[flow.number >> 1].seen
+            node.ack_seen = packets_of(tables, flow.number)
             node.ack_time = tables.segment.packet.time
         k = node.next
 
@@ -303,11 +328,9 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
 @inline
 def relieve(tables: TransportTables) -> None:
     """Too much waits in all: the next flow, which take turns, gives up what it holds."""
-    f = tables.counts.hand
-    tables.counts.hand = f + 1 if f + 1 < 2 * tables.counts.connections else 0
-    flow = tables.flows[f]
-    if has_left(flow, f):
-        return
+    row = tables.counts.hand
+    tables.counts.hand = row + 1 if row + 1 < tables.counts.flows else 2
+    flow = tables.flows[row]
     drop_stray(tables, flow)
     while flow.head >= 0:
         give_up_gap(tables, flow, tables.segment.packet)
@@ -325,7 +348,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         if lacks_room(tables, c):
             return i
         flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
-        have, full, end = tcp[i, CAPTURED], tcp[i, WIRE], tables.sides[i]
+        have, full, end = tcp[i, CAPTURED], tcp[i, WIRE], tables.ends[i]
         packet.number = tables.packets[tables.index[i]]
         packet.frame = tables.frames[tables.index[i]]
         packet.time = tables.times[tables.index[i]]
@@ -337,69 +360,75 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         # whose packet it is
         has_stray = False
         if c >= 0:
-            flow = tables.flows[2 * c + (0 if end == tables.connections[c].client_end else 1)]
+            s = 2 * c + (0 if end == tables.connections[c].client_end else 1)
             if flags & SYN:
-                other = tables.flows[flow.number ^ 1]
-                is_over = tables.connections[c].closed_how != OPEN and flow.base < 0 and other.base < 0
-                if is_over or begins_anew(flow, other, flags, seq, ack):
+                is_over = tables.connections[c].closed_how != OPEN and tables.sides[s].has_base == 0 and tables.sides[s ^ 1].has_base == 0
+                if is_over or begins_anew(tables, s, flags, seq, ack):
                     replace(tables, c, packet)
                     c = -1
-            elif flow.base >= 0 and is_far_off(tables, flow, seq):
+            elif tables.sides[s].has_base == 1 and is_far_off(tables, s, seq):
                 # another connection, or a packet that is simply wrong: two that agree decide
+                flow = tables.flows[flow_of(tables, s)]
                 if flow.stray < 0 or have == 0 or abs(distance(seq, tables.nodes[flow.stray].offset)) >= STRAY_REACH:
-                    keep_stray(tables, flow, segment)
+                    tables.sides[s].packets += 1
+                    if have > 0:
+                        keep_stray(tables, tables.flows[own_flow(tables, s)], segment)
                     continue
                 has_stray = True
                 c = open_at_stray(tables, flow)
         if c < 0:
             client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
-            c = open_connection(tables, tables.pairs[i], client_end, packet, packet.number)
+            c = open_connection(tables, tables.pairs[i], client_end, packet)
         connection = tables.connections[c]
-        f = 2 * c + (0 if end == connection.client_end else 1)
-        flow, other = tables.flows[f], tables.flows[f ^ 1]
-        connection.seen += 1
+        s = 2 * c + (0 if end == connection.client_end else 1)
+        one, other = tables.sides[s], tables.sides[s ^ 1]
         connection.last_time = packet.time
-        flow.packets += 1
+        one.packets += 1
 
         # what it says of both directions
         if flags & SYN:
             seq = (seq + 1) & MASK
             segment.seq = seq
-            start_flows(flow, other, flags, seq, ack)
-        elif flow.base < 0 and flags & ACK and other.started == 1 and not 0 <= distance(ack, other.base) <= WINDOW:
-            flow.payload += have  # left over from the connection before this one
-            flow.late += have
+            start_sides(one, other, flags, seq, ack)
+        elif one.has_base == 0 and flags & ACK and other.started == 1 and not 0 <= distance(ack, other.base) <= WINDOW:
+            if have > 0:  # left over from the connection before this one
+                flow = tables.flows[own_flow(tables, s)]
+                flow.payload += have
+                flow.late += have
             continue
         if flags & (FIN | RST):
-            note_end(tables, flow, flags, ack)
-        if flags & ACK and other.base < 0 and flow.started == 1 and seq == flow.base:
+            note_end(tables, s, flags, ack)
+        if flags & ACK and other.has_base == 0 and one.started == 1 and distance(seq, one.base) == 0:
             # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
-            other.base = ack
+            set_base(other, ack)
             other.started = 1
-        if flags & ACK and other.base >= 0:
-            acked = other.next + distance(ack, other.base + other.next)
-            if other.acked_to < acked <= other.next + WINDOW:
-                acknowledge(tables, other, acked)
+        if flags & ACK and other.has_base == 1:
+            flow = tables.flows[flow_of(tables, s ^ 1)]
+            acked = flow.next + distance(ack, other.base + flow.next)
+            if other.has_fin == 1 and acked == flow.fin_at + 1:
+                acked = flow.fin_at
+            if flow.acked_to < acked <= flow.next + WINDOW:
+                acknowledge(tables, tables.flows[own_flow(tables, s ^ 1)], acked)
 
         # the bytes it brings
         if has_stray:
-            take_bytes(tables, flow, tables.stray)
+            take_bytes(tables, s, tables.stray)
         if full > 0:
-            take_bytes(tables, flow, segment)
-        if flow.stray >= 0:
-            drop_stray(tables, flow)
+            take_bytes(tables, s, segment)
+        if tables.flows[flow_of(tables, s)].stray >= 0:
+            drop_stray(tables, tables.flows[flow_of(tables, s)])
 
         # what ends by it
-        if flags & (FIN | RST) and flow.base >= 0 and flow.fin_at < 0:
-            note_last(flow, seq + full)
+        if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
+            note_last(tables, s, seq + full)
         for x in range(2 * c, 2 * c + 2):
-            flow = tables.flows[x]
+            one, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
             if flags & RST:
                 wait_no_more(tables, flow)
             if flow.head >= 0:
-                give_up_overdue(tables, flow, connection.seen)
-            if flow.ended == 0 and 0 <= flow.fin_at <= flow.next:
-                end_flow(tables, flow, packet, packet.frame)
+                give_up_overdue(tables, flow, packets_of(tables, x))
+            if one.ended == 0 and one.has_fin == 1 and flow.fin_at <= flow.next:
+                end_side(tables, x, packet, packet.frame)
         while tables.counts.waiting > MAX_TOTAL_WAITING:
             relieve(tables)
     return len(tcp)

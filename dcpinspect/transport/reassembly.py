@@ -21,9 +21,9 @@ from dcpinspect.structs import Rows
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.entries import GatherTables, gather
-from dcpinspect.transport.flows import close_flows
+from dcpinspect.transport.flows import close_sides
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
-from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
+from dcpinspect.transport.ordering import MASK, MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.rows import (
     BY_RST,
@@ -39,6 +39,7 @@ from dcpinspect.transport.rows import (
     Holes,
     Nodes,
     Segment,
+    Sides,
     TransportTables,
 )
 from dcpinspect.transport.unusual import UnusualPackets
@@ -46,8 +47,8 @@ from dcpinspect.transport.unusual import UnusualPackets
 Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
-_COUNTED = ("packets", "payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
-"""Fields of a flow, as ``DirectionAccount`` has them."""
+_COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
+"""Fields of a flow, as ``DirectionAccount`` has them behind the packets."""
 
 MOST_LAST = 1 << 14
 """Connections that are over, and were the last on their addresses, that stay after ``Reassembler.keep``: the latest ones."""
@@ -121,12 +122,12 @@ class Reassembler:
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
         tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), Counts.one()
-        tables.connections, tables.flows, tables.recent = Connections.zeros(16), Flows.zeros(32), Holes.zeros(64 * RECENT_HOLES)
+        tables.connections, tables.sides, tables.recent = Connections.zeros(16), Sides.zeros(32), Holes.zeros(64 * RECENT_HOLES)
+        tables.flows = Flows(grown(Flows.reset(2).array, 32))
         tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
-        tables.fresh = tables.current = tables.index = tables.pairs = tables.sides = np.empty(0, np.int64)
+        tables.fresh = tables.current = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
-        self._dropped = np.zeros((2, len(_COUNTED)), np.int64)  # what connections that left memory had in all, by direction
-        self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
+        self._dropped = np.zeros((2, 1 + len(_COUNTED)), np.int64)  # what connections that left memory had in all, by direction
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
@@ -149,7 +150,7 @@ class Reassembler:
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
         if not len(headers.index):
             return iter(())
-        pairs, sides = self.pairs.find(headers.tcp)
+        pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
         if self.pairs.count > len(tables.current):
             tables.current = grown(tables.current, self.pairs.count, -1)
@@ -157,7 +158,7 @@ class Reassembler:
         room = count + 2 * counts.live + 128
         tables.entries = Entries.zeros(room)
         tables.fresh = np.empty(room, np.int64)
-        tables.index, tables.pairs, tables.sides = headers.index, pairs, sides
+        tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
         tables.segment.packet.file, tables.segment.place = batch.file, -1
         row = 0
@@ -178,25 +179,30 @@ class Reassembler:
     def finish(self) -> Iterator[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         self._unusual.finish()
-        yield from self._swept(close_flows, self.packets, self._time_ns)
+        yield from self._swept(close_sides, self.packets, self._time_ns)
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
-    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, flow: int = 0) -> Iterator[StreamChunk]:
-        """What ``kernel`` enters for all flows from one on, as a packet shows; it takes the flow to begin with and returns where it
+    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, side: int = 0) -> Iterator[StreamChunk]:
+        """What ``kernel`` enters for all directions from one on, as a packet shows; it takes the one to begin with and returns where it
         stopped."""
         tables = self._tables
         at = tables.segment.packet
         at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
         while True:
             tables.counts.entries = 0
-            tables.entries = Entries.zeros(4 * int(tables.flows.nodes[flow:].max(initial=0)) + 4096)
+            tables.entries = Entries.zeros(4 * self._most_nodes + 4096)
             if len(tables.recent) - RECENT_HOLES * tables.counts.recent < 2 * RECENT_HOLES:
                 tables.recent = _grown(tables.recent, 0)
-            flow = kernel(0, flow, tables)
+            side = kernel(tables.counts.connections - side // 2, side, tables)
             yield from self._chunks(np.empty(0, np.uint8))
-            if flow == 2 * tables.counts.connections:
+            if side == 2 * tables.counts.connections:
                 return
+
+    @property
+    def _most_nodes(self) -> int:
+        """Segments that wait in the flow that has most of them."""
+        return int(self._tables.flows.nodes[: self._tables.counts.flows].max())
 
     def take_companions(self) -> list[tuple[int, int]]:
         """(packet that gave bytes, another that had a fragment of the same datagram), by number, since the last call."""
@@ -210,7 +216,7 @@ class Reassembler:
     @property
     def pair_of_connection(self) -> Column:
         """The number in ``pairs`` of each connection met so far."""
-        return self._known.pair
+        return self._known.pair.astype(np.int64)
 
     @property
     def connections(self) -> list[Connection]:
@@ -231,47 +237,49 @@ class Reassembler:
     def server_ports(self, first: int) -> Column:
         """Those of the connections met so far, without the ``first`` ones."""
         met = self._known[first:]
-        found: Column = self.pairs.keys[met.pair, 8 + 1 - met.client_end]
-        return found
+        return self.pairs.ports(met.pair, 1 - met.client_end)
 
-    def handshakes(self, first: int) -> list[bool]:
+    def handshakes(self, first: int) -> npt.NDArray[np.bool_]:
         """Of the same ones, whether the SYN was captured."""
-        started = self._tables.flows[2 * first : 2 * self.count].started
-        found: list[bool] = (started.reshape(-1, 2) != 0).any(axis=1).tolist()
+        started = self._tables.sides.started[2 * first : 2 * self.count]
+        found: npt.NDArray[np.bool_] = (started.reshape(-1, 2) != 0).any(axis=1)
         return found
 
     @property
     def opened_by(self) -> Column:
         """The packet that showed each connection met so far to be one: different ones, in order."""
-        return self._known.opened_by
+        return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._known.flows])
 
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
-        return any(self._tables.flows[2 * connection - side].started for side in (2, 1))
+        return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
 
     def first_seq(self, connection: int) -> tuple[int, int]:
         """Sequence number of stream offset 0 of both directions, or -1."""
-        client, server = (self._tables.flows[2 * connection - side].base for side in (2, 1))
-        return client, server
+        client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
+        return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
 
     def has_fin(self, connection: int, direction: int) -> bool:
         """Whether a FIN of a direction was captured."""
-        return self._tables.flows[2 * connection - 2 + direction].fin_at >= 0
+        return self._tables.sides[2 * connection - 2 + direction].has_fin != 0
 
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""
-        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * self._tables.counts.connections)]
+        return [self.account(1 + side // 2, side % 2) for side in range(2 * self._tables.counts.connections)]
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
-        flow = self._tables.flows[2 * connection - 2 + direction]
-        return DirectionAccount(connection, direction, *(getattr(flow, name) for name in _COUNTED))
+        packets = self._tables.sides[2 * connection - 2 + direction].packets
+        flow = self._tables.flows[self._tables.connections[connection - 1].flows + direction]
+        return DirectionAccount(connection, direction, packets, *(getattr(flow, name) for name in _COUNTED))
 
     def with_bytes(self, connections: Column) -> Column:
         """Those of these connections that carried a byte, or are known to lack one."""
-        flows = [self._tables.flows[2 * connections - side] for side in (2, 1)]
-        found: Column = connections[np.any([(flow.payload > 0) | (flow.missing > 0) for flow in flows], axis=0)]
+        flows = self._tables.flows
+        has_any = (flows.payload > 0) | (flows.missing > 0)
+        first = self._tables.connections.flows[connections - 1]
+        found: Column = connections[has_any[first + C2S] | has_any[first + S2C]]
         return found
 
     @property
@@ -282,19 +290,20 @@ class Reassembler:
     def closed_at(self, connections: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
         """(when each of these was closed, whether the last byte of both its directions was given out by now)."""
         known = self._tables.connections[connections - 1]
-        flows = [self._tables.flows[2 * connections - side] for side in (2, 1)]
-        is_ended = np.all([(flow.ended != 0) | (flow.base < 0) for flow in flows], axis=0)
+        sides = [self._tables.sides[2 * connections - side] for side in (2, 1)]
+        is_ended = np.all([(side.ended != 0) | (side.has_base == 0) for side in sides], axis=0)
         return known.closed.time, (known.closed_how != OPEN) & is_ended
 
     def end_reset(self, before_ns: int) -> Iterator[StreamChunk]:
         """What was still waiting, and the end, of connections that were reset before a time; other sides of them say nothing any more."""
         counts = self._tables.counts
-        is_open = self._tables.flows[: 2 * self.count].ended.reshape(-1, 2).min(axis=1) == 0
+        sides = self._tables.sides[: 2 * self.count]
+        is_open = ((sides.ended == 0) & (sides.has_base != 0)).reshape(-1, 2).any(axis=1)
         found = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
         whole = counts.connections
         for index in found.tolist():
-            counts.connections = index + 1  # up to which flows are closed
-            chunks = list(self._swept(close_flows, max(0, self.packets - 1), self._time_ns, 2 * index))
+            counts.connections = index + 1  # up to which they are closed
+            chunks = list(self._swept(close_sides, max(0, self.packets - 1), self._time_ns, 2 * index))
             counts.connections = whole
             yield from chunks
 
@@ -304,10 +313,11 @@ class Reassembler:
         They leave memory, all but the first, and but the latest of those that were the last on their addresses: a packet that comes late
         still belongs to them.
         """
-        tables, count = self._tables, self._tables.counts.connections
-        flows = tables.flows[: 2 * count]
-        waits = ((flows.head >= 0) | (flows.stray >= 0)) & (flows.number == np.arange(2 * count))
-        is_known = waits.reshape(-1, 2).any(axis=1)
+        tables, counts = self._tables, self._tables.counts
+        flows = tables.flows[: counts.flows]
+        waits = flows.number[(flows.head >= 0) | (flows.stray >= 0)]
+        is_known = np.zeros(counts.connections, dtype=np.bool_)
+        is_known[waits >> 1] = True
         is_known[np.append(0, staying - 1)] = True
         current = tables.current[: self.pairs.count]
         last = np.sort(current[current >= 0])
@@ -315,22 +325,29 @@ class Reassembler:
         is_known[last[-MOST_LAST:]] = True
         known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         self._dropped += self._sums(goes)
-        of_flows = (2 * known[:, None] + np.arange(2)).reshape(-1)
         tables.connections = Connections(only(tables.connections.array, known))
-        tables.flows = Flows(only(tables.flows.array, of_flows))
-        self._released = only(self._released, of_flows)
+        tables.sides = Sides(only(tables.sides.array, (2 * known[:, None] + np.arange(2)).reshape(-1)))
         has_pair = current >= 0
         has_pair[has_pair] = is_known[current[has_pair]]
         numbers = self.pairs.keep(has_pair)
         tables.current = current[has_pair]
         pairs = tables.connections.pair[known]
         tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
-        holes = of_flows[tables.flows.recent[of_flows] > 0]
+        self._keep_flows(known[tables.connections.flows[known] > 0])
+
+    def _keep_flows(self, places: Column) -> None:
+        """Only these connections have flows from now on."""
+        tables, counts = self._tables, self._tables.counts
+        first = tables.connections.flows[places]
+        tables.flows = Flows(grown(tables.flows.array[np.append((0, 1), (first[:, None] + np.arange(2)).reshape(-1))], 32))
+        tables.connections.flows[places] = 2 + 2 * np.arange(len(places))
+        counts.flows, counts.hand = 2 + 2 * len(places), 2
+        holes = np.flatnonzero(tables.flows.recent > 0)
         recent = tables.recent.array.reshape(-1, RECENT_HOLES)
         rows = np.append(0, tables.flows.recent[holes])
         tables.recent = Holes(np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1))
         tables.flows.recent[holes] = 1 + np.arange(len(holes))
-        tables.counts.recent = len(holes)
+        counts.recent = len(holes)
 
     def left(self, staying: Column) -> list[DirectionAccount]:
         """The bytes of all connections but these, by direction."""
@@ -338,8 +355,10 @@ class Reassembler:
         return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(others)).tolist())]
 
     def _sums(self, places: Column) -> Column:
-        flows = [self._tables.flows[2 * places + side] for side in (C2S, S2C)]
-        return np.array([[getattr(flow, name).sum() for name in _COUNTED] for flow in flows])
+        packets, flows, first = self._tables.sides.packets, self._tables.flows, self._tables.connections.flows[places]
+        return np.array(
+            [[packets[2 * places + side].sum(), *(getattr(flows, name)[first + side].sum() for name in _COUNTED)] for side in (C2S, S2C)]
+        )
 
     @property
     def lifetimes(self) -> list[Lifetime]:
@@ -359,7 +378,7 @@ class Reassembler:
                 closed_frame=one.closed.frame,
                 closed_file=one.closed.file,
                 closed_ns=one.closed.time,
-                jump=one.jump,
+                jump=self._tables.flows[one.flows].jump,
             )
             for one in self._known[connections - 1]
         ]
@@ -372,7 +391,7 @@ class Reassembler:
     def _make_room(self) -> None:
         """Doubles the tables that are too small for the next packet."""
         tables, counts = self._tables, self._tables.counts
-        need = 64 + 4 * int(tables.flows.nodes.max(initial=0)) * 2
+        need = 64 + 4 * self._most_nodes * 2
         if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
             need += 4 * counts.live
         if len(tables.entries) - counts.entries < need:
@@ -386,30 +405,31 @@ class Reassembler:
         if len(tables.connections) - counts.connections < 2:
             size = 2 * len(tables.connections)
             tables.connections = _grown(tables.connections, size)
-            tables.flows = _grown(tables.flows, 2 * size)
-            self._released = grown(self._released, 2 * size)
+            tables.sides = _grown(tables.sides, 2 * size)
+        if len(tables.flows) - counts.flows < 4:
+            tables.flows = _grown(tables.flows, 0)
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
         """The chunks of the entries there are now; what waits on may be moved meanwhile."""
         entries = self._tables.entries[: self._tables.counts.entries]
         if not len(entries):
             return iter(())
-        flows = entries.flow
-        if (flows[1:] < flows[:-1]).any():
-            entries = entries[np.argsort(flows, kind="stable")]
-            flows = entries.flow
-        starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1))
+        sides = entries.side
+        if (sides[1:] < sides[:-1]).any():
+            entries = entries[np.argsort(sides, kind="stable")]
+            sides = entries.side
+        starts = np.concatenate(([0], np.flatnonzero(sides[1:] != sides[:-1]) + 1))
         holes = np.add.reduceat(entries.source == HOLE, starts, dtype=np.int64).tolist()
-        edges = pairwise([*starts.tolist(), len(flows)])
+        edges = pairwise([*starts.tolist(), len(sides)])
         held = self._held
         return (
             chunk
             for (start, end), count in zip(edges, holes, strict=True)
-            for chunk in self._flow_chunks(entries[start:end], data, held, holes=count)
+            for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
         )
 
-    def _flow_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
-        """The chunks of one flow: one, unless its holes are very long."""
+    def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
+        """The chunks of one direction: one, unless its holes are very long."""
         start = 0
         filled = 0
         for hole in np.flatnonzero(entries.source == HOLE).tolist() if holes else ():
@@ -423,8 +443,9 @@ class Reassembler:
 
     def _chunk(self, entries: Entries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
         offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
-        flow, offset, length, source = (int(column[0]) for column in (entries.flow, offsets, lengths, sources))
-        is_start = offset == 0 and bool(self._tables.flows.started[flow])
+        side, offset, length, source = (int(column[0]) for column in (entries.side, offsets, lengths, sources))
+        flow = self._tables.flows[self._tables.connections[side // 2].flows + side % 2]
+        is_start = offset == 0 and self._tables.sides[side].started != 0
         is_end = int(sources[-1]) == END
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
@@ -434,9 +455,8 @@ class Reassembler:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
         columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
-        least = max(self._released[flow], self._tables.connections.opened_by[flow // 2])
-        np.maximum.accumulate(np.maximum(columns[1], least), out=columns[5])
-        self._released[flow] = columns[5, -1]
+        np.maximum.accumulate(np.maximum(columns[1], max(flow.released, flow.opened_by)), out=columns[5])
+        flow.released = int(columns[5, -1])
         if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
             target = data[source : source + length].copy()
         else:
@@ -445,8 +465,8 @@ class Reassembler:
             if size:
                 gather(len(entries), data, held, GatherTables(entries), target, offset)
         return StreamChunk(
-            connection=flow // 2 + 1,
-            direction=flow % 2,
+            connection=side // 2 + 1,
+            direction=side % 2,
             offset=offset,
             data=target,
             segments=Segments(columns),

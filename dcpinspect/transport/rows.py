@@ -1,4 +1,8 @@
-"""What reassembly remembers: every record of it, each field with what it means. A *flow* is one direction of one connection."""
+"""What reassembly remembers: every record of it, each field with what it means.
+
+A *side* is one direction of one connection, a *flow* what it carried. Of a scan or a flood there are millions of connections without a
+byte of payload, which have no flows.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,9 @@ class Segment(Struct[T]):
 
 
 class Entry(Struct[T]):
-    """Bytes that are next in a flow."""
+    """Bytes that are next in a direction."""
 
-    flow: T = number("The flow.", of="flows")
+    side: T = number("The direction.", of="sides")
     offset: T = number("Stream offset of the first.")
     length: T = number("How many.")
     source: T = number("Where they are in the batch's data, or HOLE and below.")
@@ -50,22 +54,33 @@ class Entries(Entry[Ints], Rows[Entry]):
     """The entries of a batch, in the order found."""
 
 
-class Flow(Struct[T]):
-    """A direction of a connection: those of connection n are at 2 n and 2 n + 1."""
+class Side(Struct[T]):
+    """A direction of a connection, whether it carried a byte or not: those of connection n are at 2 n and 2 n + 1."""
 
-    base: T = number("Sequence number of stream offset 0, or -1.", reset=-1)
+    packets: T = number("Packets so far.")
+    base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
+    has_base: T = number("That is known.", bits=8)
+    started: T = number("Its first byte is known from a SYN.", bits=8)
+    ended: T = number("Nothing more of it will be entered.", bits=8)
+    has_fin: T = number("A FIN or RST said where it ends.", bits=8)
+
+
+class Sides(Side[Ints], Rows[Side]):
+    """The directions of all connections. Of a flood there are millions: each byte counts."""
+
+
+class Flow(Struct[T]):
+    """What a direction carried: those of a connection's two are next to each other, once there are bytes or some are known to lack."""
+
     next: T = number("Stream offset of the next byte wanted.")
-    fin_at: T = number("Stream offset of the FIN, or -1.", reset=-1)
-    acked_to: T = number("Stream offset up to which the other side has acknowledged, or -1.", reset=-1)
-    started: T = number("Its first byte is known from a SYN.")
-    ended: T = number("Nothing more of it will be entered.")
+    fin_at: T = number("Stream offset of the FIN, where there is one.")
+    acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of them.", reset=-1, of="nodes")
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
     stray: T = number("A segment far out of the window.", reset=-1, of="nodes")
     holes: T = number("Holes made so far.")
-    packets: T = number("Packets so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
     duplicate: T = number("Bytes that had come before.")
@@ -73,32 +88,33 @@ class Flow(Struct[T]):
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Those of them that snaplen cut off.")
     recent: T = number("Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are none.")
-    number: T = number("Its number.", of="flows")
+    released: T = number("Greatest number of a packet of what was given out.")
+    opened_by: T = number(
+        "Number of the packet that showed its connection to be one, where the first packet had seemed to be a mistake; else 0."
+    )
+    jump: T = number(
+        "How far the first sequence number is from what the connection before it on the same addresses went on with; 0 after a SYN."
+    )
+    number: T = number("Its direction.", of="sides")
 
 
 class Flows(Flow[Ints], Rows[Flow]):
-    """The directions of all connections."""
+    """Flows of connections that carried bytes. The first two are nobody's, and never written: they are those of all others."""
 
 
 class Connection(Struct[T]):
     """A connection, from 0 on."""
 
-    pair: T = number("Number of its address pair.")
-    client_end: T = number("Which end of that is the client.")
-    seen: T = number("Packets so far.")
     first_packet: T = number("Number of its first packet.")
-    opened_by: T = number(
-        "Number of the packet that showed it to be one; later than its first packet when that one seemed to be a mistake."
-    )
-    first_file: T = number("File of its first packet.")
     first_time: T = number("Time of its first packet.")
     last_time: T = number("Time of its latest packet.")
-    closed_how: T = number("OPEN and those after it.")
-    closed_by: T = number("Direction of the first FIN or RST, -1 where another connection came on its addresses.")
     closed: Packet[T] = nested(Packet, "The packet that had it; or the packet of the connection that came after it on the same addresses.")
-    jump: T = number(
-        "How far its first sequence number is from what the connection before it on the same addresses went on with; 0 after a SYN."
-    )
+    pair: T = number("Number of its address pair.", bits=32)
+    flows: T = number("The first of its flows, 0 while it has none.", of="flows", bits=32)
+    first_file: T = number("File of its first packet.", bits=32)
+    client_end: T = number("Which end of the address pair is the client.", bits=8)
+    closed_how: T = number("OPEN and those after it.", bits=8)
+    closed_by: T = number("Direction of the first FIN or RST, -1 where another connection came on its addresses.", bits=8)
 
 
 class Connections(Connection[Ints], Rows[Connection]):
@@ -143,7 +159,8 @@ class Counts(Struct[T]):
     top: T = number("Nodes that were ever used.")
     live: T = number("Nodes in use.")
     waiting: T = number("What all waiting segments cost, in bytes.")
-    hand: T = number("The flow that gives up next what it holds, where too much waits.", of="flows")
+    hand: T = number("The flow that gives up next what it holds, where too much waits.", reset=2, of="flows")
+    flows: T = number("Flows, with the two that are nobody's.", reset=2)
     entries: T = number("Entries.")
     fresh: T = number("Nodes made in this batch.")
     recent: T = number("Flows that have recent holes.")
@@ -157,6 +174,7 @@ class TransportTables(Tables):
     stray: Segment
     """A far-off segment that waited for the packet at hand."""
     connections: Connections
+    sides: Sides
     flows: Flows
     recent: Holes
     nodes: Nodes

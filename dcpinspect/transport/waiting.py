@@ -10,6 +10,12 @@ NODE_COST = 256
 
 
 @inline
+def packets_of(tables: TransportTables, side: int) -> int:
+    """Packets so far of the connection of a direction."""
+    return int(tables.sides[side].packets + tables.sides[side ^ 1].packets)
+
+
+@inline
 def free_node(tables: TransportTables, k: int) -> None:
     """Gives node ``k`` back."""
     tables.nodes[k].source = HOLE
@@ -84,7 +90,7 @@ def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -
     """Node ``k`` waits between two others, -1 for none."""
     nodes, node = tables.nodes, tables.nodes[k]
     if node.offset <= flow.acked_to:
-        node.ack_seen = tables.connections[flow.number >> 1].seen
+        node.ack_seen = packets_of(tables, flow.number)
         node.ack_time = node.packet.time
     node.previous = before
     node.next = after

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.transport.connections import AddressPairs, slot_of
+from dcpinspect.transport.connections import KEY, AddressPairs, put_key, slot_of
 from dcpinspect.transport.headers import COLUMNS
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Segment
@@ -176,8 +176,10 @@ def test_pairs_are_exact_and_grow(parts: int) -> None:
 @pytest.mark.parametrize("secret", [1 << 16, 1 << 20, (1 << 30) + (1 << 18), 123_456_789])
 def test_ports_one_after_the_other_have_places_of_their_own_whatever_the_secret(secret: int) -> None:
     """A scan must not take the square of its packets: with the low bits of the sums alone, some secrets leave 16 places of 16,384."""
-    keys = np.zeros((4096, 10), np.int64)
-    keys[:, 2], keys[:, 3], keys[:, 6], keys[:, 7] = 0xFFFF, 0x0B000000, 0xFFFF, 0x0A000007
-    keys[:, 8], keys[:, 9] = 1024 + np.arange(4096), 11_210
-    places = {slot_of(keys, row, 0, secret, 1 << 14) for row in range(4096)}
+    tcp, keys = np.zeros((4096, COLUMNS), np.int64), np.zeros((4096, KEY), np.int64)
+    tcp[:, 2], tcp[:, 3], tcp[:, 6], tcp[:, 7] = 0xFFFF, 0x0B000000, 0xFFFF, 0x0A000007
+    tcp[:, 8], tcp[:, 9] = 1024 + np.arange(4096), 11_210
+    for row in range(4096):
+        put_key(keys, row, tcp, row, 0)
+    places = {slot_of(keys, row, secret, 1 << 14) for row in range(4096)}
     assert len(places) > 3400, "of 4,096 at random places 3,600 are apart"

@@ -18,7 +18,7 @@ def test_bytes_of_entries_are_copied_to_their_places(form: str) -> None:
         enter(tables, flow, length, source, packet)
     assert tables.counts.entries == 4
     entry = tables.entries[2]
-    assert (entry.flow, entry.offset, entry.length, entry.source, entry.place) == (7, 107, 2, HELD - 1, -1)
+    assert (entry.side, entry.offset, entry.length, entry.source, entry.place) == (7, 107, 2, HELD - 1, -1)
     assert (entry.packet.number, entry.packet.frame, entry.packet.file, entry.packet.time) == (11, 12, 13, 14)
     target = np.full(9, ord("."), np.uint8)
     data, held = np.frombuffer(b"01234567", np.uint8), np.frombuffer(b"abcd", np.uint8)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.transport import rows as r
-from dcpinspect.transport.flows import close_flow, close_flows, drop_stray, enter_hole, give_up_gap, late_bytes
+from dcpinspect.transport.flows import close_side, close_sides, drop_stray, enter_hole, give_up_gap, late_bytes, own_flow
 from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, TransportTables
 from dcpinspect.transport.waiting import insert, new_node
 
@@ -14,13 +14,14 @@ class Flow:
 
     def __init__(self) -> None:
         self.tables = tables = TransportTables()
-        tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.reset(2), r.Nodes.zeros(20)
+        tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.zeros(6), r.Nodes.zeros(20)
         tables.recent, tables.entries, tables.fresh = r.Holes.zeros(4 * RECENT_HOLES), r.Entries.zeros(20), np.zeros(20, np.int64)
         tables.current, tables.counts = np.zeros(1, np.int64), r.Counts.one()
         tables.segment, tables.stray, tables.counts.connections = r.Segment.one(), r.Segment.one(), 1
-        tables.flows.number = np.arange(2)
-        self.flow, self.packet = tables.flows[0], tables.segment.packet
-        self.flow.base, self.flow.next, self.packet.number = 500, 10, 9
+        tables.sides = r.Sides.reset(2)
+        tables.sides.packets[:] = 1
+        self.flow, self.packet = tables.flows[own_flow(tables, 0)], tables.segment.packet
+        tables.sides[0].has_base, self.flow.next, self.packet.number = 1, 10, 9
 
     def wait(self, offset: int, length: int, source: int) -> None:
         packet = r.Packet.one()
@@ -71,18 +72,19 @@ def test_late_bytes_are_those_of_recent_holes_and_from_before_the_capture() -> N
 def test_at_the_end_what_was_acknowledged_or_closed_and_never_seen_is_a_hole(column: str, at: int, hole: int) -> None:
     one = Flow()
     setattr(one.flow, column, at)
-    close_flow(one.tables, one.flow, one.packet)
+    one.tables.sides[0].has_fin = column == "fin_at"
+    close_side(one.tables, 0, one.packet)
     assert one.entered == ([(10, hole, HOLE)] if hole else []) + [(10 + hole, 0, END)]
-    close_flow(one.tables, one.flow, one.packet)
+    close_side(one.tables, 0, one.packet)
     assert len(one.entered) == 1 + (hole > 0)
 
 
 def test_bytes_beyond_the_fin_are_late() -> None:
     one = Flow()
-    one.flow.fin_at = 20
+    one.flow.fin_at, one.tables.sides[0].has_fin = 20, 1
     one.wait(12, 8, 100)
     one.wait(25, 5, 200)
-    close_flow(one.tables, one.flow, one.packet)
+    close_side(one.tables, 0, one.packet)
     assert one.entered == [(10, 2, HOLE), (12, 8, 100), (20, 0, END)]
     assert (one.flow.unique, one.flow.late, one.flow.waiting) == (8, 5, 0)
 
@@ -98,10 +100,10 @@ def test_a_stray_segment_counts_as_late() -> None:
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_flows_are_closed_as_far_as_there_is_room(form: str) -> None:
     one = Flow()
-    one.tables.flows[1].base, one.tables.flows[1].next = 700, 33
+    one.tables.sides[1].has_base, one.tables.flows[own_flow(one.tables, 1)].next = 1, 33
     one.tables.entries = one.tables.entries[:8]
-    stopped = getattr(close_flows, form)(0, one.tables)
+    stopped = getattr(close_sides, form)(0, one.tables)
     assert (stopped, one.entered) == (1, [(10, 0, END)])
     one.tables.counts.entries = 0
-    assert getattr(close_flows, form)(stopped, one.tables) == 2
+    assert getattr(close_sides, form)(stopped, one.tables) == 2
     assert one.entered == [(33, 0, END)]

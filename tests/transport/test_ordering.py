@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.growing import grown
 from dcpinspect.transport import rows as r
-from dcpinspect.transport.flows import close_flows
+from dcpinspect.transport.flows import close_sides
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
@@ -184,24 +185,25 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
         times[i] = time
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1
-    sides = np.array([row[0] for row in rows], np.int64)
+    ends = np.array([row[0] for row in rows], np.int64)
     results = []
     for name in ("interpreted", "compiled"):
         tables = PacketTables()
-        tables.connections, tables.flows, tables.recent = r.Connections.zeros(64), r.Flows.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
+        tables.connections, tables.sides, tables.recent = r.Connections.zeros(64), r.Sides.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
+        tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
         tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.Entries.zeros(5000), np.zeros(5000, np.int64)
         tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
-        tables.index, tables.pairs, tables.sides, tables.times = np.arange(count), np.zeros(count, np.int64), sides, times
+        tables.index, tables.pairs, tables.ends, tables.times = np.arange(count), np.zeros(count, np.int64), ends, times
         tables.packets, tables.frames, tables.current = 1000 + tables.index, 1 + tables.index, np.full(1, -1, np.int64)
         tables.segment.place = -1
         done = getattr(order_segments, name)(0, tcp, ports, tables)
         tables.segment.packet.number = 5000
-        end = getattr(close_flows, name)(0, tables)
+        end = getattr(close_sides, name)(0, tables)
         assert tables.counts.live == 0
         assert tables.counts.waiting == 0
-        flows = tables.flows[: 2 * tables.counts.connections]
+        flows = tables.flows[: tables.counts.flows]
         assert (flows.payload == flows.unique + flows.duplicate + flows.late).all()
-        all_of_it = (tables.connections, tables.flows, tables.recent, tables.nodes, tables.entries)
+        all_of_it = (tables.connections, tables.sides, tables.flows, tables.recent, tables.nodes, tables.entries)
         results.append((done, end, r.Counts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
     assert results[0] == results[1]
 
