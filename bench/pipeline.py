@@ -1,49 +1,37 @@
-"""The pipeline beside the engine in one process: the same files, the same run; growth, memory.
+"""The pipeline on one core and on two, beside ``check`` and ``export`` of the same captures; and on more cores, computed.
 
-    python -m bench.pipeline [--messages 1000000,8000000] [--folder DIR]
+    python -m bench.pipeline [--messages 2000000] [--files 1,30,200] [--rounds 1] [--folder DIR] [--simulate]
 
-Captures are of four connections, in files of 100,000 messages. The engine reads them in one process and one thread, as ``read`` decodes
-(nothing shown) and as ``check`` follows streams and asks every rule; the scan alone does the same in one process. The pipeline is a whole
-process with Spark on two processors, seconds by stage as its summary has them; what its processes take is watched in /proc.
+All captures have one connection, cut into so many files of one ring. Every run is a whole process, bound to one processor or to two; what
+its processes take is watched in /proc. ``--simulate`` takes the times of tasks from Spark's event log, and computes how long a terabyte in
+10,000 files would take with more cores: as many tasks as the bytes ask for, each as long as those that were measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench.captures import CLIENT_PORT, make
+from bench.captures import make
 from bench.read import row
 from dcpinspect.capture.open import open_capture
 
-CONNECTIONS = 4
-MESSAGES_A_FILE = 100_000
-PROCESSORS = 2
-ENGINE = """
-import sys
-from dcpinspect.reading import Reading
-with Reading(sys.argv[2:]) as reading:
-    if sys.argv[1] == "check":
-        reading.check()
-    for _ in reading:
-        pass
-    if sys.argv[1] == "check":
-        reading.findings()
-"""
-SCAN = """
-import sys
-from dcpinspect.spark.scan import scan
-for path in sys.argv[2:]:
-    scan(path, sys.argv[1])
-"""
+START = 10.0
+"""Processor seconds that Spark may take to start."""
+TERABYTE, FILES = 1e12, 10_000
+CORES = (1, 2, 4, 16, 64, 256)
 
 
 @dataclass
@@ -54,46 +42,43 @@ class Watched:
     cpu: dict[str, float] = field(default_factory=dict)
     """Processor seconds of all processes of a kind: driver, jvm, worker."""
     memory: dict[str, float] = field(default_factory=dict)
-    """Greatest resident MiB of a process of a kind."""
+    """Greatest MiB of a process of a kind, without the pages of files."""
     output: bytes = b""
 
+    @property
+    def processor(self) -> float:
+        """Processor seconds of all."""
+        return sum(self.cpu.values())
 
-def ring(folder: Path, messages: int) -> tuple[list[str], int, int]:
-    """Files of so many messages together: their names, how many messages there are, and how many bytes."""
-    target = folder / f"ring-{messages}"
-    count, parts = 0, []
-    for number in range(CONNECTIONS):
-        path = folder / f"connection-{number}.pcap"
-        count += make(path, messages // CONNECTIONS, port=CLIENT_PORT + number)
-        parts.append(path)
+
+def ring(folder: Path, messages: int, files: int) -> tuple[list[str], int]:
+    """A connection of so many messages in so many files: their names, and how many messages there are."""
+    whole = folder / "whole.pcap"
+    count = make(whole, messages)
+    ends = [24]
+    with open_capture(whole) as capture:
+        for batch in capture:
+            ends += (batch.file_offset + batch.offset + batch.captured).tolist()
+    target = folder / f"ring-{files}"
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
-    files = max(1, messages // MESSAGES_A_FILE)
-    header = parts[0].read_bytes()[:24]
     names = [target / f"ring_{number:05}.pcap" for number in range(files)]
-    for name in names:
-        name.write_bytes(header)
-    for path in parts:
-        ends = [24]
-        with open_capture(path) as capture:
-            for batch in capture:
-                ends += (batch.file_offset + batch.offset + batch.captured).tolist()
-        with path.open("rb") as source:
-            for number, name in enumerate(names):
-                start, end = ends[(len(ends) - 1) * number // files], ends[(len(ends) - 1) * (number + 1) // files]
-                source.seek(start)
-                with name.open("ab") as file:
-                    file.write(source.read(end - start))
-        path.unlink()
-    return [str(name) for name in names], count, sum(name.stat().st_size for name in names)
+    with whole.open("rb") as source:
+        header = source.read(24)
+        for number, name in enumerate(names):
+            end = ends[(len(ends) - 1) * (number + 1) // files]
+            name.write_bytes(header + source.read(end - source.tell()))
+    whole.unlink()
+    return [str(name) for name in names], count
 
 
-def watched(command: list[str]) -> Watched:
-    """Runs a command and looks at all its processes until it ends."""
+def watched(command: Sequence[str], cores: int) -> Watched:
+    """Runs a command on so many processors, and looks at all its processes until it ends."""
     done = Watched()
     cpu: dict[tuple[int, str], float] = {}
+    bound = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores])), *command]
     begin = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own commands
+    with subprocess.Popen(bound, stdout=subprocess.PIPE) as process:
         while process.poll() is None:
             for pid, kind, seconds, memory in processes(process.pid):
                 cpu[pid, kind] = max(cpu.get((pid, kind), 0.0), seconds)
@@ -102,7 +87,7 @@ def watched(command: list[str]) -> Watched:
         done.seconds = time.perf_counter() - begin
         assert process.stdout is not None
         done.output = process.stdout.read()
-    if process.returncode:
+    if process.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(command[:6])} … ended with {process.returncode}")
     for (_, kind), seconds in cpu.items():
         done.cpu[kind] = done.cpu.get(kind, 0.0) + seconds
@@ -110,7 +95,7 @@ def watched(command: list[str]) -> Watched:
 
 
 def processes(first: int) -> list[tuple[int, str, float, float]]:
-    """Number, kind, processor seconds and greatest resident MiB of a process and its descendants."""
+    """Number, kind, processor seconds and resident MiB, without pages of files, of a process and its descendants."""
     seen: dict[int, tuple[int, str, float, float]] = {}
     for path in Path("/proc").iterdir():
         if not path.name.isdigit():
@@ -121,8 +106,8 @@ def processes(first: int) -> list[tuple[int, str, float, float]]:
         except OSError:
             continue  # it has ended meanwhile
         name = status.split("\n", 1)[0].split("\t")[1]
-        peak = next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
-        seen[int(path.name)] = int(fields[1]), name, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), peak
+        own = next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon")), 0.0)
+        seen[int(path.name)] = int(fields[1]), name, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), own
     wanted = {first}
     while more := {pid for pid, (parent, *_) in seen.items() if parent in wanted} - wanted:
         wanted |= more
@@ -130,52 +115,99 @@ def processes(first: int) -> list[tuple[int, str, float, float]]:
     return [(pid, kind, *seen[pid][2:]) for pid, kind in kinds.items()]
 
 
+def tasks_of(log: Path) -> list[list[float]]:
+    """Seconds of every task, by stage in their order, out of Spark's event log."""
+    stages: dict[int, list[float]] = {}
+    for path in sorted(log.rglob("events_*")):
+        for line in path.read_text("utf-8").splitlines():
+            event: dict[str, Any] = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd":
+                about = event["Task Info"]
+                stages.setdefault(event["Stage ID"], []).append((about["Finish Time"] - about["Launch Time"]) / 1000)
+    return [stages[number] for number in sorted(stages)]
+
+
+def scheduled(tasks: Sequence[float], cores: int) -> float:
+    """Seconds until all tasks are done, each begun in its turn on the first processor that is free."""
+    free = [0.0] * cores
+    for seconds in tasks:
+        heapq.heappush(free, heapq.heappop(free) + seconds)
+    return max(free)
+
+
+def simulate(log: Path, summary: dict[str, Any]) -> None:
+    """Prints what a terabyte would take, measured by the tasks and the driver of one run."""
+    times = int(TERABYTE / summary["bytes"])
+    seconds = summary["seconds"]
+    stages = [[one for one in stage for _ in range(times)] for stage in tasks_of(log)]
+    driver = (seconds["stitch"] + seconds["merge"]) * times
+    row("cores", "whole", "scan", "analysis", "serial: driver, stitching and merging", "of one core", "serial part")
+    row(*["---"] * 7)
+    first = 0.0
+    for cores in CORES:
+        took = [scheduled(stage, cores) for stage in stages[:2]]
+        whole = seconds["start"] + sum(took) + driver
+        first = first or whole
+        row(cores, *(f"{one / 60:,.1f} min" for one in (whole, *took, driver)), f"{first / whole:.1f} x", f"{driver / whole:.0%}")
+    sys.stdout.write(
+        f"{TERABYTE / 1e12:.0f} TB is {times:,} times what was measured ({summary['captures']} captures), here as {FILES:,} files of "
+        f"{TERABYTE / FILES / 1e6:.0f} MB; each connection is one of {times:,}, with {len(stages[1]) // times} tasks of its own.\n"
+    )
+
+
 def main() -> None:
     """Make the captures, run all, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--messages", default="1000000,8000000")
+    parser.add_argument("--messages", type=int, default=2_000_000)
+    parser.add_argument("--files", default="1,30,200")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
+    parser.add_argument("--simulate", action="store_true")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    python = [sys.executable, "-c"]
-    row("messages", "job", "time", "processor time", "messages/s a core", "of decoding", "of checking", "memory")
-    row(*["---"] * 8)
-    stages = []
-    for messages in map(int, arguments.messages.split(",")):
-        files, count, size = ring(arguments.folder, messages)
-        out = arguments.folder / "tables"
-        master = ["--master", f"local[{PROCESSORS}]"]
-        jobs = {
-            "engine, decoding": [*python, ENGINE, "read", *files],
-            "engine, checking": [*python, ENGINE, "check", *files],
-            "scan": [*python, SCAN, str(arguments.folder / "bundles"), *files],
-            "pipeline": [sys.executable, "-m", "dcpinspect", "pipeline", "run", *files, "-o", str(out), "--json", *master],
-        }
-        rates: dict[str, float] = {}
-        for name, command in jobs.items():
-            shutil.rmtree(out, ignore_errors=True)
-            if messages <= 1_000_000:
-                watched(command)  # compiles what is not compiled yet, and fills the page cache
-                shutil.rmtree(out, ignore_errors=True)
-            done = watched(command)
-            cpu = sum(done.cpu.values())
-            rates[name] = count / cpu
-            shares = [f"{rates[name] / rates[other]:.0%}" if other in rates else "" for other in ("engine, decoding", "engine, checking")]
-            memory = ", ".join(f"{kind} {done.memory[kind]:.0f} MiB ({done.cpu[kind]:.1f} s)" for kind in sorted(done.memory))
-            row(f"{count:,}", name, f"{done.seconds:.1f} s", f"{cpu:.1f} s", f"{rates[name]:,.0f}", *shares, memory)
-            if name == "pipeline":
+    out, log = arguments.folder / "tables", arguments.folder / "events"
+    program = [sys.executable, "-m", "dcpinspect"]
+    names = ("check and export", "one core", "two cores", "of check and export", "beyond the start", "one core", "two cores", "times as fast")
+    row("files", *names, "without start", "driver", "worker")
+    row(*["---"] * 11)
+    summary: dict[str, Any] = {}
+    for files in map(int, arguments.files.split(",")):
+        captures, count = ring(arguments.folder, arguments.messages, files)
+        engine, found = [], []
+        for _ in range(arguments.rounds):
+            export = [*program, "export", *captures, "-o", str(arguments.folder / "messages.parquet")]
+            engine.append(sum(watched(command, 2).processor for command in ([*program, "check", *captures], export)))
+            for cores in (1, 2):
+                for folder in (out, log):
+                    shutil.rmtree(folder, ignore_errors=True)
+                log.mkdir()
+                options = ["--json", "--master", f"local[{cores}]"]
+                if arguments.simulate:
+                    options += ["--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir=file://{log.absolute()}"]
+                    options += ["--conf", "spark.eventLog.compress=false"]
+                done = watched([*program, "pipeline", "run", *captures, "-o", str(out), *options], cores)
                 summary = json.loads(done.output)
                 assert summary["messages"] == count, summary
-                stages.append((count, size, summary["seconds"], sum(path.stat().st_size for path in out.rglob("*") if path.is_file())))
-        shutil.rmtree(Path(files[0]).parent)
-        shutil.rmtree(out)
-    row("messages", "captures", "start", "scan", "stitch", "analysis", "merge", "whole", "written", "without start")
-    row(*["---"] * 10)
-    for count, size, seconds, written in stages:
-        names = ("start", "scan", "stitch", "analysis", "merge", "whole")
-        rest = seconds["whole"] - seconds["start"]
-        took = [f"{seconds[name]:.1f} s" for name in names]
-        row(f"{count:,}", f"{size >> 20} MiB", *took, f"{written / count:.0f} bytes a message", f"{rest / count * 1e6:.2f} s a million")
+                found.append((done, summary["seconds"]))
+        one, two = found[::2], found[1::2]
+        took = [statistics.median(of) for of in (engine, [done.processor for done, _ in one], [done.processor for done, _ in two])]
+        clock = [statistics.median(done.seconds for done, _ in runs) for runs in (one, two)]
+        rest = [statistics.median(seconds["whole"] - seconds["start"] for _, seconds in runs) for runs in (one, two)]
+        row(
+            f"{files}",
+            *(f"{seconds:.1f} s" for seconds in took),
+            f"{took[2] / took[0]:.2f} x",
+            f"{(took[2] - START) / took[0]:.2f} x",
+            *(f"{seconds:.1f} s" for seconds in clock),
+            f"{clock[0] / clock[1]:.2f} x",
+            f"{rest[0] / rest[1]:.2f} x",
+            *(f"{max(done.memory[kind] for done, _ in two):.0f} MiB" for kind in ("driver", "worker")),
+        )
+        shutil.rmtree(Path(captures[0]).parent)
+        if arguments.simulate:
+            simulate(log, summary)
+    for folder in (out, log):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
