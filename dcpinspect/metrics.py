@@ -11,13 +11,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect import __version__
 from dcpinspect.capture.live import LiveCapture
+from dcpinspect.capture.open import CaptureFile
 from dcpinspect.escape import clip, escape_rest
 from dcpinspect.protocol.opcodes import Opcode, opcode_code, opcode_name
 from dcpinspect.reading import Reading
@@ -135,6 +136,54 @@ FAMILIES = (
 BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
+class Source(Protocol):
+    """What numbers are made of: a reading that goes on, or what pipeline runs have found by now."""
+
+    @property
+    def tracker(self) -> Tracker | None:
+        """The streams."""
+
+    @property
+    def tables(self) -> Tables:
+        """Its tables."""
+
+    @property
+    def engine(self) -> HasLinks:
+        """The connections."""
+
+    @property
+    def capture(self) -> HasPackets:
+        """The packets."""
+
+    @property
+    def clock_ns(self) -> int | None:
+        """Capture time now."""
+
+    @property
+    def last_time_ns(self) -> int | None:
+        """Capture time of the latest packet."""
+
+
+class HasLinks(Protocol):
+    """Knows connections."""
+
+    @property
+    def links(self) -> list[Link]:
+        """All of them."""
+
+
+class HasPackets(Protocol):
+    """Has counted packets."""
+
+    @property
+    def packets(self) -> int:
+        """All of them."""
+
+    @property
+    def files(self) -> Sequence[CaptureFile]:
+        """Where they come from, with what got lost there."""
+
+
 class Times(NamedTuple):
     """A histogram of seconds."""
 
@@ -187,14 +236,13 @@ class _Totals:
 class Metrics:
     """Feed it with every batch of a reading. All of it belongs to the thread of the reading."""
 
-    def __init__(self, reading: Reading, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
-        """Before the first batch. The reading tracks streams from now on."""
-        if reading.tracker is None:
-            reading.track()
-        assert reading.tracker is not None
-        reading.forget_what_is_over()
+    def __init__(self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
+        """Before the first batch. A reading tracks streams from now on."""
+        if isinstance(reading, Reading):
+            if reading.tracker is None:
+                reading.track()
+            reading.forget_what_is_over()
         self._reading = reading
-        self._tracker: Tracker = reading.tracker
         self._with_vbuckets = with_vbuckets
         self._most = most
         self._pairs: dict[Pair, _Totals] = {}
@@ -205,6 +253,11 @@ class Metrics:
         """What rises, by connection, as far as it is in the totals."""
         self._noops: dict[int, int] = {}
         """Capture time of the last noop, by connection."""
+
+    @property
+    def _tracker(self) -> Tracker:
+        assert self._reading.tracker is not None
+        return self._reading.tracker
 
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next messages of the reading."""

@@ -25,7 +25,7 @@ from dcpinspect.escape import escape
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from dcpinspect.metrics import Family, Metrics, Snapshot, Value
+    from dcpinspect.metrics import Family, Metrics, Snapshot, Source, Value
     from dcpinspect.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
@@ -58,27 +58,32 @@ class Exporter:
 
     def between(self, reading: Reading, batches: Iterable[MessageBatch]) -> Iterator[MessageBatch]:
         """The batches of the reading; before the first one it is told to track streams."""
-        from dcpinspect.metrics import Metrics  # deferred: NumPy
-
-        self._metrics = metrics = Metrics(reading, with_vbuckets=self._with_vbuckets)
+        metrics = self.serve(reading)
         before = reading.on_pause
 
         def on_pause() -> None:
             before()
-            self._look(metrics)
+            self.look()
 
         reading.on_pause = on_pause
-        self._is_wanted = True  # there may be no packet for long
-        self._look(metrics)
         for batch in batches:
             metrics.feed(batch)
-            self._look(metrics)
+            self.look()
             yield batch
 
-    def _look(self, metrics: Metrics) -> None:
+    def serve(self, source: Source) -> Metrics:
+        """From now on the numbers are of this; ``look`` makes them."""
+        from dcpinspect.metrics import Metrics  # deferred: NumPy
+
+        self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
+        self._is_wanted = True  # there may be no packet for long
+        self.look()
+        return metrics
+
+    def look(self) -> None:
         """Make the numbers, if somebody wants them and it is time."""
-        begin = time.monotonic()
-        if not self._is_wanted or begin < self._due:
+        begin, metrics = time.monotonic(), self._metrics
+        if metrics is None or not self._is_wanted or begin < self._due:
             return
         self._is_wanted = False
         latest = metrics.snapshot()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import interrupts, metrics, options
 from dcpinspect.cli import watch as watching
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.teller import Scene, Teller
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dcpinspect.cli.announce import Told
+    from dcpinspect.cli.metrics_server import Exporter
+    from dcpinspect.spark.latest import Latest
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
     from dcpinspect.spark.whole import Whole
@@ -54,6 +56,8 @@ def watch(
     conf: options.SparkConf = None,
     port: options.Port = None,
     capture_point: options.CapturePoint = None,
+    metrics_at: metrics.Address = None,
+    metrics_vbuckets: metrics.WithVbuckets = False,
     **choices: Any,  # those of watch
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
@@ -87,7 +91,8 @@ def watch(
     alarms = Alarms(output, teller, known, rules, settle_ns=settle_ns, patience_ns=patience_ns)
     stopped = threading.Event()
     failed = 0
-    with _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stopped.set):
+    exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
+    with exporting as exporter, _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stopped.set):
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
@@ -106,6 +111,8 @@ def watch(
                             complain(_said(summary))
                         complain_of(summary)
                 alarms.look()
+                if exporter is not None:
+                    alarms.serve(exporter)
                 if notifier is not None:
                     notifier.pass_time()
                 stopped.wait(every_s)
@@ -168,7 +175,9 @@ class Alarms:
         self._settle_ns = settle_ns
         self._patience_ns = patience_ns
         self._scene: Scene | None = None
-        self._last_ns = self._came_ns = 0
+        self._latest: Latest | None = None
+        self._is_served = False
+        self._came_ns = 0
 
     def run(self, asked: Options, tasks_of: TasksOf) -> Summary:
         """Brings the tables up to date."""
@@ -183,18 +192,32 @@ class Alarms:
 
     def _take(self, found_in: Whole) -> None:
         """This is what was captured by now."""
+        from dcpinspect.spark.latest import Latest
+
         together = found_in.merged
         assert together.checker is not None
         sessions = together.tracker.conversation.sessions
         self._scene = Scene(together.checker.only(self._rules), together.links, together.coverage, sessions, together.files)
-        units = found_in.manifest.units
-        self._last_ns, self._came_ns = max((one.report.last_ns or 0 for one in units), default=0), time.monotonic_ns()
+        if self._latest is None:
+            self._latest = Latest(found_in)
+        else:
+            self._latest.take(found_in)
+        self._came_ns = time.monotonic_ns()
+
+    def serve(self, exporter: Exporter) -> None:
+        """Make numbers of what was found by now, if somebody wants them."""
+        if self._is_served:
+            exporter.look()
+        elif self._latest is not None:
+            exporter.serve(self._latest)
+            self._is_served = True
 
     def look(self) -> None:
         """Tell what has stood for long enough. Time is that of the captures; while none comes, it goes on with the clock."""
         if self._scene is None:
             return
-        now_ns = self._last_ns + time.monotonic_ns() - self._came_ns
+        assert self._latest is not None
+        now_ns = (self._latest.last_time_ns or 0) + time.monotonic_ns() - self._came_ns
         before = sum(self._teller.counts.values())
         for is_whole, for_ns in ((False, self._settle_ns), (True, self._patience_ns)):
             news = self._teller.certain(self._scene, now_ns, is_whole=is_whole, for_ns=for_ns)
