@@ -12,7 +12,7 @@ from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import cells, clip, escape
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import message_title
 from dcpinspect.render.lines import TimeFormat
@@ -125,6 +125,8 @@ class PacketsView(View):
         self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
         count = "" if self.list.columns else self._count  # which have names there
         width = room(self.list)
+        if cells(self.list.heading) > width - len(count) - 2:
+            count = ""  # rather than the names of columns
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 

@@ -23,13 +23,27 @@ _LABEL = 5
 """Columns of the number before a line of cells."""
 _WIDEST = 9
 """Columns of a cell at most; from six on it has room for its number."""
+_WIDE = 3
+"""The same of a cell of many."""
 _TALLEST = 2
 """Lines of a cell at most."""
 
-_ACROSS = (256, 128, 64, 32, 16)
+_ACROSS = range(16, 257, 8)
 """Cells of a line."""
 _EACH = (1, 2, 4, 8, 16, 32, 64, 128)
 """Vbuckets of a cell."""
+
+
+def _shape(count: int, width: int, height: int) -> tuple[int, int]:
+    """Vbuckets of a cell, and cells of a line: few vbuckets a cell, then large cells, then lines of powers of two."""
+    found = [
+        (-each, min(width // across, _WIDE) * min(height // lines, _TALLEST), across.bit_count() == 1, across)
+        for each in _EACH
+        for across in _ACROSS
+        if across <= width and (lines := -(-count // (each * across))) <= height
+    ]
+    fewest, _, _, across = max(found, default=(-_EACH[-1], 0, False, _ACROSS[0]))
+    return -fewest, across
 
 
 class SmallMap(Widget, can_focus=True, inherit_bindings=False):
@@ -86,9 +100,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             self._each, self._across = 1, max(1, min(count, max(width // _WIDEST, -(-count // height))))
             self._across = -(-count // -(-count // self._across))  # lines of the same length
         else:
-            self._across = next((across for across in _ACROSS if across <= width), _ACROSS[-1])
-            self._each = next((each for each in _EACH if -(-count // (each * self._across)) <= height), _EACH[-1])
-        self._wide = max(1, min(width // self._across, _WIDEST if self.cells.has_few else 3))
+            self._each, self._across = _shape(count, width, height)
+        self._wide = max(1, min(width // self._across, _WIDEST if self.cells.has_few else _WIDE))
         lines = -(-count // (self._each * self._across))
         self._tall = max(1, min(self.size.height // max(1, lines), _TALLEST))
         numbers = self.cells.numbers
@@ -117,8 +130,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             return 1
         if self.cells.has_few:
             return min(most, -(-count // max(1, width // _WIDEST)))
-        across = next((across for across in _ACROSS if across <= width), _ACROSS[-1])
-        return max(1, next((lines for each in _EACH if (lines := -(-count // (each * across))) <= most), most))
+        each, across = _shape(count, width, most)
+        return max(1, min(most, -(-count // (each * across))))
 
     # -- the cursor ---------------------------------------------------------------------------------------
 

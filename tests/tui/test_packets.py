@@ -310,3 +310,12 @@ def test_dividers_follow_the_mouse() -> None:
         assert view.list.region.right == pytest.approx(60, abs=1)
 
     play("rollback.pcap", scene)
+
+
+def test_a_list_with_little_room_names_its_columns_rather_than_counting_its_rows() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1", "vertical_line")
+        heading = screen(app).splitlines()[2][: app.packets.list.size.width]
+        assert heading.split() == ["Row", "Time", "Con", "Message", "vb", "Seqno…"]
+
+    play("rollback.pcap", scene)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.small_map import _shape
 from dcpinspect.tui.vbucket_cells import Cells
 from tests.tui.screens import Keys, play, press, screen
 
@@ -31,3 +32,10 @@ def test_few_have_their_numbers() -> None:
         assert "2 orphaned: vb 42, 45" in screen(app)
 
     play("orphans.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "expected"), [(115, 16, (1, 64)), (75, 4, (4, 64)), (54, 30, (1, 48)), (94, 44, (1, 24)), (9, 2, (128, 16))]
+)
+def test_a_map_has_as_few_vbuckets_a_cell_as_fit_and_as_large_cells(width: int, height: int, expected: tuple[int, int]) -> None:
+    assert _shape(1024, width, height) == expected
