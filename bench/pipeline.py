@@ -167,7 +167,16 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     out, log = arguments.folder / "tables", arguments.folder / "events"
     program = [sys.executable, "-m", "dcpinspect"]
-    names = ("check and export", "one core", "two cores", "of check and export", "beyond the start", "one core", "two cores", "times as fast")
+    names = (
+        "check and export",
+        "one core",
+        "two cores",
+        "of check and export",
+        "beyond the start",
+        "one core",
+        "two cores",
+        "times as fast",
+    )
     row("files", *names, "without start", "driver", "worker")
     row(*["---"] * 11)
     summary: dict[str, Any] = {}
