@@ -78,7 +78,7 @@ def watched(command: Sequence[str], cores: int) -> Watched:
     cpu: dict[tuple[int, str], float] = {}
     bound = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores])), *command]
     begin = time.perf_counter()
-    with subprocess.Popen(bound, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(bound, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own commands
         while process.poll() is None:
             for pid, kind, seconds, memory in processes(process.pid):
                 cpu[pid, kind] = max(cpu.get((pid, kind), 0.0), seconds)
