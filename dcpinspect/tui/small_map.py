@@ -12,19 +12,18 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dcpinspect.escape import clip
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_cells import LETTERS, Cells
+from dcpinspect.tui.vbucket_cells import LETTERS, MEASURES, Cells, levels
 
 _LABEL = 5
 """Columns of the number before a line of cells."""
-_WIDEST = 9
-"""Columns of a cell at most; from six on it has room for its number."""
-_WIDE = 3
-"""The same of a cell of many."""
+_CLOSE, _WIDEST, _CARD = 3, 9, 24
+"""Columns of a cell at most: of many vbuckets, of few, and of few on one of several maps; from six on it has room for its number."""
 _TALLEST = 2
 """Lines of a cell at most."""
 
@@ -37,7 +36,7 @@ _EACH = (1, 2, 4, 8, 16, 32, 64, 128)
 def _shape(count: int, width: int, height: int) -> tuple[int, int]:
     """Vbuckets of a cell, and cells of a line: few vbuckets a cell, then large cells, then lines of powers of two."""
     found = [
-        (-each, min(width // across, _WIDE) * min(height // lines, _TALLEST), across.bit_count() == 1, across)
+        (-each, min(width // across, _CLOSE) * min(height // lines, _TALLEST), across.bit_count() == 1, across)
         for each in _EACH
         for across in _ACROSS
         if across <= width and (lines := -(-count // (each * across))) <= height
@@ -49,7 +48,7 @@ def _shape(count: int, width: int, height: int) -> tuple[int, int]:
 class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     """Cells by verdict; the cursor walks over them."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label", *theme.paints("verdict")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label", *theme.paints("verdict"), *theme.paints("scale")}
 
     class Opened(Message):
         """Enter on a cell: its worst vbucket."""
@@ -83,28 +82,40 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         self._has_wanted = False
         """Whether the vbucket that the cursor was sent to is one of this map."""
         self.cells = Cells(None)
+        self._measure, self._edges = "verdict", list[int]()
+        self._values = self._levels = self.cells.values(self._measure)
         self._at = 0
         self._each = self._across = self._wide = self._tall = 1
         self._worst: list[tuple[str, int]] = []
-        """Of each cell: the worst verdict, empty for none, and a vbucket that has it."""
+        """Of each cell: the vbucket with the worst verdict, or with most of the measure; and its verdict, empty for none."""
 
-    def show(self, vbuckets: Records | None) -> None:
+    def show(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
         """What is known by now."""
-        self.cells = Cells(vbuckets)
+        self.cells = Cells(vbuckets, snapshots)
+        self._arrange()
+
+    def measure_by(self, measure: str, edges: list[int]) -> None:
+        """Shows one of ``MEASURES``; ``edges``: the least value of each level."""
+        self._measure, self._edges = measure, edges
         self._arrange()
 
     def _arrange(self) -> None:
         """As few vbuckets a cell as fit."""
         count, width, height = len(self.cells.numbers), self.size.width - _LABEL, max(1, self.size.height)
         if self.cells.has_few:
-            self._each, self._across = 1, max(1, min(count, max(width // _WIDEST, -(-count // height))))
+            is_roomy = self._is_paired and count * _CARD <= width * (height // _TALLEST)
+            widest = _CARD if is_roomy else _WIDEST
+            self._each, self._across = 1, max(1, min(count, max(width // widest, -(-count // height))))
             self._across = -(-count // -(-count // self._across))  # lines of the same length
         else:
+            widest = _CLOSE
             self._each, self._across = _shape(count, width, height)
-        self._wide = max(1, min(width // self._across, _WIDEST if self.cells.has_few else _WIDE))
+        self._wide = max(1, min(width // self._across, widest))
         lines = -(-count // (self._each * self._across))
         self._tall = max(1, min(self.size.height // max(1, lines), _TALLEST))
         numbers = self.cells.numbers
+        self._values = self.cells.values(self._measure)
+        self._levels = levels(self._values, self._edges)
         self._worst = [self._worst_of(numbers[start : start + self._each]) for start in range(0, count, self._each)]
         if not self.cells.by_number:
             self._worst = []
@@ -116,7 +127,10 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         known = [number for number in numbers if number in self.cells.by_number]
         if not known:
             return "", numbers[0]
-        worst = min(known, key=lambda number: VBUCKET_VERDICTS.index(self.cells.verdict(number)))
+        if self._measure == "verdict":
+            worst = min(known, key=lambda number: VBUCKET_VERDICTS.index(self.cells.verdict(number)))
+        else:
+            worst = max(known, key=lambda number: int(self._values[number]))
         return self.cells.verdict(worst), worst
 
     def on_resize(self) -> None:
@@ -242,13 +256,21 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """One line of a cell."""
         verdict, vbucket = self._worst[place]
         wide, style, text = self._wide, base, " " * self._wide
-        if verdict:
+        if verdict and self._measure != "verdict":
+            level = int(self._levels[vbucket])
+            sign = self._glyphs.blocks[level - 1] if level else self._glyphs.silent
+            if part == 0 or not self._has_numbers:  # words are readable in any theme, low levels hardly
+                style += self.get_component_rich_style(f"paint--scale-{level}" if level else "small--label", partial=True)
+            told = f"{sign * 2} {vbucket}" if part == 0 else f"{int(self._values[vbucket]):,} {MEASURES[self._measure]}".split(" before")[0]
+            text = f"{clip(told, wide - 1):<{wide}}" if self._has_numbers else sign * wide
+        elif verdict:
             style += self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
             glyph = LETTERS.get(verdict)
             severity = self.cells.severity(vbucket)
             sign = glyph or (self._glyphs.of(severity) if severity is not None else self._glyphs.verdicts[verdict])
             if self._has_numbers:
-                text = (f"{sign * 2} {vbucket}" if part == 0 else "").ljust(wide)
+                told = f"{sign * 2} {vbucket}" if part == 0 else verdict.replace("-", " ")
+                text = f"{clip(told, wide - 1):<{wide}}"
             elif glyph or severity is not None:
                 text = sign.center(wide)
                 style += Style(reverse=True, bold=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -12,10 +14,15 @@ from textual.containers import Container
 from textual.message import Message
 
 from dcpinspect.escape import escape
-from dcpinspect.tables.records import Records
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.streams.words import CAUSES
+from dcpinspect.tables.records import Records, Values
+from dcpinspect.tui import theme
+from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.small_map import SmallMap
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import LEVELS, MEASURES, edges, whole
 
 MOST = 8
 """Maps at most: those with most vbuckets."""
@@ -23,8 +30,19 @@ _LEAST = 38
 """Columns of a map at least: a label, and 32 cells."""
 
 
-def several(results: Results) -> list[tuple[str, Records]]:
-    """The table of vbuckets of each client, or of each node; names are safe for a terminal. One, where there is nothing to compare."""
+class Part(NamedTuple):
+    """What one map shows."""
+
+    name: str
+    """Of a client or a node, safe for a terminal."""
+    vbuckets: Records
+    snapshots: Records
+    has_bytes: bool = True
+    """Whether bytes are known of it."""
+
+
+def several(results: Results) -> list[Part]:
+    """A map of each client, or of each node. One, where there is nothing to compare."""
     table = results.records.get("vbuckets")
     if table is None or not len(table):
         return []
@@ -32,14 +50,81 @@ def several(results: Results) -> list[tuple[str, Records]]:
     for row, client in enumerate(table.values("client")):
         groups.setdefault(client or "", []).append(row)
     if len(groups) == 1:
-        links = results.records["connections"]
-        server_of = dict(zip(links.values("connection"), links.values("server"), strict=True))
-        groups = {}
-        for row, connections in enumerate(table.values("connections")):
-            for server in sorted({server_of.get(number) or "" for number in connections}):
-                groups.setdefault(server, []).append(row)
-    largest = sorted(groups, key=lambda name: -len(groups[name]))[:MOST]
-    return [(escape(name) or "unknown", table.take(np.array(groups[name], np.int64))) for name in sorted(largest)]
+        return _of_nodes(results, table)
+    parts = []
+    for name, rows in groups.items():
+        own, snapshots = table.take(np.array(rows, np.int64)), results.records["snapshots"]
+        numbers = sorted({number for connections in own.values("connections") for number in connections})
+        parts.append(Part(escape(name) or "unknown", own, snapshots.take(_among(snapshots, numbers))))
+    return _largest(parts)
+
+
+def _largest(parts: Sequence[Part]) -> list[Part]:
+    return sorted(sorted(parts, key=lambda one: -len(one.vbuckets))[:MOST], key=lambda one: one.name)
+
+
+def _of_nodes(results: Results, table: Records) -> list[Part]:
+    """Of each node what its own connections brought: a vbucket that has moved is a part of the story on each."""
+    links = results.records["connections"]
+    server_of = dict(zip(links.values("connection"), links.values("server"), strict=True))
+    servers: dict[str, list[int]] = {}
+    for number, server in server_of.items():
+        servers.setdefault(server or "", []).append(number)
+    asked = table.values("connections")
+    parts = []
+    for server, numbers in servers.items():
+        rows = [row for row, own in enumerate(asked) if not set(own).isdisjoint(numbers)]
+        if rows:
+            of = {name: one.take(_among(one, numbers)) for name, one in results.records.items() if name in _PARTS}
+            own = _narrowed(table.take(np.array(rows, np.int64)), of)
+            parts.append(Part(escape(server) or "unknown", own, of["snapshots"], has_bytes=len(servers) == 1))
+    return _largest(parts)
+
+
+_PARTS = ("streams", "gaps", "rollbacks", "snapshots")
+"""Tables whose rows are of one connection."""
+
+
+def _among(table: Records, connections: Sequence[int]) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(np.isin(whole(table, "connection"), connections))
+
+
+def _narrowed(table: Records, of: Mapping[str, Records]) -> Records:
+    """The table of vbuckets with the numbers of these streams, gaps and rollbacks; ``bytes`` are known of all only."""
+    vbucket = whole(table, "vbucket")
+
+    def total(name: str, amounts: npt.NDArray[np.int64] | None = None, rows: npt.NDArray[np.int64] | None = None) -> Numbers:
+        part = whole(of[name], "vbucket")
+        rows = np.arange(len(part)) if rows is None else rows
+        sums = np.bincount(part[rows], None if amounts is None else amounts[rows], minlength=int(vbucket.max()) + 1)
+        return Numbers(sums[vbucket].astype(np.int64))
+
+    streams = of["streams"]
+    by_cause = {cause: total("gaps", rows=of["gaps"].rows_with("cause", cause)).values.tolist() for cause in CAUSES}
+    gaps = [{cause: counts[place] for cause, counts in by_cause.items() if counts[place]} for place in range(len(table))]
+    last: dict[int, dict[str, Any]] = {}
+    names = ("vbucket", "verdict", "first_seqno", "last_seqno", "first_time", "last_time")
+    for told in sorted(zip(*(streams.values(name) for name in names), strict=True), key=lambda one: one[4]):
+        new, old = dict(zip(names, told, strict=True)), last.get(told[0])
+        if old is not None:
+            new["first_seqno"] = old["first_seqno"] if old["first_seqno"] is not None else new["first_seqno"]
+            new["last_seqno"] = new["last_seqno"] if new["last_seqno"] is not None else old["last_seqno"]
+        last[told[0]] = new
+    # Who has the newest stream of all has the verdict of the whole story.
+    for number, verdict, until in zip(vbucket.tolist(), table.values("verdict"), table.values("last_time"), strict=True):
+        if last[number]["last_time"] == until:
+            last[number]["verdict"] = verdict
+    columns: Sequence[tuple[str, Values]] = (
+        ("items", total("streams", whole(streams, "items"))),
+        ("snapshots", total("streams", whole(streams, "snapshots"))),
+        ("streams", total("streams")),
+        ("rollbacks", total("rollbacks")),
+        ("gaps", gaps),
+        *((name, [last[number][name] for number in vbucket.tolist()]) for name in ("verdict", "first_seqno", "last_seqno", "last_time")),
+    )
+    for name, values in columns:
+        table = table.with_column(name, values)
+    return table
 
 
 class VbucketMaps(Container):
@@ -54,6 +139,10 @@ class VbucketMaps(Container):
         self.shown: Sequence[SmallMap] = ()
         self._names: Sequence[str] = ()
         self.vbucket = 0
+        self.measure = "verdict"
+        self._measures = list(MEASURES)
+        self._edges: list[int] = []
+        self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
         """Those that are not needed are not shown."""
@@ -62,16 +151,50 @@ class VbucketMaps(Container):
     def show(self, results: Results) -> None:
         """What is known by now."""
         found = several(results)
-        self.shown, self._names = self._maps[: len(found)], [name for name, _ in found]
+        self.shown, self._names = self._maps[: len(found)], [one.name for one in found]
+        self._measures = [name for name in MEASURES if name != "bytes" or all(one.has_bytes for one in found)]
         for place, one in enumerate(self._maps):
             one.display = place < len(found)
-        for one, (name, records) in zip(self.shown, found, strict=True):
-            one.show(records)
-            one.border_title = name
-            counts = one.cells.verdicts()
-            one.border_subtitle = "  ".join(f"{count:,} {verdict.replace('-', ' ')}" for verdict, count in counts.most_common())
+        for one, part in zip(self.shown, found, strict=True):
+            one.show(part.vbuckets, part.snapshots)
+            one.border_title = part.name
+        self._measure(self.measure if self.measure in self._measures else self._measures[0])
         self._fit()
         self.move_to(self.vbucket)
+
+    def next_measure(self) -> None:
+        """Something else is shown, in all maps."""
+        self._measure(self._measures[(self._measures.index(self.measure) + 1) % len(self._measures)])
+        self.post_message(self.Moved())
+
+    def _measure(self, name: str) -> None:
+        """All maps have the same scale, so that they can be compared."""
+        self.measure = name
+        values = [one.cells.values(name)[sorted(one.cells.by_number)] for one in self.shown]
+        self._edges = edges(np.concatenate([*values, np.zeros(0, np.int64)]), name)
+        for one, own in zip(self.shown, values, strict=True):
+            one.measure_by(name, self._edges)
+            counts = one.cells.verdicts()
+            most = f"at most {int(own.max(initial=0)):,} {MEASURES[name]}"
+            verdicts = "  ".join(f"{count:,} {verdict.replace('-', ' ')}" for verdict, count in counts.most_common())
+            one.border_subtitle = verdicts if name == "verdict" else most
+
+    def next_hot(self) -> bool:
+        """To the vbucket that has most, in whichever map, and on to the next; whether there is one."""
+        order = [
+            (-int(value), place, number)
+            for place, one in enumerate(self.shown)
+            for number, value in enumerate(one.cells.values(self.measure).tolist())
+            if value
+        ]
+        order.sort()
+        known = [(place, number) for _, place, number in order]
+        if known:
+            here = self.shown.index(self.keyboard), self.vbucket
+            place, number = known[(known.index(here) + 1) % len(known) if here in known else 0]
+            self.shown[place].focus()
+            self.move_to(number)
+        return bool(known)
 
     def on_resize(self) -> None:
         """More maps beside each other, or fewer."""
@@ -121,6 +244,13 @@ class VbucketMaps(Container):
     def about(self) -> Text:
         """What each of them has of the vbucket under the cursor, a line each."""
         out = Text()
+        if self.measure != "verdict":
+            unit = MEASURES[self.measure]
+            out.append(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold")
+            for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
+                out.append(f"  {self._glyphs.blocks[place]}", theme.style_of(self.app, f"scale-{place + 1}"))
+                out.append(f" {short(edge)}+")
+            out.append(f"  {self._glyphs.silent} none\n")
         wide = max((len(name) for name in self._names), default=0)
         for name, one in zip(self._names, self.shown, strict=True):
             rows = one.cells.by_number.get(self.vbucket, ())
@@ -130,6 +260,9 @@ class VbucketMaps(Container):
             for row in rows:
                 seqnos = "" if row["last_seqno"] is None else f", seqnos {row['first_seqno']}–{row['last_seqno']}"
                 rolled = f", {row['rollbacks']} rolled back" if row["rollbacks"] else ""
-                out.append(f"vb {self.vbucket} {row['verdict'].replace('-', ' ')}: {row['items']:,} items{seqnos}{rolled}\n")
+                out.append(f"vb {self.vbucket} {row['verdict'].replace('-', ' ')}: {row['items']:,} items{seqnos}{rolled}")
+                is_told = self.measure in ("verdict", "items", "rollbacks")
+                amount = int(one.cells.values(self.measure)[self.vbucket])
+                out.append("\n" if is_told else f" · {self.measure}: {amount:,} {MEASURES[self.measure]}\n")
         out.rstrip()
         return out

@@ -246,10 +246,11 @@ class VbucketsView(View):
         """To the vbucket, or the cell over time, that has most, and on to the next."""
         if self.is_heat:
             self.heat.next_hot()
+        elif self.is_maps:
+            if not self.maps.next_hot():
+                self.host.say(f"no vbucket has any: {self.maps.measure}")
         elif not self.is_table and not self.grid.next_hot():
             self.host.say(f"no vbucket has any: {self.grid.measure}")
-        elif self.is_maps:
-            self.maps.move_to(self.grid.vbucket)
 
     def action_near(self, steps: int) -> None:
         """To the next vbucket that has streams, or to the next stream."""
@@ -274,7 +275,7 @@ class VbucketsView(View):
         elif self.is_heat:
             self.heat.next_display()
         elif self.is_maps:
-            self.host.say("several maps show verdicts; | shows one map, and there d changes the measure")
+            self.maps.next_measure()
         else:
             self.grid.next_measure()
             self._tell()
