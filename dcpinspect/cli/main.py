@@ -65,6 +65,7 @@ GROUPS = {
         "check": "Print what is wrong in all captures of a pipeline.",
         "report": "Write what was found in a pipeline as one file to hand over.",
         "sql": "Run a SQL query over the tables of a pipeline.",
+        "expire": "Take old captures out of the tables.",
         "info": "Print what a pipeline has read, and which tables it has.",
     },
 }
@@ -147,7 +148,7 @@ class DeferredCommand(TyperCommand):
         assert isinstance(command, TyperCommand)
         own = {option for parameter in command.params for option in parameter.opts}
         command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
-        if "--port" in own or self._table == "pipeline-check":
+        if "--port" in own or self._table in ("pipeline-check", "pipeline-expire"):
             command.params += _for_readers()
         return command
 

@@ -14,6 +14,7 @@ from dcpinspect.cli import options
 from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
+from dcpinspect.cli.pipeline_expire import expire
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.pipeline_watch import complain_of, watch
 from dcpinspect.cli.progress import Steps
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from dcpinspect.spark.pipeline import Summary
 
-__all__ = ["check", "info", "report", "run", "sql", "watch"]
+__all__ = ["check", "expire", "info", "report", "run", "sql", "watch"]
 
 Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
 
@@ -70,12 +71,13 @@ def run(
     settings = options.spark_settings(conf)
     with Steps() as steps:
         summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
-    _print(summary, as_json=json)
+    print_summary(summary, as_json=json)
     complain_of(summary)
     return 0 if summary.is_whole else DamagedCapture.exit_status
 
 
-def _print(summary: Summary, *, as_json: bool) -> None:
+def print_summary(summary: Summary, *, as_json: bool) -> None:
+    """What a run did."""
     from dcpinspect.render.pipeline import summary_lines
 
     if as_json:

@@ -14,7 +14,11 @@ MAX_LINES = 10
 def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """A run, from its summary."""
     seconds = record["seconds"]
-    if not record["captures"]:
+    if record["expired"]:
+        yield f"{_captures(record['expired'])} left because of their age"
+    elif not (record["captures"] or record["known"]):
+        yield "nothing has changed"
+    elif not record["captures"]:
         yield f"nothing new: {_captures(record['known'])} had been read before"
     else:
         known = f", {record['known']:,} had been read before" if record["known"] else ""

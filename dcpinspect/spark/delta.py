@@ -108,7 +108,7 @@ def commit(
         raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
     except DeltaError as error:
         raise UsageError(f"{escape(folder)}: cannot be committed ({_said(error)})") from error
-    return base + 1 if actions else base
+    return base + 1 if actions or gone is None else base
 
 
 def without(folder: str, base: int, condition: str, run: int) -> int:

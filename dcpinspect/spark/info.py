@@ -37,7 +37,7 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
         "runs": manifest.number,
         "program": manifest.program,
         "options": dict(manifest.options),
-        "captures": {state: states.count(state) for state in ("ok", "damaged", "bad", "continued")},
+        "captures": {state: states.count(state) for state in ("ok", "damaged", "bad", "continued", "expired")},
         "points": points,
         "consumers": _consumers(manifest),
         "findings": _findings(manifest),

@@ -54,6 +54,14 @@ class Read:
     continued: bool = False
     """It has been read again, further; the later reading counts."""
 
+    expired: bool = False
+    """It left the tables because of its age; its bytes are still known, so that it is not read again."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the tables have what it told."""
+        return not (self.is_bad or self.continued or self.expired)
+
     @property
     def is_bad(self) -> bool:
         """Whether nothing could be read of it."""
@@ -174,8 +182,8 @@ class Manifest:
 
     @property
     def counting(self) -> list[int]:
-        """Numbers of the units that count: they could be read, and none has been read again, further."""
-        return [number for number, one in enumerate(self.units) if not one.is_bad and not one.continued]
+        """Numbers of the units that count: they could be read, none has been read again, further, and none is too old."""
+        return [number for number, one in enumerate(self.units) if one.counts]
 
     def settled(self) -> Manifest:
         """The same with the newest versions of the tables, from which what runs have left that did not end is taken back."""
@@ -242,7 +250,7 @@ class Manifest:
         ``since``: only packets and parts that runs wrote from this one on, since others may still be read. Files of tables stay as long as
         somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
-        bundles = [name for one in self.units if one.bundles and not one.continued for name in (one.bundles, f"{one.bundles}.index")]
+        bundles = [name for one in self.units if one.bundles and one.counts for name in (one.bundles, f"{one.bundles}.index")]
         parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys")]
         self._keep((RAW, PARTS), {*bundles, *parts}, since=since)
         for name in SCHEMAS:

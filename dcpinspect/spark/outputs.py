@@ -126,9 +126,11 @@ def _captures(manifest: Manifest) -> Any:
 
 
 def state_of(manifest: Manifest, one: Read) -> str:
-    """How a capture is: ``ok``, ``damaged``, ``bad``, or ``continued`` by a later reading of it."""
+    """How a capture is: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading of it, or ``expired``."""
     if one.continued:
         return "continued"
+    if one.expired:
+        return "expired"
     if one.is_bad:
         return "bad"
     is_whole = all(_severity(manifest, one, what) == "note" for _, what in one.report.problems)
@@ -138,7 +140,7 @@ def state_of(manifest: Manifest, one: Read) -> str:
 def problems(manifest: Manifest, batch: int | None = None) -> Iterable[dict[str, Any]]:
     """What is wrong with captures, row by row; ``batch``: only those that this run read."""
     for one in manifest.units:
-        if one.continued or batch not in (None, one.batch):
+        if one.continued or one.expired or batch not in (None, one.batch):
             continue
         place = {"file": escape(one.unit.name), "capture_point": escape(one.unit.point)}
         if one.report.error is not None:

@@ -58,6 +58,8 @@ class Summary:
     """Captures that were read."""
     known: int = 0
     """Captures that had been read before, or are copies of others."""
+    expired: int = 0
+    """Captures that left because of their age."""
     bytes: int = 0
     packets: int = 0
     messages: int = 0
@@ -131,6 +133,17 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lam
         return summary
 
 
+def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
+    """Takes the captures out of the tables whose last packet is older, and what only they told. Raises DcpInspectError, as ``run`` does.
+
+    Connections that go on in other captures are followed again, from what these have of them.
+    """
+    with Manifest.newest(options.out).locked():
+        manifest = _with_options(Manifest.newest(options.out).settled(), options)
+        manifest.clean()
+        return _Run(manifest, options).expire(before_ns, tasks_of)
+
+
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
     """The manifest with the options of the run, which have to be those of the runs before. Raises UsageError."""
     asked = {
@@ -171,13 +184,30 @@ class _Run:
             is_stale = bool(manifest.number) and manifest.program != program()
             opened = _opened(manifest, self.options.secrets)
             if not (new or is_stale or opened) and manifest.number:
-                self.summary.batch, self.summary.kept_parts = manifest.number, len(manifest.parts)
-                self.summary.rows = dict(rows_of(manifest))
-                return self.summary
+                return self._as_before()
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
                 self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale, opened=opened)
+        return self.summary
+
+    def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
+        manifest, last = self.manifest, [one.report.last_ns for one in self.manifest.units]
+        gone = [one.counts and time_ns is not None and time_ns < before_ns for one, time_ns in zip(manifest.units, last, strict=True)]
+        self.summary.expired = sum(gone)
+        if not any(gone):
+            return self._as_before()
+        units = [replace(one, expired=True) if is_gone else one for one, is_gone in zip(manifest.units, gone, strict=True)]
+        with self._timed("whole"), tasks_of() as tasks:
+            is_stale, opened = manifest.program != program(), _opened(manifest, self.options.secrets)
+            self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
+        assert self.found is not None
+        self.found.manifest.clean()  # packets go at once
+        return self.summary
+
+    def _as_before(self) -> Summary:
+        self.summary.batch, self.summary.kept_parts = self.manifest.number, len(self.manifest.parts)
+        self.summary.rows = dict(rows_of(self.manifest))
         return self.summary
 
     def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> None:

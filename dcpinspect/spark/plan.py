@@ -106,7 +106,7 @@ def parts(
     works: list[Work] = []
     for name, point in points.items():
         of = components(point.sizes, point.joins)
-        touched = (point.touched | _of_continued(manifest, name)) & of.keys()
+        touched = (point.touched | _of_left(manifest, name)) & of.keys()
         originals = twice.get(name, {})
         copied = _whole_components(of, set(originals))
         roots = {of[key] for key in touched}
@@ -179,11 +179,16 @@ def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]
     return {key for key in keys if key in of and of[key] not in others}
 
 
-def _of_continued(manifest: Manifest, point: str) -> set[bytes]:
-    """Groups of units that were read before, and are read again now."""
+def _of_left(manifest: Manifest, point: str) -> set[bytes]:
+    """Groups of units that were read before, and are read again now, or have left."""
     found: set[bytes] = set()
     for one in manifest.units:
-        if one.continued and one.unit.point == point and one.bundles and os.path.exists(manifest.path(f"{one.bundles}.index")):
+        if (
+            (one.continued or one.expired)
+            and one.unit.point == point
+            and one.bundles
+            and os.path.exists(manifest.path(f"{one.bundles}.index"))
+        ):
             found.update(group_sizes(read_index(manifest.path(one.bundles))))
     return found
 

@@ -39,6 +39,24 @@ class Tasks(Protocol):
         """``work`` on every item, in any order; the results in theirs. ``what``: in words. ``sizes``: in bytes, to share it out by."""
 
 
+class OwnTasks:
+    """This process does it."""
+
+    processors = 1
+
+    def __init__(self, show: Show = lambda *_: None) -> None:
+        self._show = show
+
+    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+        """As ``Tasks`` has it."""
+        assert len(items) == len(sizes)
+        found: list[Result] = []
+        for item in items:
+            self._show(what, len(found), len(items))
+            found.append(work(item))
+        return found
+
+
 class SparkTasks:
     """Spark does it. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
 

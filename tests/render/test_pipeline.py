@@ -9,7 +9,7 @@ ROWS = {"messages": 1200, "bad": 1}
 
 def summary(**changes: Any) -> list[str]:
     known: dict[str, Any] = {
-        **{"out": "o\x1b", "batch": 2, "captures": 3, "known": 0, "bytes": 5 << 20, "packets": 9000, "messages": 1200},
+        **{"out": "o\x1b", "batch": 2, "captures": 3, "known": 0, "expired": 0, "bytes": 5 << 20, "packets": 9000, "messages": 1200},
         **{"quarantined": 0, "damaged": 0, "rows": ROWS, "seconds": {"whole": 4.0, "start": 1.0}},
     }
     return list(summary_lines({**known, **changes}))
@@ -27,6 +27,8 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
+    assert summary(captures=0)[0] == "nothing has changed"
+    assert summary(captures=0, expired=2)[0] == "2 captures left because of their age"
     assert summary(captures=0, known=1)[0] == "nothing new: 1 capture had been read before"
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 import dcpinspect.spark
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.spark import bundles, pipeline, plan, scan
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.outputs import rows_of
+from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.whole import whole
 from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
@@ -317,6 +320,36 @@ def test_captures_without_anything_of_the_protocol_make_empty_tables(tmp_path: P
     done = ran(tmp_path / "out", tmp_path / "ring")
     assert (done.captures, done.quarantined) == (1, 0)
     assert {name: count for name, count in done.rows.items() if count} == {"captures": 2, "bad": 1}
+
+
+def test_captures_that_are_too_old_leave_and_what_goes_on_begins_later(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    ring = cut(tmp_path / "ring", packets, [150, 320])
+    ran(tmp_path / "out", tmp_path / "ring")
+    raw = {path.name for path in (tmp_path / "out" / "raw").rglob("*.arrow")}
+    assert expire(Options((), str(tmp_path / "out")), packets[149].time_ns, here).expired == 0
+    done = expire(Options((), str(tmp_path / "out")), packets[149].time_ns + 1, here)
+    assert (done.expired, done.batch) == (1, 2)
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "rest.pcap", packets[150:]), cut=True))
+    assert len(raw - {path.name for path in (tmp_path / "out" / "raw").rglob("*.arrow")}) == 1
+    states = Manifest.newest(tmp_path / "out").dataset("captures").to_table().select(["path", "state"]).to_pylist()
+    assert {row["path"]: row["state"] for row in states} == dict(zip(map(str, ring), ("expired", "ok", "ok"), strict=True))
+    assert ran(tmp_path / "out", tmp_path / "ring").captures == 0
+    assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns + 1, here).expired == 2
+    assert {name: count for name, count in rows_of(Manifest.newest(tmp_path / "out")).items() if count} == {"captures": 3}
+
+
+def test_a_part_that_others_have_compacted_is_replaced_as_any(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    first, *_ = cut(tmp_path / "ring", packets, [150])
+    ran(tmp_path / "out", first, SAMPLES / "rollback.pcap", point_rule="name:x")
+    DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    again = ran(tmp_path / "other", tmp_path / "ring", SAMPLES / "rollback.pcap", point_rule="name:x")
+    assert done.rows["messages"] == again.rows["messages"]
+    outs = map(Manifest.newest, (tmp_path / "out", tmp_path / "other"))
+    one, two = (sorted(out.dataset("messages").to_table()["time_ns"].to_pylist()) for out in outs)
+    assert one == two
 
 
 def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""``dcpinspect pipeline expire``: captures that are old enough leave an output, with all that only they told."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.progress import Steps
+
+
+def expire(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
+    older: Annotated[
+        str, typer.Option("--older", metavar="AGE", help="Captures leave if their last packet is older than this, as in 30d or 12h.")
+    ],
+    master: options.SparkMaster = None,
+    conf: options.SparkConf = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> int:
+    """Take old captures out of the tables, with all that only they told. It needs Spark only if --master or --conf is given."""
+    from dcpinspect.cli.pipeline import print_summary
+    from dcpinspect.spark.pipeline import Options
+    from dcpinspect.spark.pipeline import expire as expire_captures
+    from dcpinspect.spark.tasks import OwnTasks, spark_tasks
+    from dcpinspect.tables.times import length
+
+    before_ns = time.time_ns() - length(older, "--older")
+    settings = options.spark_settings(conf)
+    wanted = Options((), out, secrets=options.secrets())
+    with Steps() as steps:
+        if master is None and not settings:
+            summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
+        else:
+            summary = expire_captures(wanted, before_ns, partial(spark_tasks, master, settings, steps.show))
+    print_summary(summary, as_json=json)
+    return 0

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.spark.manifest import Manifest
+from tests.spark.outputs import ran
+
+SAMPLE = Path(__file__).parents[2] / "sample_captures" / "rollback.pcap"
+
+
+def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    ran(tmp_path / "out", SAMPLE)
+    assert main(["pipeline", "expire", out, "--older", "30000d"]) == 0
+    assert capfd.readouterr().out.startswith("nothing has changed\n")
+    assert main(["pipeline", "expire", out, "--older", "1d"]) == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("1 capture left because of their age\nrows: 0 connections, ")
+    assert printed.endswith(f"tables in {out}, run 2\n")
+    assert main(["pipeline", "expire", out, "--older", "1d", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["expired"] == 0
+    assert Manifest.newest(out).number == 2
+
+
+def test_an_age_that_is_none_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "expire", str(tmp_path), "--older", "soon"]) == 2
+    assert capfd.readouterr().err == "dcpinspect: --older soon: write a length of time, as in 30s or 10m\n"
+    assert main(["pipeline", "expire", str(tmp_path), "--older", "1d"]) == 2
+    assert "no pipeline has written here" in capfd.readouterr().err
