@@ -1,4 +1,4 @@
-"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark.
+"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark, fuzzing.
 
 ``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first. Steps of a
 stage run at the same time: what one of them leaves of the processors another one uses. A stage with a failure is the last one.
@@ -26,6 +26,7 @@ STAGES = (
     {
         "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
         "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
+        "fuzz": ["-m", "tests.fuzz"],  # takes what the others leave
     },
 )
 STEPS = [name for stage in STAGES for name in stage]

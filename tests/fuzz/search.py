@@ -1,0 +1,171 @@
+"""How the fuzzer searches: what it reads, how it changes an input, what bounds an execution, how a find is made smaller and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import resource
+import signal
+import traceback
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fuzz import captures, conversations, framer, tls
+
+CORPUS = Path(__file__).parent / "corpus"
+"""A folder for each target, a file for each find."""
+SECONDS = 5
+"""Of processor time, for what takes a hundredth of one."""
+MEMORY = 1 << 30
+"""Bytes that an execution may take beside what there is."""
+LONGEST = 1024
+TRIES = 300
+"""To make a find smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something that reads bytes."""
+
+    check: Callable[[bytes], set[Hashable]]
+    """Raises if it is not read as it should be; else returns what there was to see, so that new things are noticed."""
+    make: Callable[[random.Random], bytes]
+    """An input to begin with."""
+
+
+TARGETS = {
+    "framing": Target(framer.check, framer.program),
+    "packets": Target(lambda data: captures.check_packets(data, (1 + len(data) % 3,)), captures.small),
+    "files": Target(captures.check_file, captures.file),
+    "messages": Target(conversations.check, conversations.program),
+    "tls": Target(tls.check, tls.program),
+}
+
+
+class Overrun(BaseException):
+    """It took too long; no code under test may catch it."""
+
+
+def _overrun(*_: object) -> None:
+    raise Overrun
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Time and memory are limited meanwhile."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, before[1]))
+    handler = signal.signal(signal.SIGVTALRM, _overrun)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, handler)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+class Search:
+    """The state of one: inputs of which something new came, and what was seen."""
+
+    def __init__(self, target: Target, rng: random.Random) -> None:
+        self.seen: set[Hashable] = set()
+        self.count = 0
+        self._target = target
+        self._rng = rng
+        self._pool: list[bytes] = []
+
+    def step(self) -> bytes | None:
+        """One execution; the input, if it is a find."""
+        rng = self._rng
+        is_new = not self._pool or rng.random() < 0.2
+        data = self._target.make(rng) if is_new else rng.choice(self._pool)
+        if not is_new or rng.random() < 0.5:
+            data = changed(data, rng, self._pool)
+        self.count += 1
+        try:
+            with bounded():
+                seen = self._target.check(data)
+        except (Exception, Overrun):
+            return data
+        if not seen <= self.seen:
+            self.seen |= seen
+            self._pool.append(data)
+        return None
+
+
+_VALUES = (
+    b"\0",
+    b"\xff",
+    b"\x7f",
+    b"\x80",
+    b"\0\0\0\0",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xfe",
+    b"\1\0\0\0",
+    b"\0\0\0\1",
+)
+
+
+def changed(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
+    """With a few bytes written over, put in, taken away, doubled, or brought from another input."""
+    made = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        at = rng.randrange(len(made) + 1)
+        end = at + rng.choice((1, 1, 2, 4, 8, 16, 64))
+        match rng.randrange(6):
+            case 0:
+                made[at : at + 1] = rng.randbytes(1)
+            case 1:
+                value = rng.choice(_VALUES)
+                made[at : at + len(value)] = value
+            case 2:
+                del made[at:end]
+            case 3:
+                made[at:at] = made[at:end]
+            case 4:
+                made[at:at] = rng.randbytes(rng.randrange(1, 5))
+            case _ if others:
+                other = rng.choice(others)
+                begin = rng.randrange(len(other) + 1)
+                made[at:end] = other[begin : begin + end - at]
+    return bytes(made[:LONGEST])
+
+
+def failure(target: Target, data: bytes) -> BaseException | None:
+    """What it raises."""
+    try:
+        with bounded():
+            target.check(data)
+    except (Exception, Overrun) as error:
+        return error
+    return None
+
+
+def shrunk(target: Target, data: bytes, place: str) -> bytes:
+    """As little of it as still fails there."""
+    size, tries = len(data) // 2, TRIES
+    while size and tries:
+        at = 0
+        while at < len(data) and tries:
+            tries -= 1
+            less = data[:at] + data[at + size :]
+            error = failure(target, less)
+            if error is not None and "".join(traceback.format_tb(error.__traceback__)[-1:]) == place:
+                data = less
+            else:
+                at += size
+        size //= 2
+    return data
+
+
+def keep(name: str, data: bytes) -> Path:
+    """Writes it where the test of finds looks."""
+    path = CORPUS / name / hashlib.sha256(data).hexdigest()[:12]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
