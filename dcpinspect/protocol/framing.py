@@ -252,7 +252,8 @@ class Framer:
     def _mistrust(self, at: int, header: bytes) -> None:
         """Messages went up to stream offset ``at``, and something else stands there."""
         account = self.account
-        if account.first_fault is None and account.first_hole is None and account.first_skipped is None:
+        is_whole = account.first_hole is None or at < account.first_hole  # a hole further on may have come with the same bytes
+        if account.first_fault is None and is_whole and account.first_skipped is None:
             account.first_fault = (at, header)
 
     def _is_foreign(self, decided: int) -> bool:
