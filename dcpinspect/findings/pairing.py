@@ -175,11 +175,9 @@ class Pairing(Watcher):
         first = int(batch.row[0]) if len(batch) else 0
         for row in answered[answered < first].tolist():
             self._forget(row)
-        rows = np.flatnonzero(asks)
-        for index in rows[~np.isin(batch.row[rows], answered)].tolist():
-            self._ask(batch, index)
-        for index in np.flatnonzero(answers & ~has_request).tolist():
-            self._orphan(batch, index)
+        waits = asks & ~np.isin(batch.row, answered)
+        for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():  # in the order of rows, whatever came in one batch
+            (self._ask if waits[index] else self._orphan)(batch, index)
         for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self.takeovers)]:
             self.takeovers.append(self._asked(batch, index))
         self._time(batch, np.flatnonzero(answers & has_request))

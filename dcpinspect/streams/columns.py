@@ -153,13 +153,13 @@ class MessageColumns:
         table = r.Requests.zeros(len(chosen))
         messages.detail[own.at[chosen]] = np.arange(len(chosen))
         if len(chosen):
-            batch, numbers = own.batch, own.batch.decoded.numbers
+            batch = own.batch
             table.start = biased(_column(batch, "start_seqno", asked))
             table.end = biased(_column(batch, "end_seqno", asked))
             table.snapshot_start = biased(_column(batch, "snapshot_start_seqno", asked))
             table.snapshot_end = biased(_column(batch, "snapshot_end_seqno", asked))
             table.uuid = _column(batch, "vbucket_uuid", asked).view(np.int64)
-            table.flags = numbers["flags"].values[asked]
+            table.flags = _column(batch, "flags", asked)
             table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
             table.filter, messages.sid[own.at[chosen]] = stream_request_values(batch, asked, self._conversation)
             table[own.kind[chosen] == k.UNREADABLE_REQUEST] = _UNREAD
