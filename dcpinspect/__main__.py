@@ -31,6 +31,20 @@ def main() -> int:
         return INTERRUPTED
 
 
+class WithoutPandas:
+    """Finds no pandas. Arrow would load it where there is one, only to ask whether what it is handed comes from there: 0.2 s.
+
+    We hand it nothing of the kind. Spark does.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """As the import system asks. Raises ModuleNotFoundError."""
+        del path, target
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is for pipelines", name=name)
+
+
 def run() -> NoReturn:
     """Be the program: ``main`` in a process of its own, which starts and ends as fast as it can."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -40,6 +54,8 @@ def run() -> NoReturn:
     # By default the collector looks 200 times at the modules that are being imported, and finds nothing. It still has to come:
     # 10,000 objects are few beside a batch.
     gc.set_threshold(10_000, 20, 20)
+    if sys.argv[1:2] != ["pipeline"]:
+        sys.meta_path.insert(0, WithoutPandas())
     status = main()
     atexit._run_exitfuncs()
     from contextlib import suppress  # deferred: loaded by now
