@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -165,11 +166,14 @@ def explore(
     ``keep_mib``: MiB of packets that are kept of those that come once only. ``beside``: a capture to compare with. ``prepare`` gets the
     reading before it begins.
     """
+    gc.disable()  # it would look at what is being imported again and again, for 60 ms, though all of it stays
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.start import StartApp
 
+    gc.freeze()
+    gc.enable()
     look, saved, said = _look(context, ascii_=ascii_, theme=theme), options.saved_filters(context.obj), ""
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
