@@ -29,7 +29,7 @@ Span = tuple[int, int]
 class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
     """The bytes of a message, each in a cell."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field", "bytes--dim", *theme.paints("part")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field", "bytes--dim"}
 
     form: reactive[Form] = reactive("hex")
 
@@ -150,7 +150,7 @@ class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _style(self, at: int, base: Style, lit: Style) -> Style:
         """Of a byte: lit, or in the colour of its part; the one that keys go on from stands out while they do."""
-        own = lit if self._is_lit(at) else base + self.get_component_rich_style(f"paint--part-{self._parts.at(at)}", partial=True)
+        own = lit if self._is_lit(at) else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
         return own + Style(reverse=True) if self.has_focus and at == self._at else own
 
     def _grid(self, start: int, cells: list[str], base: Style, dim: Style, lit: Style) -> list[Piece]:

@@ -37,8 +37,6 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         "fields--problem",
         "fields--link",
         "fields--dim",
-        *theme.paints("json"),
-        *theme.paints("part"),
     }
 
     class Selected(Event):
@@ -328,9 +326,9 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         elif entry.kind == "json":
             pieces += [
                 (f"{'  ' * entry.depth}{fold} ", style),
-                (entry.label, style if is_cursor else style + self._paint("paint--json-name")),
+                (entry.label, style if is_cursor else style + theme.style_of(self.app, "json-name")),
                 (": ", style),
-                (entry.text, style if is_cursor else style + self._paint(f"paint--json-{entry.part}")),
+                (entry.text, style if is_cursor else style + theme.style_of(self.app, f"json-{entry.part}")),
             ]
         else:
             dim = "fields--problem" if entry.kind == "problem" else "fields--dim" if entry.kind == "more" else ""
@@ -340,7 +338,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
     def _field_pieces(self, entry: Entry, fold: str, style: Style, *, is_cursor: bool) -> list[Piece]:
         assert entry.field is not None
         label = clip("  " * entry.depth + entry.label, LABEL)
-        own = style if is_cursor else style + self._paint(f"paint--part-{self._parts.of(entry.field)}")
+        own = style if is_cursor else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
         dim = style if is_cursor else style + self._paint("fields--dim")
         offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
         link = f" {self._glyphs.link}" if entry.path in self.links else ""

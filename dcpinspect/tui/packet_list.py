@@ -86,7 +86,6 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         "packets--note",
         "packets--mark",
         "packets--outside",
-        *theme.paints("kind"),
     }
 
     follow: reactive[bool] = reactive(False)
@@ -332,7 +331,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         row, text, kind, color = self._line(place)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
-        style = base + (Style(color=color) if color else self.get_component_rich_style(f"paint--kind-{kind}", partial=True))
+        style = base + (Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}"))
         if row == self.guest:
             style += self.get_component_rich_style("packets--outside", partial=True)
         is_cursor = row == self.row

@@ -29,10 +29,7 @@ Measure = Literal["messages", "bytes"]
 class Rate(Widget, can_focus=True, inherit_bindings=False):
     """A chart over time with a cursor."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("rate--cursor", "rate--label", "rate--error", "rate--warning", "rate--note"),
-        *theme.paints("verdict"),
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rate--cursor", "rate--label", "rate--error", "rate--warning", "rate--note"}
 
     class Moved(Message):
         """The cursor came to another time, or the chart shows something else."""
@@ -176,7 +173,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
             top = int(values.max())
             text = columns(values / max(top, 1), high, most=1)[y]
             mark = short(top / (self._charts.span_ns / 1e9)) if y == 0 else "0" if y == high - 1 else ""
-            paint = base + self.get_component_rich_style("paint--verdict-advancing", partial=True)
+            paint = base + theme.style_of(self.app, "verdict-advancing")
             return self._with_cursor(strip([(f"{mark:>{LABEL - 1}} ", label), (text, paint)], self.size.width, base))
         if y == high:
             return self._with_cursor(self._marks(base, label))

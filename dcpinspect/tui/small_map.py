@@ -48,7 +48,7 @@ def _shape(count: int, width: int, height: int) -> tuple[int, int]:
 class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     """Cells by verdict; the cursor walks over them."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label", *theme.paints("verdict"), *theme.paints("scale")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label"}
 
     class Opened(Message):
         """Enter on a cell: its worst vbucket."""
@@ -260,11 +260,13 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             level = int(self._levels[vbucket])
             sign = self._glyphs.blocks[level - 1] if level else self._glyphs.silent
             if part == 0 or not self._has_numbers:  # words are readable in any theme, low levels hardly
-                style += self.get_component_rich_style(f"paint--scale-{level}" if level else "small--label", partial=True)
+                style += (
+                    theme.style_of(self.app, f"scale-{level}") if level else self.get_component_rich_style("small--label", partial=True)
+                )
             told = f"{sign * 2} {vbucket}" if part == 0 else f"{int(self._values[vbucket]):,} {MEASURES[self._measure]}".split(" before")[0]
             text = f"{clip(told, wide - 1):<{wide}}" if self._has_numbers else sign * wide
         elif verdict:
-            style += self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
+            style += theme.style_of(self.app, f"verdict-{verdict}")
             glyph = LETTERS.get(verdict)
             severity = self.cells.severity(vbucket)
             sign = glyph or (self._glyphs.of(severity) if severity is not None else self._glyphs.verdicts[verdict])
@@ -284,7 +286,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """How many vbuckets have each verdict, with its sign; ``is_long``: a line each, with their numbers."""
 
         def style(verdict: str) -> Style:
-            return self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
+            return theme.style_of(self.app, f"verdict-{verdict}")
 
         return Text("\n" if is_long else "   ").join(self.cells.entries(self._glyphs.verdicts, style, has_numbers=is_long))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rich.segment import Segment
@@ -51,23 +52,19 @@ class Glyphs:
         return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
 
 
-CSS = "\n".join(f".paint--{name} {{ color: $paint-{name}; }}" for name in PAINTS)
-"""A component class for each colour of the palette; ``variables`` has the colours."""
-
-
-def paints(group: str) -> set[str]:
-    """The component classes of a group of the palette, such as ``kind``."""
-    return {f"paint--{name}" for name in PAINTS if name.startswith(f"{group}-")}
-
-
 def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
     """The colours of the palette on the background of a theme, as style sheets name them."""
+    colors = {name: _color(name, theme, has_color=has_color) for name in PAINTS}
+    return {f"paint-{name}": f"ansi_{color}" if theme.ansi else color for name, color in colors.items()}
+
+
+def _color(name: str, theme: Theme, *, has_color: bool) -> str:
     if theme.ansi:  # the terminal's own 16 colours, on a background that only the terminal knows
-        return {f"paint-{name}": f"ansi_{paint.text or 'default'}" for name, paint in PAINTS.items()}
+        return PAINTS[name].text or "default"
     # Without colour text is as bright as can be, for the greys of red and green would say nothing.
-    is_plain = {name: not has_color and name.startswith(("kind-", "severity-")) for name in PAINTS}
-    shown = {name: PAINTS["kind-item"] if is_plain[name] else paint for name, paint in PAINTS.items()}
-    return {f"paint-{name}": paint.dark if theme.dark else paint.light for name, paint in shown.items()}
+    is_plain = not has_color and name.startswith(("kind-", "severity-"))
+    paint = PAINTS["kind-item" if is_plain else name]
+    return paint.dark if theme.dark else paint.light
 
 
 THEMES = tuple(BUILTIN_THEMES)
@@ -90,13 +87,15 @@ def sign_on_cursor(sign: Style, base: Style) -> Style:
 
 
 def style_of(app: App[Any], paint: str) -> Style:
-    """A colour of the palette in the theme that is shown; of causes of gaps that are loud, its ground."""
-    if not paint:
-        return Style()
-    own = PAINTS[paint]
-    is_loud = paint in LOUD
-    theme = app.current_theme
-    color = own.text or "default" if theme.ansi else own.dark if theme.dark else own.light
+    """A colour of the palette in the theme that is shown; of causes of gaps that are loud, its ground.
+
+    A component class for each colour would do the same, and Textual would work out all of them for every widget, for 30 ms of the start.
+    """
+    return _style(_color(paint, app.current_theme, has_color=not app.no_color), is_loud=paint in LOUD) if paint else Style()
+
+
+@lru_cache(4 * len(PAINTS))
+def _style(color: str, *, is_loud: bool) -> Style:
     return Style(color=color, reverse=is_loud or None, bold=is_loud or None)
 
 

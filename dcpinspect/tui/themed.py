@@ -18,7 +18,6 @@ class ThemedApp(App[Opening | None]):
     """An application of ours. What it returns is to be opened next."""
 
     CSS_PATH = "app.tcss"
-    CSS = theme.CSS
     TITLE = "dcpinspect"
 
     def __init__(self, *, is_ascii: bool, memory: Memory | None, theme_name: str, has_few_colors: bool = False) -> None:

@@ -34,11 +34,7 @@ _MEASURES = tuple(MEASURES)
 class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or the few that have streams."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("grid--cursor", "grid--label", "grid--changed"),
-        *theme.paints("verdict"),
-        *theme.paints("scale"),
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"grid--cursor", "grid--label", "grid--changed"}
 
     class Moved(Message):
         """The cursor came to another vbucket."""
@@ -245,9 +241,9 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def _paint(self, number: int) -> Style:
         """The colour of what is measured."""
         if self.measure == "verdict":
-            return self.get_component_rich_style(f"paint--verdict-{self.cells.verdict(number)}", partial=True)
+            return theme.style_of(self.app, f"verdict-{self.cells.verdict(number)}")
         level = int(self._levels[number])
-        return self.get_component_rich_style(f"paint--scale-{level}" if level else "grid--label", partial=True)
+        return theme.style_of(self.app, f"scale-{level}") if level else self.get_component_rich_style("grid--label", partial=True)
 
     def _glyph(self, number: int) -> tuple[str, bool]:
         """What a cell shows, and whether as a letter on its colour."""
@@ -330,9 +326,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         letters = [] if self._charts is None else self._charts.entries(self.app)
         if self.measure == "verdict":
             return Text(), [
-                *self.cells.entries(
-                    self._glyphs.verdicts, lambda name: self.get_component_rich_style(f"paint--verdict-{name}", partial=True)
-                ),
+                *self.cells.entries(self._glyphs.verdicts, lambda name: theme.style_of(self.app, f"verdict-{name}")),
                 *letters,
             ]
         unit, found = MEASURES[self.measure], []
@@ -345,9 +339,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             amount += "" if edge == most else "+"
             count = f" ({sizes[place + 1]:,})" if has_counts else ""
             glyph = self._glyphs.blocks[place]
-            found.append(
-                Text.assemble((glyph, self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True)), f" {amount}{count}")
-            )
+            found.append(Text.assemble((glyph, theme.style_of(self.app, f"scale-{place + 1}")), f" {amount}{count}"))
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none" if has_counts else f"{self._glyphs.silent} none"))
         return Text(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold"), [*found, *letters]
