@@ -15,12 +15,17 @@ HEAVY = {"duckdb", "numba", "numpy", "pyarrow", "pydantic", "pyspark", "rich", "
 FOR_PEOPLE = {"pyspark", "rich", "scapy", "textual", "typer"}
 
 
-def loaded_by(code: str) -> set[str]:
-    """Top-level modules that a fresh interpreter has loaded after running the code."""
+def modules_after(code: str) -> set[str]:
+    """What a fresh interpreter has loaded after running the code."""
     report = f"import sys, json\n{code}\nsys.__stdout__.write('\\n' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules of it."""
+    return {name.partition(".")[0] for name in modules_after(code)}
 
 
 def modules_below_cli() -> list[str]:
@@ -73,9 +78,32 @@ def test_the_program_starts_no_thread() -> None:
 
 def test_a_filter_loads_duckdb_and_nothing_for_people() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
-    loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}, '--filter', 'row = 1']) == 0")
-    # Arrow itself loads pandas where there is one, to ask whether what it is handed comes from there.
-    assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual"} == {"duckdb"}
+    code = (
+        "import atexit, sys; from dcpinspect.__main__ import run\n"
+        "atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))\n"
+        f"sys.argv = ['dcpinspect', 'read', {str(sample)!r}, '--filter', 'row = 1']; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    # Arrow itself would load pandas where there is one, to ask whether what it is handed comes from there.
+    assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual"} == {"duckdb"}
+
+
+def test_the_terminal_ui_starts_without_what_it_may_never_need() -> None:
+    """And without what only shows messages need: these are read once the first picture is on the screen."""
+    loaded = modules_after(
+        "import dcpinspect.cli.tui, dcpinspect.capture.open, dcpinspect.tui.app, dcpinspect.tui.inspection, dcpinspect.tui.start"
+    )
+    unneeded = (
+        "capture.live",
+        "capture.recorder",
+        "capture.text_packets",
+        "export.line_rows",
+        "logs.evidence",
+        "logs.forms",
+        "tables.values",
+    )
+    assert loaded & {"duckdb", "numba", "pandas", "pyarrow.compute", "scapy", *(f"dcpinspect.{name}" for name in unneeded)} == set()
 
 
 def test_a_recording_loads_what_it_is_asked_for() -> None:

@@ -10,16 +10,18 @@ import select
 import sys
 from io import FileIO
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
-from dcpinspect.capture.text_packets import HEAD, TextPackets, text_packets
 from dcpinspect.errors import CaptureError
 from dcpinspect.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from dcpinspect.capture.text_packets import TextPackets
 
 STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
@@ -87,6 +89,8 @@ class Source:
 
     def _read_as_text(self) -> TextPackets | None:
         """The packets that a text stands for; None where it is no such text."""
+        from dcpinspect.capture.text_packets import HEAD, text_packets  # deferred: captures do without
+
         head = _read_up_to(self._raw, HEAD)
         self._raw = _Prefixed(head, self._raw)
         text = text_packets(head, self._raw)

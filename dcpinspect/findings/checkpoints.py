@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.logs.checkpoints import Checkpoint
-from dcpinspect.logs.evidence import Evidence, History, Resumed
 from dcpinspect.streams.logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
+
+if TYPE_CHECKING:  # reading logs is for who has some
+    from dcpinspect.logs.checkpoints import Checkpoint
+    from dcpinspect.logs.evidence import Evidence, Resumed
 
 RULES = (
     Rule(
@@ -136,6 +139,8 @@ def _occurrence(
 
 def _learn(evidence: Evidence, context: Context) -> None:
     """Adds what the capture has of histories, where no file has them: of each vbucket the latest failover log."""
+    from dcpinspect.logs.evidence import History  # loaded by who made the evidence
+
     latest: dict[tuple[int, str | None], KnownLog] = {}
     for vbucket, log in context.logs.everything():
         key = vbucket, context.session(log.connection).bucket

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from dcpinspect.escape import escape
 from dcpinspect.findings.context import Context, occurrence
@@ -14,9 +15,11 @@ from dcpinspect.findings.costs import BACK, REFUSED, Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.logs.events import LogEvent
-from dcpinspect.logs.evidence import Evidence, cause_of
 from dcpinspect.protocol.message import Severity
+
+if TYPE_CHECKING:  # reading logs is for who has some
+    from dcpinspect.logs.events import LogEvent
+    from dcpinspect.logs.evidence import Evidence
 
 WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"))
 """Ends of streams that somebody has to look at."""
@@ -181,6 +184,8 @@ class _Log:
 
     def _rollbacks(self) -> Iterator[Occurrence]:
         """The log and the capture have the same rollback where vbucket, uuid, start, snapshot and seqno are the same."""
+        from dcpinspect.logs.evidence import cause_of  # loaded by who made the evidence
+
         captured = self.captured
         left = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}
         for event in self.evidence.events["rollback"]:

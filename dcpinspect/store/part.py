@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.store.places import Places
@@ -181,6 +180,8 @@ def _smallest(array: Any) -> Any:
 
 def _narrow(array: Any) -> Any:
     """Integers in the narrowest type that holds them; negative ones stay as they are."""
+    import pyarrow.compute as pc  # deferred: 40 ms
+
     low, high = (value.as_py() for value in pc.min_max(array).values())
     if low == high and low is not None and not array.null_count:
         return _once(pa.array([low], array.type), len(array))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
 from dcpinspect.protocol.redact import Redactor
@@ -20,7 +19,6 @@ from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
-from dcpinspect.tables.values import values
 
 
 def type_of(name: str) -> Any:
@@ -107,6 +105,8 @@ def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
     keys = _key_bytes(batch, places[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
     earlier = np.flatnonzero(valid & ~is_here)
     if len(earlier) and batch.earlier_keys:
+        import pyarrow.compute as pc  # deferred: 40 ms, which nothing but such rows needs
+
         found = pa.array([batch.earlier_keys.get(row) for row in asked[earlier].tolist()], pa.binary())
         keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), found)
     return as_text(keys)
@@ -114,9 +114,17 @@ def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
 
 def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
     """Keys with replacements for private ones, each made once."""
+    import pyarrow.compute as pc  # deferred, as above
+
     different = keys.dictionary_encode()
     replaced = pa.array([redactor.replacement(key) for key in different.dictionary.to_pylist()], pa.binary())
     return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
+
+
+def _values(batch: MessageBatch, rows: Rows) -> Any:
+    from dcpinspect.tables.values import values  # deferred, as above
+
+    return values(batch, rows)
 
 
 def as_time(time_ns: Array) -> Any:
@@ -129,5 +137,5 @@ _LONG: dict[str, Callable[[MessageBatch, Rows], Any]] = {
     "key": lambda batch, rows: as_text(_key_bytes(batch, rows)),
     "key_bytes": _key_bytes,
     "request_key": _request_keys,
-    "value": values,
+    "value": _values,
 }

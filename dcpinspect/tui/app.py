@@ -130,14 +130,18 @@ class InspectApp(ThemedApp):
 
     def on_mount(self) -> None:
         """Reading begins."""
-        for loader in self._loaders:
-            loader.start()
+        self.call_after_refresh(self._load)
         self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
         self._choose_first()
         self.draw_frame()
         if self._first_filter:
             self.bar.apply(self._first_filter)
+
+    def _load(self) -> None:
+        """Once there is something to see: reading takes the processor from who draws."""
+        for loader in self._loaders:
+            loader.start()
 
     async def on_event(self, event: events.Event) -> None:
         """As Textual's, but keys wait for those before them."""
@@ -168,7 +172,8 @@ class InspectApp(ThemedApp):
         for one in read:
             one.stop()
         for loader in self._loaders:
-            loader.join()
+            if loader.ident is not None:  # it was started
+                loader.join()
         for one in read:
             one.close()
 

@@ -13,7 +13,6 @@ from textual.style import Style
 from textual.visual import VisualType
 from textual.widgets import Static
 
-from dcpinspect.capture.live import LiveCapture
 from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.inspection import Inspection
@@ -120,6 +119,8 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
 
 def _lag(inspection: Inspection) -> Iterator[str]:
     """How far behind what comes the messages are, and what was dropped; of interfaces."""
+    from dcpinspect.capture.live import LiveCapture  # deferred: files do without
+
     capture = inspection.reading.capture
     if isinstance(capture, LiveCapture):
         yield f"{capture.lag_s:,.1f} s behind" if capture.lag_s >= _LAG_S else "up to date"

@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
-from dcpinspect.export.line_rows import LineRows
 from dcpinspect.growing import give_back
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.render.lines import Lines
@@ -39,6 +37,10 @@ class Matcher:
 
     def __init__(self, text: str, lines: Lines) -> None:
         """Raises UsageError."""
+        import pyarrow.compute as pc  # deferred: 40 ms
+
+        from dcpinspect.export.line_rows import LineRows  # deferred, as above
+
         self._lines = LineRows(lines, lambda _batch, _index: ("", ""))
         self._is_of_bytes = text.startswith("x:")
         if self._is_of_bytes:
