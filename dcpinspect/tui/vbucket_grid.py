@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from rich.color import Color, blend_rgb
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -26,8 +27,8 @@ from dcpinspect.tui.vbucket_layout import GROUP, LABEL, Layout, fitting
 
 MOST_HOT = 5
 """Vbuckets that have most of a measure, which are listed."""
-GLOW_S = 1.0
-"""Seconds for which a vbucket that changed is lit."""
+GLOW_S, GLOW = 1.0, 0.6
+"""Seconds for which a vbucket that changed is lit, and how much of the colour of text its own has then."""
 _MEASURES = tuple(MEASURES)
 
 
@@ -266,13 +267,16 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             text = glyph.center(wide) if is_letter else glyph * wide
             if is_letter:
                 style += Style(reverse=True, bold=True)
-        return text, style + self._over(number)
+        return text, style + self._over(number, style)
 
-    def _over(self, number: int) -> Style:
-        """What lies over the colour of a cell."""
+    def _over(self, number: int, own: Style) -> Style:
+        """What lies over a cell of its ``own`` style: what changed is brighter, and underlined where there is no colour."""
         style = Style()
         if number in self.changed:
             style += self.get_component_rich_style("grid--changed", partial=True)
+            if own.color is not None and not self.app.current_theme.ansi:
+                light = self.app.theme_variables["foreground"]
+                style += Style(color=Color.from_triplet(blend_rgb(own.color.get_truecolor(), Color.parse(light).get_truecolor(), GLOW)))
         if number == self.vbucket:
             style += self.get_component_rich_style("grid--cursor", partial=True)
         return style
@@ -298,7 +302,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             text, style = "", base
         text = f"{clip(text, wide - 1):<{wide}}"
-        return [(text, style + (self._over(number) if part == 0 else Style()))]
+        return [(text, style + (self._over(number, style) if part == 0 else Style()))]
 
     def notify_style_update(self) -> None:
         """Another theme."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from rich.style import Style
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_cells import MEASURES
 from tests.tui.screens import NARROW, Keys, play, press, screen
@@ -72,3 +74,24 @@ def test_most_first_walks_down_the_measure() -> None:
         assert seen == sorted(values.tolist(), reverse=True)[:3]
 
     play("rollback.pcap", scene)
+
+
+def test_what_changed_is_brighter_for_a_moment() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+
+        def look() -> Style:
+            (own,) = [one.style for one in app.grid.render_line(1).crop(app.grid.layout_of_cells.left_of(9)).crop(0, 1)]
+            assert own is not None
+            return own
+
+        before = look()
+        app.grid.changed = {9}
+        after = look()
+        assert before.color is not None
+        assert after.color is not None
+        assert sum(after.color.get_truecolor()) > sum(before.color.get_truecolor()) + 60
+        assert after.underline
+        assert after.bgcolor == before.bgcolor
+
+    play("large.pcapng.gz", scene)
