@@ -146,8 +146,8 @@ class _Sorter:
         if self._pairs.count > known:
             self._group = grown(self._group, self._pairs.count)
             for pair in range(known, self._pairs.count):
-                key = self._pairs.keys[pair]
-                self._keys.append(key[:8].astype(">u4").tobytes() + key[8:].astype(">u2").tobytes())
+                words = self._pairs.words(pair)
+                self._keys.append(words[:8].astype(">u4").tobytes() + words[8:].astype(">u2").tobytes())
                 self._group[pair] = self.writer.number(self._keys[pair])
 
     def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: Column, pairs: dict[int, int], groups: Column) -> None:

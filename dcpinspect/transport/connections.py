@@ -83,9 +83,13 @@ class AddressPairs:
             self._table = np.full(size, -1, np.int64)
             refill_table(self.count, self._secret, self._table, self.keys, self.count)
 
+    def words(self, pair: int) -> Column:
+        """Four words of 32 bits for the address of each end, then both ports."""
+        return _words(self.keys[pair])
+
     def address(self, pair: int, end: int) -> str:
         """One end as text."""
-        words = _words(self.keys[pair])
+        words = self.words(pair)
         return endpoint_text(words[4 * end : 4 * end + 4], int(words[8 + end]))
 
     def ports(self, pairs: Column, ends: Column) -> Column:
