@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.tracker import Tables, Tracker
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
+from dcpinspect.temporary import LARGE, large_files, mapped
 from dcpinspect.transport.tls.connection import TlsConnection
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from dcpinspect.findings.finding import Finding
 
 Table = npt.NDArray[np.int64]
+_ALIGNED = 64
+"""Bytes at a multiple of which each table begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,9 @@ class Part:
 
     def to_bytes(self) -> bytes:
         """To travel, or to be kept; its tables take a tenth of their bytes."""
-        import zstandard  # deferred: most readings are whole
-
-        return zstandard.ZstdCompressor(level=1).compress(pickle.dumps(self, protocol=5))
+        tables: list[pickle.PickleBuffer] = []
+        plain = pickle.dumps(self, protocol=5, buffer_callback=tables.append)
+        return packed([plain, *(table.raw() for table in tables)])
 
     @staticmethod
     def from_bytes(data: bytes) -> Part:
@@ -244,11 +248,39 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(msg)
 
 
-def _plain(data: bytes) -> object:
-    import zstandard  # deferred: as above
+def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
+    """A part as it is kept: how many pieces, their sizes, and these, what holds the tables first."""
+    import zstandard  # deferred: most readings are whole
 
+    sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
+    padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
+    return zstandard.ZstdCompressor(level=1).compress(b"".join(padded))
+
+
+def _plain(data: bytes) -> object:
+    """What was ``packed``. Large tables stay in a temporary file."""
     try:
-        return _Unpickler(io.BytesIO(zstandard.ZstdDecompressor().decompress(data))).load()
+        view = _unpacked(data)
+        count = int.from_bytes(view[:8], "little")
+        sizes = np.frombuffer(view, "<i8", count, 8).tolist()
+        at, pieces = 8 * (1 + count), []
+        for size in sizes:
+            at += -at % _ALIGNED
+            pieces.append(view[at : at + size])
+            at += size
+        return _Unpickler(io.BytesIO(pieces[0]), buffers=pieces[1:]).load()
     except Exception as error:  # bytes may make unpickling fail in any way
         msg = f"this is no part: {error}"
         raise ValueError(msg) from error
+
+
+def _unpacked(data: bytes) -> memoryview:
+    import zstandard  # deferred: as above
+
+    unpack = zstandard.ZstdDecompressor()
+    if zstandard.frame_content_size(data) < LARGE:
+        return memoryview(bytearray(unpack.decompress(data)))
+    with tempfile.TemporaryFile(dir=large_files()) as file:
+        unpack.copy_stream(io.BytesIO(data), file)
+        file.flush()
+        return mapped(file)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dcpinspect.capture.batch import Column
 from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.parts import Merged, Part
+from dcpinspect.parts import Merged
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read
@@ -22,7 +24,11 @@ from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS
 from dcpinspect.spark.whole import Whole
+from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
+
+ROWS = 1 << 15
+"""Rows of a table that are made and written at once."""
 
 
 def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
@@ -34,23 +40,32 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
     found = checker.findings(everything.links, everything.coverage)
     tables["vbuckets"] = with_counts(tables["vbuckets"], found, checker.clients(everything.links))
     tables["findings"] = finding_records(found, RULES, everything.files)
-    arrow = {name: kept(name, records.arrow()) for name, records in tables.items()}
-    arrow["connections"] = _connections(arrow["connections"], found_in)
-    arrow["captures"], arrow["bad"] = _captures(manifest), pa.Table.from_pylist(list(problems(manifest)), schema=BAD)
-    return {name: [_written(manifest.out, name, batch, table)] for name, table in arrow.items()}
+    arrow = {name: _pieces(name, records) for name, records in tables.items()}
+    arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
+    arrow["captures"], arrow["bad"] = iter([_captures(manifest)]), iter([pa.Table.from_pylist(list(problems(manifest)), schema=BAD)])
+    return {name: [_written(manifest.out, name, batch, pieces)] for name, pieces in arrow.items()}
 
 
-def _written(out: Path, name: str, batch: int, table: Any) -> Written:
+def _pieces(name: str, records: Records) -> Iterator[Any]:
+    """A table, so many rows at a time: what is made of them takes more memory than they do."""
+    for start in range(0, max(1, len(records)), ROWS):
+        yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
+
+
+def _written(out: Path, name: str, batch: int, pieces: Iterator[Any]) -> Written:
     path = out.absolute() / name / f"{BATCH}{batch}" / f"{attempt()}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    words = [field.name for field in table.schema if field.type == pa.string()]  # numbers hardly come twice
-    pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=words, store_schema=False)
+    first = next(pieces)
+    words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
+    with pq.ParquetWriter(path, first.schema, compression="zstd", compression_level=1, use_dictionary=words, store_schema=False) as file:
+        for piece in chain([first], pieces):
+            file.write_table(piece)
     return Written.of(os.fspath(path))
 
 
 def _connections(table: Any, found_in: Whole) -> Any:
     """The table with what is known of each connection over all captures, and with the copies of connections, which have no number."""
-    rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.parts, strict=True)))
+    rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.begun, strict=True)))
     copies = kept(
         "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
     )
@@ -83,14 +98,14 @@ def _ends(key: str) -> frozenset[str]:
     return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
 
 
-def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) -> Any:
+def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]) -> Any:
     """The connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
     names = list(dict.fromkeys(one.point for one, _ in parts))
-    for (one, part), numbers in zip(parts, everything.numbers, strict=False):  # without parts, one of nothing stands for them
+    for (one, begun), numbers in zip(parts, everything.numbers, strict=False):  # without parts, one of nothing stands for them
         chosen = numbers[1:] < count
-        ids[numbers[1:][chosen]] = part.opened_by[chosen]
+        ids[numbers[1:][chosen]] = begun[chosen]
         points[numbers[1:][chosen]] = names.index(one.point)
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}

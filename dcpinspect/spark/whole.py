@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 import dcpinspect
+from dcpinspect.capture.batch import Column
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.growing import give_back
 from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
@@ -32,11 +34,13 @@ class Whole:
     manifest: Manifest
     kept: Sequence[Kept]
     """The parts that are together, as the manifest has them; no copies."""
-    parts: Sequence[Part]
+    begun: Sequence[Column]
+    """By part: the packet that began each connection, as ``Part.opened_by``."""
     merged: Merged
     copies: Merged
     """What is known of connections that were captured at another point, too."""
-    copied: Sequence[tuple[Kept, Part]]
+    copied: Sequence[tuple[Kept, Column]]
+    """The parts that these are in, and what began each."""
 
     def looks(self, wanted: EventQuery, secrets: Secrets) -> list[Look]:
         """What has to be read again to compare streams."""
@@ -69,11 +73,17 @@ def whole(manifest: Manifest) -> Whole:
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)
     kept = [one for one in manifest.parts if not one.is_copy]
-    copied = [(one, _read(manifest.path(one.file))) for one in manifest.parts if one.is_copy]
-    parts = [_read(manifest.path(one.file)) for one in kept]
+    copied = [one for one in manifest.parts if one.is_copy]
     names = names_of(manifest.units)
-    together = merged(parts or [nothing(names)], names, left_out=left_out)
-    return Whole(manifest, kept, parts, together, merged([part for _, part in copied], names), copied)
+    together, begun = _together(manifest, kept, names, left_out)
+    copies, begun_copies = _together(manifest, copied, names, {})
+    give_back()  # each part is gone as soon as it is in the whole
+    return Whole(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
+
+
+def _together(manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int]) -> tuple[Merged, list[Column]]:
+    parts = [_read(manifest.path(one.file)) for one in kept]
+    return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 
 
 def _read(path: str) -> Part:

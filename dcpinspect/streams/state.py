@@ -32,6 +32,7 @@ from dcpinspect.streams.rows import (
     Streams,
 )
 from dcpinspect.structs import Ints, Rows, Struct, Tables
+from dcpinspect.temporary import room
 
 Table = TypeVar("Table", bound=Rows[Any])
 
@@ -39,6 +40,8 @@ ROOM = 8
 """Free rows in every table that are enough for any one message."""
 EARLY_ANSWERS = 2048
 """Answers remembered that came before their requests, the latest ones."""
+_AT_ONCE = 1 << 14
+"""Rows that get new numbers together."""
 _FIRST_ROWS = 64
 _FIRST_SLOTS = 256
 
@@ -221,12 +224,15 @@ class State(Tables):
             Numbers(own, *(places[name][part] for name in ("streams", "snapshots", "losses"))) for part, own in enumerate(connections)
         ]
         total = 1 + max((int(of.connections.max(initial=0)) for of in numbers), default=0)
-        whole: dict[str, Any] = {name: _GROWING[name].zeros(sum(map(len, of))) for name, of in places.items()}
+        whole: dict[str, Any] = {name: _GROWING[name](room(sum(map(len, of)), _GROWING[name].dtype)) for name, of in places.items()}
         whole["connections"] = Connections.reset(total)
         for number, part in enumerate(known):
             of = {**numbers[number]._asdict(), "filters": filters[number], "logs": logs[number]}
             for name, table in places.items():
-                whole[name][table[number]] = renumbered_rows(getattr(part, name), of)
+                own = getattr(part, name)
+                for start in range(0, len(own), _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    whole[name][table[number][some]] = renumbered_rows(own[some], of)
             met = np.flatnonzero(part.connections.is_met)
             whole["connections"][connections[number][met]] = renumbered_rows(part.connections[met], of)
         found = cls()

@@ -14,12 +14,14 @@ import pytest
 from deltalake import DeltaTable
 
 import dcpinspect.spark
+from dcpinspect import parts, temporary
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark import bundles, pipeline, plan, scan
+from dcpinspect.spark import bundles, outputs, pipeline, plan, scan
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.whole import whole
+from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
@@ -84,7 +86,11 @@ def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
 
 
 def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of few packets, groups with bundles of their own, parts of one component each."""
+    """Windows of few packets, groups with bundles of their own, parts of one component each, tables in files and in pieces."""
+    for module in (temporary, parts):
+        monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(state, "_AT_ONCE", 2)
+    monkeypatch.setattr(outputs, "ROWS", 3)
     monkeypatch.setattr(scan, "BATCH_BYTES", 4096)
     monkeypatch.setattr(bundles, "OWN", 1000)
     monkeypatch.setattr(plan, "PART_BYTES", 1)
