@@ -35,11 +35,15 @@ class Datagram:
 
 @dataclass(slots=True)
 class _Pieces:
-    """The fragments of one datagram so far, in order of arrival."""
+    """The fragments of one datagram so far."""
 
     began_ns: int
-    found: list[tuple[int, int, bytes]] = field(default_factory=list)
-    """First byte, byte after the last, and what was captured of them."""
+    found: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """By first byte and byte after the last, in order of arrival: what was captured of them."""
+    size: int = 0
+    """Bytes in all of them, those that overlap counted twice."""
+    end: int = 0
+    """The byte after the last one of any."""
     packets: list[int] = field(default_factory=list)
     head: bytes = b""
     total: int = -1
@@ -47,31 +51,40 @@ class _Pieces:
 
     def holds(self, start: int, end: int, data: bytes) -> bool | None:
         """Whether this very fragment is here already; ``None`` where it cannot belong to the same datagram."""
-        for other_start, other_end, other in self.found:
-            if (start, end) == (other_start, other_end):
-                size = min(len(data), len(other))
-                return True if data[:size] == other[:size] else None
+        other = self.found.get((start, end))
+        if other is not None:
+            size = min(len(data), len(other))
+            return True if data[:size] == other[:size] else None
         if self.is_complete or (self.total >= 0 and end > self.total):
             return None
         return False
 
+    def add(self, start: int, end: int, data: bytes, packet: int) -> None:
+        """One more."""
+        self.found[start, end] = data
+        self.packets.append(packet)
+        self.size += end - start
+        self.end = max(self.end, end)
+
     @property
-    def covered(self) -> int:
-        """Bytes from the first on, without a gap."""
+    def are_all(self) -> bool:
+        """Whether no byte is missing."""
+        if self.total < 0 or self.size < self.total:
+            return False
         end = 0
-        for start, stop, _ in sorted(self.found):
+        for start, stop in sorted(self.found):
             if start > end:
                 break
             end = max(end, stop)
-        return end
+        return end >= self.total
 
     def datagram(self) -> Datagram:
         """All of it; where fragments overlap, the first copy wins."""
         data = bytearray(self.total)
         captured = 0
-        for start, _, piece in reversed(self.found):
+        for (start, _), piece in reversed(self.found.items()):
             data[start : start + len(piece)] = piece
-        for start, size in sorted((start, len(piece)) for start, _, piece in self.found):
+        for start, size in sorted((start, len(piece)) for (start, _), piece in self.found.items()):
             if start > captured:
                 break
             captured = max(captured, start + size)
@@ -101,19 +114,18 @@ class Fragments:
             held = pieces.holds(start, end, data)
             if held:
                 return None
-            if held is None or len(pieces.found) == MAX_PIECES or (not more and any(stop > end for _, stop, _ in pieces.found)):
+            if held is None or len(pieces.found) == MAX_PIECES or (not more and pieces.end > end):
                 self._drop(key)  # the sender has used its identification again
                 pieces = None
         if pieces is None:
             pieces = self._waiting[key] = _Pieces(time_ns)
-        pieces.found.append((start, end, data))
-        pieces.packets.append(packet)
+        pieces.add(start, end, data, packet)
         self._bytes += len(data) + PIECE_COST
         if start == 0:
             pieces.head = pieces.head or head
         if not more:
             pieces.total = end
-        if pieces.total < 0 or pieces.covered < pieces.total:
+        if not pieces.are_all:
             return None
         pieces.is_complete = True
         return pieces.datagram()
@@ -132,6 +144,6 @@ class Fragments:
 
     def _drop(self, key: Hashable) -> None:
         pieces = self._waiting.pop(key)
-        self._bytes -= sum(len(data) + PIECE_COST for _, _, data in pieces.found)
+        self._bytes -= sum(len(data) + PIECE_COST for data in pieces.found.values())
         if not pieces.is_complete:
             self.lost += len(pieces.found)

@@ -77,6 +77,7 @@ class Flow(Struct[T]):
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of them.", reset=-1, of="nodes")
+    near: T = number("The latest of them that was put before another one.", reset=-1, of="nodes")
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
     stray: T = number("A segment far out of the window.", reset=-1, of="nodes")

@@ -57,12 +57,33 @@ def cost_of(node: Node) -> int:
 
 
 @inline
+def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
+    """The last waiting node that begins at ``start`` or before, or -1.
+
+    Segments come one after the other, in whatever order they fill gaps: the place is sought from the end, or from where the latest one
+    went that was not the last, whichever is nearer.
+    """
+    nodes, k = tables.nodes, flow.tail
+    if k < 0 or nodes[flow.head].offset > start:
+        return -1
+    if flow.near >= 0 and nodes[flow.near].offset <= start:
+        near = flow.near
+        if start - nodes[near].offset < nodes[k].offset - start:
+            while nodes[near].next >= 0 and nodes[nodes[near].next].offset <= start:
+                near = nodes[near].next
+            return int(near)
+    elif flow.near >= 0:
+        k = flow.near
+    while k >= 0 and nodes[k].offset > start:
+        k = nodes[k].previous
+    return int(k)
+
+
+@inline
 def insert(tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet) -> int:
     """Keeps stream bytes [start, start + length) waiting where no earlier segment has them; returns how many were new."""
     nodes, end = tables.nodes, start + length
-    before = -1 if flow.head >= 0 and nodes[flow.head].offset > start else flow.tail
-    while before >= 0 and nodes[before].offset > start:
-        before = nodes[before].previous
+    before = node_before(tables, flow, start)
     after = nodes[before].next if before >= 0 else flow.head
     at = start
     if before >= 0:
@@ -100,6 +121,7 @@ def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -
         flow.head = k
     if after >= 0:
         nodes[after].previous = k
+        flow.near = k
     else:
         flow.tail = k
     cost = cost_of(node)
@@ -118,6 +140,8 @@ def unlink_head(tables: TransportTables, flow: Flow) -> None:
     tables.counts.waiting -= cost
     after = tables.nodes[k].next
     flow.head = after
+    if flow.near == k:
+        flow.near = after
     if after >= 0:
         tables.nodes[after].previous = -1
     else:

@@ -1,0 +1,313 @@
+"""Work grows with the input: twice as much of anything takes twice as long, whoever wrote it.
+
+Steps are counted, not time: lines of this package that run, those of interpreted kernels included. From n to 2 n to 4 n of a thing linear
+work grows twice as much the second time; what goes over all the others for each of them grows four times as much.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import dcpinspect
+from dcpinspect.export.json import dump, message_object
+from dcpinspect.protocol.encode import encode, encode_parts
+from dcpinspect.protocol.xattr import encode_xattrs
+from dcpinspect.reading import Reading
+from dcpinspect.render.coverage import coverage_table
+from tests import builders
+from tests.builders import START_NS, Conversation, Recorded, Segment
+
+PACKAGE = str(Path(dcpinspect.__file__).parent)
+MUTATION = builders.mutation(1)
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
+
+
+def steps(path: Path) -> int:
+    """Lines that run while a capture is read, checked and written with all fields."""
+    count = 0
+
+    def line(_frame: FrameType, event: str, _about: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return line
+
+    def call(frame: FrameType, _event: str, _about: Any) -> Any:
+        return line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        with Reading([str(path)]) as reading:
+            reading.check()
+            for batch in reading:
+                for index in range(len(batch)):
+                    dump(message_object(batch, index))
+            reading.worked_out()
+            list(coverage_table(reading.coverage, reading.capture.files))
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def said(client: bytes, server: bytes) -> bytes:
+    """A capture of one connection: what its ends say, in few packets."""
+    one = Conversation(mss=30_000)
+    one.handshake()
+    for to_server, data in ((True, client), (False, server)):
+        one.stream(to_server, data, ack_every=1)
+    return builders.pcap(builders.recorded(one.segments))
+
+
+def of_server(*messages: bytes) -> bytes:
+    """What a server says on one stream of vbucket 7."""
+    answer = encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}])
+    return said(asked([(7, 0x11)]), b"".join((answer, *messages)))
+
+
+def asked(streams: list[tuple[int, int]]) -> bytes:
+    """Requests of streams: (vbucket, opaque)."""
+    return b"".join(encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, end_seqno=(1 << 64) - 1) for vbucket, opaque in streams)
+
+
+def marker(start: int, end: int, vbucket: int = 7, opaque: int = 0x11) -> bytes:
+    return encode("dcp_snapshot_marker", vbucket=vbucket, opaque=opaque, start_seqno=start, end_seqno=end, snapshot_type=["memory"])
+
+
+def streams(opaques: list[tuple[int, int]], log: int = 1) -> bytes:
+    """Each with an answer, a snapshot and a mutation."""
+    entries = [{"uuid": 1 + entry, "seqno": log - 1 - entry} for entry in range(log)]
+    told = [
+        encode("dcp_stream_req", "response", opaque=opaque, failover_log=entries)
+        + marker(0, 1, vbucket=vbucket, opaque=opaque)
+        + builders.mutation(1, vbucket=vbucket, opaque=opaque)
+        for vbucket, opaque in opaques
+    ]
+    return said(asked(opaques), b"".join(told))
+
+
+def segments(data: bytes, places: list[tuple[int, int]]) -> bytes:
+    """A capture of a server's bytes in segments, in that order: [start, end) in the stream."""
+    one = Conversation(server_isn=99)
+    one.handshake()
+    sent = [
+        Segment(False, 100 + start, 1001, builders.ACK, data[start:end], START_NS + 10_000 * (3 + number))
+        for number, (start, end) in enumerate(places)
+    ]
+    return builders.pcap(builders.recorded([*one.segments, *sent]))
+
+
+def overlapping(n: int) -> bytes:
+    return segments(MUTATION * 2 * n, [(at, at + 90) for at in range(0, 30 * n, 30)])
+
+
+def behind_a_gap(n: int) -> bytes:
+    """Every second one, then those between them, then the first."""
+    every = [(at, at + 30) for at in range(30, 30 * n, 30)]
+    return segments(MUTATION * n, [*every[1::2], *every[::2], (0, 30)])
+
+
+def shuffled(n: int) -> bytes:
+    every = [(at, at + 30) for at in range(0, 30 * n, 30)]
+    random.Random(n).shuffle(every)
+    return segments(MUTATION * n, every)
+
+
+def fragments(n: int) -> bytes:
+    """Datagrams in two pieces each, the second ones first."""
+    packets = []
+    one = Conversation()
+    one.handshake()
+    one.stream(False, MUTATION * n, sizes=[len(MUTATION)] * n, ack_every=0)
+    for number, packet in enumerate(builders.recorded(one.segments)):
+        if number >= 3:
+            packets += [Recorded(data, len(data), packet.time_ns) for data in reversed(pieces(packet.data, 40, number))]
+        else:
+            packets.append(packet)
+    return builders.pcap(packets)
+
+
+def one_datagram(n: int) -> bytes:
+    """In many pieces, the first one last."""
+    one = Conversation(mss=60_000)
+    one.handshake()
+    one.stream(False, MUTATION * n, ack_every=0)
+    *before, packet = builders.recorded(one.segments)
+    return builders.pcap([*before, *(Recorded(data, len(data), packet.time_ns) for data in reversed(pieces(packet.data, 16, 7)))])
+
+
+def pieces(data: bytes, size: int, number: int) -> list[bytes]:
+    """An IP packet in fragments."""
+    link, header, body = data[:14], data[14:34], data[34:]
+    out = []
+    for at in range(0, len(body), size):
+        part = body[at : at + size]
+        more = 0x2000 if at + size < len(body) else 0
+        start = header[:2] + struct.pack(">HHH", 20 + len(part), number, more | at // 8) + header[8:10] + b"\0\0" + header[12:]
+        out.append(link + start + part)
+    return out
+
+
+def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sections: int = 1, unknown: int = 0) -> bytes:
+    one = Conversation()
+    one.handshake()
+    one.stream(False, MUTATION * packets, sizes=[len(MUTATION)] * packets)
+    out = []
+    comments = struct.pack("<HH4s", 1, 4, b"note") * options
+    head = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + comments
+    for _ in range(sections):
+        out += [builders.block(0x0A0D0D0A, head), *(builders.interface(name=b"eth%d" % number) for number in range(interfaces))]
+        out += [builders.block(0xBAD, b"1234")] * unknown
+    recorded = builders.recorded(one.segments)
+    return b"".join(out + [builders.enhanced(packet, number=place % interfaces) for place, packet in enumerate(recorded)])
+
+
+def tiny_connections(n: int, payload: bytes = b"GET / HTTP/1.0\r\n\r\n", *, handshake: bool = True, close: bool = True) -> bytes:
+    made: list[Segment] = []
+    for number in range(n):
+        one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
+        if handshake:
+            one.handshake()
+        one.stream(True, payload)
+        if close:
+            one.close()
+        made += one.segments
+    return builders.pcap(builders.recorded(made))
+
+
+def packets_only(n: int, flags: int) -> bytes:
+    """Connections of one packet without payload."""
+    return builders.pcap(
+        builders.recorded(Segment(True, 7 * number, 0, flags, b"", START_NS + number, ("10.0.0.1", 20_000 + number)) for number in range(n))
+    )
+
+
+def documents(values: list[bytes], datatype: int) -> bytes:
+    """Mutations with these values, in one snapshot."""
+    extras = [struct.pack(">QQIIIHB", 1 + place, 1, 0, 0, 0, 0, 0) for place in range(len(values))]
+    return of_server(
+        marker(0, len(values)),
+        *(
+            builders.message(extras=head, key=b"key", value=value, specific=7, opaque=0x11, cas=1, datatype=datatype)
+            for head, value in zip(extras, values, strict=True)
+        ),
+    )
+
+
+def framed_extras(n: int) -> bytes:
+    """One message with very many."""
+    return said(encode_parts(0x08, 0x57, framing=b"\x20" * n, extras=bytes(31), key=b"k", opaque=1), b"")
+
+
+def collections(n: int) -> bytes:
+    created = [
+        encode("dcp_system_event", vbucket=7, opaque=0x11, event="begin-collection", version=0, by_seqno=1 + place, manifest_uid=1 + place,
+               scope_id=0, collection_id=8 + place, key=f"name {place}")
+        for place in range(n)
+    ]  # fmt: skip
+    return of_server(marker(0, n), *created)
+
+
+def manifest(n: int) -> bytes:
+    scopes = [
+        {"name": f"s{scope}", "uid": f"{8 + scope:x}", "collections": [{"name": f"c{scope}", "uid": f"{8 + scope:x}"}]}
+        for scope in range(n)
+    ]
+    asked_for = encode("collections_get_manifest", opaque=3)
+    return said(asked_for, encode("collections_get_manifest", "response", opaque=3, value=json.dumps({"uid": "1", "scopes": scopes})))
+
+
+def stream_ids(n: int) -> bytes:
+    opened = encode("hello", opaque=1, features=[{"feature": 0x12}]) + encode("dcp_control", opaque=2, key="enable_stream_id", value="true")
+    client = opened + b"".join(
+        encode("dcp_stream_req", vbucket=7, opaque=0x11 + sid, end_seqno=99, value=json.dumps({"sid": 1 + sid, "collections": ["8"]}))
+        for sid in range(n)
+    )
+    answers = b"".join(
+        encode("dcp_stream_req", "response", opaque=0x11 + sid, failover_log=[{"uuid": 1, "seqno": 0}])
+        + encode("dcp_snapshot_marker", vbucket=7, opaque=0x11 + sid, start_seqno=0, end_seqno=9, frames=[(2, struct.pack(">H", 1 + sid))])
+        for sid in range(n)
+    )
+    return said(client, answers)
+
+
+KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
+    "messages": (24, lambda n: of_server(marker(0, n), *builders.mutations(n))),
+    "segments that overlap": (32, overlapping),
+    "segments behind a gap": (64, behind_a_gap),
+    "segments in any order": (48, shuffled),
+    "IP fragments": (12, fragments),
+    "fragments of one datagram": (12, one_datagram),
+    "pcapng interfaces": (32, lambda n: in_pcapng(interfaces=n)),
+    "pcapng interfaces with packets": (16, lambda n: in_pcapng(interfaces=n, packets=n)),
+    "pcapng options": (64, lambda n: in_pcapng(options=n)),
+    "pcapng sections": (16, lambda n: in_pcapng(sections=n)),
+    "pcapng blocks of unknown kinds": (64, lambda n: in_pcapng(unknown=n)),
+    "connections of a SYN": (24, lambda n: packets_only(n, builders.SYN)),
+    "connections of a reset": (24, lambda n: packets_only(n, builders.RST)),
+    "connections of another protocol": (10, tiny_connections),
+    "connections of a message": (10, lambda n: tiny_connections(n, encode("noop", opaque=5))),
+    "connections that begin in the middle": (16, lambda n: tiny_connections(n, b"\1\2\3\4\5", handshake=False, close=False)),
+    "framing extras": (60, framed_extras),
+    "xattrs": (24, lambda n: documents([encode_xattrs((b"x%d" % place, b"{}") for place in range(n)) + b"{}"], 5)),
+    "snappy claims": (12, lambda n: documents([b"\x80\x80\x80\x0a" + bytes(4)] * n, 3)),
+    "JSON depth": (24, lambda n: documents([b"[" * n + b"]" * n], 1)),
+    "JSON members": (24, lambda n: documents([json.dumps(dict.fromkeys(map(str, range(n)), 1)).encode()], 1)),
+    "JSON that is broken": (24, lambda n: documents([b'{"a":' * n], 1)),
+    "opaques": (24, lambda n: said(b"".join(encode("noop", opaque=place) for place in range(n)), b"")),
+    "opaques with answers": (
+        24,
+        lambda n: said(
+            b"".join(encode("get", opaque=place, key=b"k") for place in range(n)),
+            b"".join(encode("get", "response", opaque=place, status=1) for place in reversed(range(n))),
+        ),
+    ),
+    "stream-ids": (12, stream_ids),
+    "vbuckets": (12, lambda n: streams([(place, 0x100 + place) for place in range(n)])),
+    "streams of one vbucket": (12, lambda n: streams([(7, 0x100 + place) for place in range(n)])),
+    "entries of a failover log": (24, lambda n: streams([(7, 0x11)], log=n)),
+    "failover logs": (12, lambda n: streams([(place, 0x100 + place) for place in range(n)], log=8)),
+    "snapshots": (16, lambda n: of_server(*(marker(place, place + 1) + builders.mutation(place + 1) for place in range(n)))),
+    "seqnos that fall": (16, lambda n: of_server(marker(0, n), *(builders.mutation(n - place) for place in range(n)))),
+    "collections": (16, collections),
+    "entries of a manifest": (24, manifest),
+    "bytes that are no message": (64, lambda n: of_server(MUTATION, b"\x99" * 40 * n, MUTATION)),
+    "places that lose their headers": (8, lambda n: of_server(*([MUTATION * 5, b"\x99" * 30] * n))),
+}  # fmt: skip
+"""How many at first, and a capture of so many."""
+
+
+BOUNDED = {
+    "segments in any order": "one goes past others that wait, of which there are MAX_WAITING / NODE_COST at most",
+    "streams of one vbucket": "each is compared with some that are near it",
+}
+"""Work for each that grows up to a limit, which these captures do not reach."""
+
+
+def growth(make: Callable[[int], bytes], n: int, path: Path) -> Iterator[int]:
+    """Steps of n, 2 n and 4 n."""
+    for count in (n, 2 * n, 4 * n):
+        path.write_bytes(make(count))
+        yield steps(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path) -> None:
+    n, make = KINDS[kind]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(make(n))
+    steps(path)  # what is made once
+    one, two, four = growth(make, n, path)
+    assert four - two <= (2.1 if kind in BOUNDED else 2.03) * (two - one) + 50, f"{one:,}, {two:,}, {four:,} steps"
