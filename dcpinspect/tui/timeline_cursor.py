@@ -171,6 +171,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             self.show_axis("time" if self.axis == "seqno" else "seqno")
 
     @property
+    def has_lanes(self) -> bool:
+        """Whether snapshots, items and gaps of streams are drawn."""
+        return self.form == "lanes" or (self.form == "curve" and self.is_both)
+
+    @property
     def _columns(self) -> int:
         """Of the terminal, for the picture."""
         return max(TICK, self.size.width - LABEL - 1)

@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import escape
-from dcpinspect.render.lane_paint import legend, legend_lines
+from dcpinspect.render.lane_paint import Sign, legend, legend_lines
 from dcpinspect.render.lanes import LETTERS, Glyphs
 from dcpinspect.tui import theme
 from dcpinspect.tui.export import Choice, of_vbucket
@@ -47,6 +47,8 @@ class TimelineView(View):
         self.lanes = Timeline(glyphs, id="lanes")
         self._asked: _Asked | None = None
         """What is read at the moment."""
+        self._explained = ("", False)
+        """What the legend is of."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
@@ -65,9 +67,12 @@ class TimelineView(View):
         self._draw_legend()
 
     def _draw_legend(self) -> None:
-        text = Text()
-        for signs in legend(self._glyphs):
-            for line in legend_lines(signs, self.size.width - 2):
+        """Of the glyphs that are drawn: a tree has no snapshots, and curves only with lanes below."""
+        form, text = self.lanes.form, Text()
+        self._explained = form, self.lanes.has_lanes
+        signs = legend(self._glyphs)
+        for group in signs if self.lanes.has_lanes else [_told(_TREE if form == "tree" else _CURVE, self._glyphs), signs[-1]]:
+            for line in legend_lines(group, self.size.width - 2):
                 text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
         text.rstrip()
         self._legend.update(text)
@@ -187,6 +192,8 @@ class TimelineView(View):
     def arrive(self) -> None:
         """What is under the cursor."""
         self._spoken.update(Text(self.lanes.spoken()))
+        if self._explained != (self.lanes.form, self.lanes.has_lanes):
+            self._draw_legend()
 
     def spot(self) -> Spot:
         """Which vbucket, stream and seqno, or time."""
@@ -211,9 +218,11 @@ class TimelineView(View):
     def legend(self) -> Sequence[str]:
         """Of lanes and gaps."""
         lines = ["".join(text for text, _ in line) for signs in legend(self._glyphs) for line in legend_lines(signs)]
-        curves = f"seqnos against time: {self._glyphs.tick} a snapshot begins, R to {self._glyphs.open} a rollback"
-        tree = "tree: ━ a branch of the failover log, ╌ the part of it that later branches do not share, ┻ where one leaves it"
-        return [*lines, curves, tree, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
+        drawn = [
+            f"{name}: " + ", ".join(f"{sign.glyph} {sign.word}" for sign in _told(words, self._glyphs))
+            for name, words in (("seqnos against time", _CURVE), ("tree", _TREE))
+        ]
+        return [*lines, *drawn, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
     def vbucket_here(self) -> int | None:
@@ -316,3 +325,12 @@ class TimelineView(View):
     def action_copy(self) -> None:
         """What is under the cursor, in words."""
         self.host.copy(self.lanes.spoken())
+
+
+_CURVE = (("tick", "a snapshot begins"), ("R", "a rollback, down to"), ("open", "its seqno"))
+_TREE = (("━", "a branch of the failover log"), ("╌", "the part of it that later branches do not share"), ("┻", "where one leaves it"))
+"""Glyphs, or their names in ``Glyphs``, and what they mean."""
+
+
+def _told(words: Sequence[tuple[str, str]], glyphs: Glyphs) -> list[Sign]:
+    return [Sign(getattr(glyphs, glyph, glyph), "", word) for glyph, word in words]

@@ -99,7 +99,10 @@ def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time
         await press(app, pilot, "vertical_line")
         assert "b8b8…0008" in screen(app)
         assert "b8b8…0007" not in screen(app)
+        assert "━ a branch of the failover log" in screen(app)
+        assert "promised, did not come" not in screen(app), "of snapshots, which the tree has none of"
         await press(app, pilot, "vertical_line")
+        assert "promised, did not come" in screen(app)
         here = app.lanes.vbucket_here
         await press(app, pilot, "m")
         assert (here in app.navigation.marked_vbuckets) == (here != 7)
