@@ -83,6 +83,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         super().__init__()
         self._recent = [one for one in recent if os.path.exists(one)]
         self._interfaces: list[str] = []
+        self._has_no_right = False
         self._said = said
         self._ending = threading.Event()
         self._path = Input(placeholder="path of a capture, or of a directory of captures", compact=True, id="open-path")
@@ -156,7 +157,11 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     @on(OptionList.OptionSelected, "#open-interfaces")
     def _interface_chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(Opening(interface=self._interfaces[event.option_index]))
+        name = self._interfaces[event.option_index]
+        if self._has_no_right:  # what is shown now is not left for nothing
+            self._say(f"{escape(name)}: {why_no_rates(os.geteuid())}")
+        else:
+            self.dismiss(Opening(interface=name))
 
     @on(DirectoryTree.FileSelected)
     def _file_chosen(self, event: DirectoryTree.FileSelected) -> None:
@@ -173,21 +178,24 @@ class OpenScreen(ModalScreen[Opening | None]):
         from dcpinspect.capture.interfaces import interfaces, traffic  # deferred: Scapy takes half a second
 
         found = [one for one in interfaces() if one.is_up]
-        self._from_thread({one.name: ", ".join(one.addresses) for one in found}, {})
+        self._from_thread({one.name: ", ".join(one.addresses) for one in found}, None)
         while not self._ending.is_set():
             counts = traffic([one.name for one in found], sorted(DEFAULT_PORTS), LOOK_S)
             self._from_thread({one.name: ", ".join(one.addresses) for one in found}, counts)
             if not counts:
                 return  # there is no right to capture
 
-    def _from_thread(self, addresses: dict[str, str], counts: dict[str, int]) -> None:
+    def _from_thread(self, addresses: dict[str, str], counts: dict[str, int] | None) -> None:
         if not self._ending.is_set():
             with suppress(RuntimeError):  # the application has ended meanwhile
                 self.app.call_from_thread(self._show, addresses, counts)
 
-    def _show(self, addresses: dict[str, str], counts: dict[str, int]) -> None:
-        self._permission.display = not counts
-        self._permission.update(Text("no right to capture here; start with sudo to see what comes"))
+    def _show(self, addresses: dict[str, str], counted: dict[str, int] | None) -> None:
+        """``counted``: packets that came meanwhile; None: nobody has looked yet."""
+        counts = counted or {}
+        self._permission.display = counted == {}
+        self._has_no_right = counted == {} and os.geteuid() != 0
+        self._permission.update(Text(why_no_rates(os.geteuid())))
         lines = []
         for name, where in addresses.items():
             said = f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where
@@ -198,6 +206,14 @@ class OpenScreen(ModalScreen[Opening | None]):
             self._interface_list.highlighted = 0 if lines else None
         for place, line in enumerate(lines):
             self._interface_list.replace_option_prompt_at_index(place, line)
+
+
+def why_no_rates(user: int) -> str:
+    """Why nothing is known of what comes to interfaces, and whether one can be opened all the same, by the number of the ``user``.
+
+    Root has given up rights of its own after a live capture began, and programs that it starts have them again: the recorder can capture.
+    """
+    return "rates are not known after a live capture began; Enter opens one" if user == 0 else "no right to capture; start again with sudo"
 
 
 def _is_folder(path: Path) -> bool:

@@ -87,6 +87,27 @@ def test_interfaces_are_offered() -> None:
     assert opened(scene, Memory()) == Opening(interface="lo")
 
 
+@pytest.mark.parametrize("is_root", [True, False])
+def test_without_rates_root_can_open_an_interface_still_and_others_keep_what_they_have(
+    is_root: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a live capture: root has given up the right to capture, and programs that it starts have it."""
+    monkeypatch.setattr("dcpinspect.capture.interfaces.traffic", lambda *_: {})
+    monkeypatch.setattr("os.geteuid", lambda: 0 if is_root else 1000)
+
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        note, word = app.screen.query(".open-note"), app.screen.query_one("#open-said")
+        said = "Enter opens one" if is_root else "no right to capture; start again with sudo"
+        await until(pilot, lambda: any(said in str(one.render()) for one in note if one.display))
+        app.screen.query_one("#open-interfaces", OptionList).focus()
+        await pilot.press("enter")
+        if not is_root:
+            assert said in str(word.render())
+            await pilot.press("escape")
+
+    assert bool(opened(scene, Memory())) == is_root
+
+
 def test_escape_leaves() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         assert isinstance(app.screen, OpenScreen)
