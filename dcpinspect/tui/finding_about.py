@@ -67,8 +67,9 @@ def about(
     if one.next:
         out.append("Next: ", "bold")
         out.append(f"{one_line(here(one.next))}\n")
-        for line in _requests_that_work(one, rollbacks):
-            out.append(f"  {line}\n")
+        for request in _requests_that_work(one, rollbacks):
+            for place, line in enumerate(wrapped(request, width - 4)):
+                out.append(f"{'    ' if place else '  '}{line}\n")
     if len(rows):
         out.append("\n" if one.next and not is_brief else "")
         out.append(f"Evidence, {min(evidence, len(rows) - 1) + 1} of {len(rows):,}\n", "bold")
@@ -94,7 +95,8 @@ def about(
         out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
     out.append(f"{told_of(one)}\n", "dim")
     for case in one.cases[:MOST_CASES]:
-        out.append(f"{case.where}: {one_line(case.message)}\n")
+        for place, line in enumerate(wrapped(f"{case.where}: {one_line(case.message)}", width - 2)):
+            out.append(f"{'  ' if place else ''}{line}\n")
     if len(one.cases) > MOST_CASES:
         out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
     out.append("\nFound when ", "dim")

@@ -31,6 +31,8 @@ _TALLEST = 10
 """Lines of the items of a stream at most."""
 _FLATTEST = 4
 """Lines of curves at least."""
+_NARROW = 2
+"""Columns of a cell up to which the cursor covers all of them."""
 _LABELLED = 8
 """Columns from which a stretch has room for words."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
@@ -282,8 +284,11 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             first, last = self._column_of(self.range[0], "left") + LABEL, self._column_of(self.range[1], "right") + LABEL
             chosen = self.get_component_rich_style("lanes--range", partial=True)
             line = Strip.join([line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)])
-        here = line.crop(low, high)
-        return Strip.join([line.crop(0, low), _over(here, self.get_component_rich_style(cursor, partial=True)), line.crop(high)])
+        # Of a cell that takes many columns the first is the cursor, and the others are its ground: a block would hide what they show.
+        edge = high if high - low <= _NARROW else low + 1
+        here = _over(line.crop(low, edge), self.get_component_rich_style(cursor, partial=True))
+        ground = _over(line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True))
+        return Strip.join([line.crop(0, low), here, ground, line.crop(high)])
 
     def _heading(self) -> str:
         if self.told is None:

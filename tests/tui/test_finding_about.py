@@ -22,6 +22,9 @@ def test_a_request_that_works_is_shown() -> None:
         text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
         assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
         assert "dcpinspect" not in text
+        lines = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40).plain.splitlines()
+        at = next(place for place, line in enumerate(lines) if line.startswith("  vbucket 31: from 0, uuid"))
+        assert lines[at + 1].startswith("    "), "what is too long goes on with an indent"
 
     play("loop.pcap", scene)
 

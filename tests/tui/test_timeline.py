@@ -106,3 +106,14 @@ def test_a_screen_of_another_size_shows_the_same_part_of_the_axis() -> None:
         assert (lanes.scale, lanes.at) == before
 
     play("rollback.pcap", scene, size=(120, 36))
+
+
+def test_the_cursor_hides_one_column_of_a_wide_cell() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(42)
+        await settled(app, pilot)
+        (line,) = [y for y in range(app.lanes.size.height) if app.lanes.render_line(y).text.startswith("  events")]
+        turned = [len(one.text) for one in app.lanes.render_line(line) if one.style is not None and one.style.reverse]
+        assert turned == [1]
+
+    play("orphans.pcap", scene)
