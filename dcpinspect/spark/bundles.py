@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.kernel import Ints, Octets, copy, kernel
-from dcpinspect.spark.marks import Marker, Marks
+from dcpinspect.spark.marks import Marker, Marks, together
 
 OWN = 1 << 16
 """Bytes of a group in a window from which on it has a bundle of its own there."""
@@ -158,7 +158,10 @@ def group_marks(index: Any) -> dict[bytes, Marks]:
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
-    return {key: np.array(marks, np.uint64) for key, marks in zip(first["key"].to_pylist(), first["marks"].to_pylist(), strict=True)}
+    found: dict[bytes, list[Marks]] = {}
+    for key, marks in zip(first["key"].to_pylist(), first["marks"].to_pylist(), strict=True):
+        found.setdefault(key, []).append(np.array(marks, np.uint64))
+    return {key: together(marks) for key, marks in found.items()}
 
 
 def write_keys(part: str, keys: Sequence[bytes]) -> str:
@@ -188,6 +191,8 @@ class Bundled:
     """Number, over all units, of its first packet."""
     keys: Sequence[bytes]
     """Groups that are wanted of it."""
+    first: int = 0
+    """Number, in the unit, of the first packet of the file, where several have bundles of the unit."""
 
     @property
     def packets(self) -> int:
@@ -229,7 +234,7 @@ class Bundled:
         order = np.argsort(columns["packet"], kind="stable") if len(parts) > 1 else np.arange(len(offset))
         is_wanted = np.isin(columns["group"][order], groups)
         order = order if is_wanted.all() else order[is_wanted]
-        packet = columns["packet"][order]
+        packet = self.first + columns["packet"][order]
         return PacketBatch(
             data=data[0] if len(data) == 1 else np.concatenate(data),
             offset=np.ascontiguousarray(offset[order]),

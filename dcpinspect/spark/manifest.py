@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from dcpinspect.errors import UsageError
@@ -23,6 +24,7 @@ from dcpinspect.escape import escape
 from dcpinspect.parts import Part
 from dcpinspect.spark import delta, runs
 from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.bundles import Bundled, read_index
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.scan import Report
@@ -51,11 +53,18 @@ class Read:
     """Number, over all units, of its first packet."""
     bundles: str = ""
     """File of its bundles; empty where there is none."""
+    more: tuple[tuple[str, int], ...] = ()
+    """Others, where several tasks scanned the unit, and the number in the unit of the first packet in each."""
     continued: bool = False
     """It has been read again, further; the later reading counts."""
 
     expired: bool = False
     """It left the tables because of its age; its bytes are still known, so that it is not read again."""
+
+    @property
+    def pieces(self) -> list[tuple[str, int]]:
+        """All files of its bundles, with the number in the unit of the first packet in each."""
+        return [(self.bundles, 0), *self.more] if self.bundles else []
 
     @property
     def counts(self) -> bool:
@@ -176,6 +185,15 @@ class Manifest:
         """The tables that a query may name."""
         return list(SCHEMAS)
 
+    def index(self, number: int) -> Any:
+        """What the index of a unit says. Raises OSError where it is not there any more."""
+        return pa.concat_tables(read_index(self.path(name)) for name, _ in self.units[number].pieces)
+
+    def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
+        """The packets of some groups of a unit."""
+        one = self.units[number]
+        return [Bundled(self.path(name), number, one.base, keys, first) for name, first in one.pieces]
+
     def path(self, name: str) -> str:
         """A file that the manifest names, absolute."""
         return os.fspath((self.out / name).absolute())
@@ -250,7 +268,7 @@ class Manifest:
         ``since``: only packets and parts that runs wrote from this one on, since others may still be read. Files of tables stay as long as
         somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
-        bundles = [name for one in self.units if one.bundles and one.counts for name in (one.bundles, f"{one.bundles}.index")]
+        bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys")]
         self._keep((RAW, PARTS), {*bundles, *parts}, since=since)
         for name in SCHEMAS:
@@ -301,4 +319,5 @@ def _read_unit(content: dict[str, Any]) -> Read:
     report = dict(content["report"])
     report["problems"] = [tuple(one) for one in report["problems"]]
     report["joins"], report["tunnels"] = ([tuple(one) for one in report[name]] for name in ("joins", "tunnels"))
-    return Read(**{**content, "unit": Unit(**content["unit"]), "report": Report(**report)})
+    more = tuple((name, first) for name, first in content.get("more", ()))
+    return Read(**{**content, "unit": Unit(**content["unit"]), "report": Report(**report), "more": more})

@@ -21,7 +21,8 @@ from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.places import local_path
-from dcpinspect.spark.scan import Report, scan
+from dcpinspect.spark.scan import Report, joined, scan
+from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
 from dcpinspect.spark.whole import Whole, ports, program, whole
@@ -240,20 +241,45 @@ class _Run:
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
         folder = f"{RAW}/{BATCH}{self.batch}"
         os.makedirs(os.path.join(self.out, folder), exist_ok=True)
-        items = [(unit.path, os.path.join(self.out, f"{folder}/{number:06}")) for number, unit in enumerate(new)]
-        work = partial(_scan, **ports(self.manifest))
-        scanned = tasks.each("reading captures", work, items, [unit.size for unit in new])
+        total = max(1, sum(unit.size for unit in new))
+        counts = [-(-tasks.processors * unit.size // total) for unit in new]
+        found = self._found(tasks, [(unit, stretches(unit.path, unit.size, count)) for unit, count in zip(new, counts, strict=True)])
+        again = [number for number, (report, _) in enumerate(found) if report is None]
+        for number, one in zip(again, self._found(tasks, [(new[number], []) for number in again]), strict=True):
+            found[number] = one
         read = []
-        for unit, (report, written) in zip(new, scanned, strict=True):
+        for unit, (report, pieces) in zip(new, found, strict=True):
+            assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
                 raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
             as_read = replace(unit, size=report.size, head=report.head, tail=report.tail) if report.head else unit
-            self.written += written
-            read.append(Read(as_read, report, self.batch, 0, self._relative(written[0].path) if written else ""))
+            (bundles, _), *more = pieces or [("", 0)]
+            read.append(Read(as_read, report, self.batch, 0, bundles, tuple(more)))
             self.summary.captures += 1
             self.summary.bytes += report.size
             self.summary.packets += report.packets
         return read
+
+    def _found(self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch]]]) -> list[tuple[Report | None, list[tuple[str, int]]]]:
+        """What scans tell of units, and the files of their bundles; None where stretches of one do not follow one another."""
+        items: list[tuple[str, str, Stretch | None]] = []
+        sizes: list[int] = []
+        for unit, parts in wanted:
+            for stretch in parts if len(parts) > 1 else (None,):
+                stem = os.path.join(self.out, RAW, f"{BATCH}{self.batch}", f"{len(items):06}")
+                items.append((unit.path, stem, stretch))
+                sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
+        scanned = iter(tasks.each("reading captures", partial(_scan, **ports(self.manifest)), items, sizes))
+        found: list[tuple[Report | None, list[tuple[str, int]]]] = []
+        for _, parts in wanted:
+            reports, pieces, first = [], [], 0
+            for report, written in [next(scanned) for _ in range(max(1, len(parts)))]:
+                reports.append(report)
+                pieces += [(self._relative(one.path), first) for one in written[:1]]
+                self.written += written
+                first += report.packets
+            found.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
+        return found
 
     def _kept(self, work: Work, shares: Sequence[Analysed]) -> Kept:
         """A part; ``shares``: what the tasks made of it, the one last that followed its connections."""
@@ -293,11 +319,11 @@ class _Run:
         self.summary.seconds[what] = round(time.monotonic() - start, 3)
 
 
-def _scan(item: tuple[str, str], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
+def _scan(item: tuple[str, str, Stretch | None], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
     """Scans a capture to files of this attempt's own: the bundles, and their index."""
-    path, stem = item
+    path, stem, stretch = item
     target = f"{stem}.{attempt()}.arrow"
-    report = scan(path, target, **ports)
+    report = scan(path, target, stretch=stretch, **ports)
     return report, () if report.error is not None else tuple(map(Written.of, (target, f"{target}.index")))
 
 

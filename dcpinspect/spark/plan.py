@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
 from typing import Any
 
 from dcpinspect.spark.analysis import MOST_SHARES, Secrets, Work
-from dcpinspect.spark.bundles import Bundled, group_marks, group_sizes, read_index, read_keys
+from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.marks import Marks, together
 from dcpinspect.spark.stitch import Seen, balanced, components, copies
@@ -98,7 +98,7 @@ def parts(
     points: dict[str, _Point] = {}
     for number in manifest.counting:
         one = manifest.units[number]
-        index = read_index(manifest.path(one.bundles))
+        index = manifest.index(number)
         points.setdefault(one.unit.point, _Point()).add(number, index, one, is_new=anew or one.batch == batch)
     total = sum(sum(point.sizes.values()) for point in points.values())
     twice = copies(_seen(points))
@@ -182,21 +182,17 @@ def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]
 def _of_left(manifest: Manifest, point: str) -> set[bytes]:
     """Groups of units that were read before, and are read again now, or have left."""
     found: set[bytes] = set()
-    for one in manifest.units:
-        if (
-            (one.continued or one.expired)
-            and one.unit.point == point
-            and one.bundles
-            and os.path.exists(manifest.path(f"{one.bundles}.index"))
-        ):
-            found.update(group_sizes(read_index(manifest.path(one.bundles))))
+    for number, one in enumerate(manifest.units):
+        if (one.continued or one.expired) and one.unit.point == point and one.pieces:
+            with suppress(OSError):  # it may have been removed
+                found.update(group_sizes(manifest.index(number)))
     return found
 
 
 def _work(
     manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, secrets: Secrets, *, is_copy: bool
 ) -> Work:
-    bundles = [Bundled(manifest.path(manifest.units[number].bundles), number, manifest.units[number].base, keys) for number in units]
+    bundles = [one for number in units for one in manifest.bundled(number, keys)]
     return Work(
         point,
         names_of(manifest.units),

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
+from dcpinspect.capture.walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.growing import grown
 from dcpinspect.spark.bundles import BundleWriter
+from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, FLAGS, FRAGMENT, SEQ, SYN, USED, HeaderParser, Headers, network_start
@@ -34,6 +37,8 @@ Pairs = set[tuple[bytes, bytes]]
 class Report:
     """What a scan says of its capture, besides the bundles."""
 
+    begin: int = 0
+    """Where the first packet was, in the file as it lies there, if that is known."""
     size: int = 0
     """Bytes of the file that were read, as it lies there."""
     head: str = ""
@@ -62,14 +67,17 @@ class Report:
     """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
 
 
-def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False) -> Report:
-    """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all."""
+def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False, stretch: Stretch | None = None) -> Report:
+    """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all.
+
+    ``stretch``: of this stretch of it only, whose packets are numbered from its first one on.
+    """
     report = Report()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             report.error = "is not a file that can be read more than once"
             return report
-        capture = open_capture(path, batch_bytes=BATCH_BYTES)
+        capture = StretchPackets(path, stretch, BATCH_BYTES) if stretch else open_capture(path, batch_bytes=BATCH_BYTES)
     except CaptureError as error:
         report.error = error.what
         return report
@@ -90,6 +98,7 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
             sorter.writer.abandon()
             raise
         report.packets, report.size = capture.packets, capture.position
+        report.begin = capture.begin if isinstance(capture, StretchPackets) else 0
         report.problems = [(one.offset, one.what) for one in capture.problems]
         report.format = capture.files[0].format
         report.secrets = len(capture.files[0].secrets)
@@ -102,6 +111,28 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
     report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
     report.joins, report.tunnels = ([(one.hex(), two.hex()) for one, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels))
     return report
+
+
+def joined(reports: Sequence[Report]) -> Report | None:
+    """What was found in all stretches of a capture; None where they do not follow one another, so that a guess was wrong."""
+    first, *others = reports
+    if any(one.error is not None for one in reports) or any(one.size != two.begin for one, two in zip(reports, others, strict=False)):
+        return None
+    whole = Report(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
+    begun: dict[str, set[int]] = {}
+    for one in reports:
+        whole.packets += one.packets
+        whole.shipped += one.shipped
+        whole.first_ns = one.first_ns if whole.first_ns is None else whole.first_ns
+        whole.last_ns = whole.last_ns if one.last_ns is None else one.last_ns
+        for name, count in one.left_out.items():
+            whole.left_out[name] = whole.left_out.get(name, 0) + count
+        whole.problems = [*whole.problems, *one.problems][:MAX_PROBLEMS]
+        for key, numbers in one.begun.items():
+            begun.setdefault(key, set()).update(numbers)
+        whole.joins, whole.tunnels = sorted({*whole.joins, *one.joins}), sorted({*whole.tunnels, *one.tunnels})
+    whole.begun = {key: sorted(numbers) for key, numbers in sorted(begun.items())}
+    return whole
 
 
 class _Sorter:

@@ -19,7 +19,7 @@ from dcpinspect.escape import escape
 from dcpinspect.growing import give_back
 from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
-from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
+from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
@@ -111,14 +111,15 @@ def with_embedded(manifest: Manifest, secrets: Secrets, units: Iterable[int]) ->
 def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
     """What it takes to read each of the parts again."""
     found = []
-    groups = {number: group_sizes(read_index(manifest.path(manifest.units[number].bundles))).keys() for number in manifest.counting}
+    groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
     files = names_of(manifest.units)
     for part in parts:
         keys = read_keys(manifest.path(part.file))
         bundles = [
-            Bundled(manifest.path(one.bundles), number, one.base, keys)
+            one
             for number in groups
-            if (one := manifest.units[number]).unit.point == part.point and not groups[number].isdisjoint(keys)
+            if manifest.units[number].unit.point == part.point and not groups[number].isdisjoint(keys)
+            for one in manifest.bundled(number, keys)
         ]
         found.append(
             Work(part.point, files, bundles, secrets=with_embedded(manifest, secrets, (one.file for one in bundles)), **ports(manifest))

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 import dcpinspect.spark
 from dcpinspect import parts, temporary
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark import bundles, outputs, pipeline, plan, scan
+from dcpinspect.spark import bundles, outputs, pipeline, plan, scan, stretches
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
@@ -42,9 +42,10 @@ def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tasks share a part, however small."""
+    """Several tasks share a capture, and a part, however small."""
     monkeypatch.setattr(scan, "BATCH_BYTES", 16 << 10)
     monkeypatch.setattr(plan, "PART_BYTES", 8 << 10)
+    monkeypatch.setattr(stretches, "BYTES", 4 << 10)
 
 
 def compare(tmp_path: Path, packets: list[Recorded], at: list[int], **options: Any) -> None:
@@ -54,6 +55,7 @@ def compare(tmp_path: Path, packets: list[Recorded], at: list[int], **options: A
     equal(stored(tmp_path / "out", cut=True), told(whole, cut=True, **options))
 
 
+@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("sample", [*SMALL, "any.pcap"])
 def test_tables_of_a_sample_are_those_of_a_reading(sample: str, tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / sample)
@@ -75,6 +77,14 @@ def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / rng.choice(SMALL))
     at = places(rng, len(packets), 9)
     compare(tmp_path, disturbed(rng, packets, at), at)
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path) -> None:
+    """Packets that carry captures: stretches begin inside of one."""
+    inner = written(tmp_path / "inner.pcap", packets_of(SAMPLES / "tour.pcapng")[:40]).read_bytes()[24:]
+    outer = written(tmp_path / "outer.pcap", [replace(one, data=inner) for one in packets_of(SAMPLES / "tour.pcapng")[:30]])
+    assert ran(tmp_path / "out", outer).packets == 30
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""Stretches of one large capture, each scanned by a task of its own.
+
+A pcap file has no mark between its records. Where a stretch begins is guessed: the first place at which many records follow one another.
+Who reads the stretch before goes up to the first record behind its end. Where that is the place which was guessed, and so for all
+stretches, every guess was right, since the first stretch begins where the file does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
+from dcpinspect.errors import CaptureError
+
+BYTES = 32 << 20
+"""A stretch is not shorter."""
+SEARCHED = 4 << 20
+"""Bytes in which the first record of a stretch is looked for."""
+CHAINED = 16
+"""Records that follow one another there."""
+
+Stretch = tuple[int, int]
+"""Bytes of the file from which on, and up to which, records begin."""
+
+
+def stretches(path: str, size: int, count: int) -> list[Stretch]:
+    """A capture in so many stretches, or in fewer; one where nobody can tell how to divide it."""
+    count = min(count, size // BYTES)
+    if count > 1:
+        try:
+            with open(path, "rb") as file:
+                Pcap(file.read(FILE_HEADER))
+        except (OSError, ValueError):
+            count = 1
+    edges = [size * number // max(1, count) for number in range(count)]
+    return [*pairwise(edges), (edges[-1] if edges else 0, size)]
+
+
+def _begun(header: bytes) -> Pcap:
+    """The format of a file, as it is behind the header."""
+    found = Pcap(header)
+    found.walk(np.frombuffer(header, np.uint8), FILE_HEADER, final=False)
+    return found
+
+
+class StretchPackets:
+    """The packets of a stretch of a plain pcap file, numbered from its first one on, as a capture gives them."""
+
+    def __init__(self, path: str, stretch: Stretch, batch_bytes: int) -> None:
+        """Raises OSError, and CaptureError where no record begins near the start of the stretch."""
+        self.files = [CaptureFile(path, format=Pcap.name, storage="plain")]
+        self.packets = 0
+        self._end, self._batch_bytes = stretch[1], batch_bytes
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        header = self._file.read(FILE_HEADER)
+        self._format = _begun(header)
+        self.begin = self.position = FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
+        """Where its first record is, and how far it was read."""
+
+    def _found(self, header: bytes, start: int) -> int:
+        data, is_end = self._read(start, SEARCHED)
+        chained = 1 if is_end else CHAINED
+        state = np.zeros(2, np.int64)
+        form = self._format
+        while True:
+            verdict = find_record(
+                len(data) // 64, data, len(data), form.big, form.record_header, form.limit, form.tick_ns, int(is_end), state
+            )
+            if verdict != DONE:
+                self.close()
+                raise CaptureError(self.files[0].name, start, "no record begins near here")
+            at = int(state[0])
+            walk = _begun(header).walk(data[at:], len(data) - at, final=False)
+            if not walk.problems and len(walk.offset) >= chained:
+                return start + at
+            state[0] += 1
+
+    def _read(self, at: int, size: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], bool]:
+        """Bytes of the file, and whether it ends with them."""
+        data = np.empty(size, np.uint8)
+        got = 0
+        self._file.seek(at)
+        while got < size and (more := self._file.readinto(data.data[got:])):
+            got += more
+        return data[:got], got < size
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        size = self._batch_bytes
+        file = self.files[0]
+        while self.position < self._end:
+            at = self.position
+            data, is_end = self._read(at, size)
+            walk = self._format.walk(data, len(data), final=is_end)
+            record = at + walk.offset - self._format.record_header
+            count = int(np.searchsorted(record, self._end))
+            self.position = int(record[count]) if count < len(record) else at + walk.consumed
+            inside = [Problem(file.name, at + offset, what) for offset, what in walk.problems if at + offset < self._end]
+            file.problems += inside[: MAX_PROBLEMS - len(file.problems)]
+            size = self._batch_bytes if walk.consumed else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
+            if count:
+                yield PacketBatch(
+                    data=data,
+                    offset=walk.offset[:count],
+                    captured=walk.captured[:count],
+                    wire=walk.wire[:count],
+                    time_ns=walk.time_ns[:count],
+                    link_type=walk.link_type[:count],
+                    file=0,
+                    first_frame=self.packets + 1,
+                    first_packet=self.packets,
+                    file_offset=at,
+                )
+                self.packets += count
+            if is_end:
+                return
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged places met so far."""
+        return self.files[0].problems
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._file.close()
