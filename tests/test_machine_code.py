@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect import machine_code
+from dcpinspect import compiling, machine_code
 from dcpinspect.compiling import make
 from dcpinspect.kernel import _helpers, be32, be64
 from dcpinspect.machine_code import Code, Parameter, Source, parse_signature
@@ -47,7 +47,20 @@ WEIGH = "int64(octets, int64[:,::1], int64[::1], int64, boolean)"
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(compiling, "_compiled", translated)
     return tmp_path / "cache"
+
+
+_translate = compiling._compiled
+_translated: dict[str, tuple[Any, str]] = {}
+
+
+def translated(source: Source) -> tuple[Any, str]:
+    """What numba makes of a function, which takes it a quarter of a second and is the same in every test."""
+    key = source.fingerprint()
+    if key not in _translated:
+        _translated[key] = _translate(source)
+    return _translated[key]
 
 
 def source(function: Callable[..., Any] = weigh, signature: str = WEIGH) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tests.model.blame import unfounded
 from tests.model.claims import Claims
@@ -30,8 +31,27 @@ def truth(capture: Capture, heard: Sequence[Heard]) -> Tables:
 
 def conversation(damage: str, choices: Sequence[int]) -> Capture:
     """The whole capture of the conversation with these choices."""
-    tape = play(Dice(choices=choices), tells_opaques_apart=damage in DAMAGED)
+    return _laid(tuple(choices), damage in DAMAGED)
+
+
+@lru_cache(4)  # a conversation is damaged in several ways, one after the other
+def _laid(choices: tuple[int, ...], tells_opaques_apart: bool) -> Capture:
+    tape = play(Dice(choices=choices), tells_opaques_apart=tells_opaques_apart)
     return whole(tape, laid(tape))
+
+
+@lru_cache(4)
+def _heard(choices: tuple[int, ...]) -> list[Heard]:
+    """What the reading of the whole capture hears, of a conversation that is damaged."""
+    return read(_laid(choices, True)).heard
+
+
+@lru_cache(4)
+def _choices(seed: int) -> tuple[int, ...]:
+    """Those of the conversation that a seed gives."""
+    dice = Dice(seed)
+    play(dice)
+    return tuple(dice.choices)
 
 
 def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
@@ -68,7 +88,7 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     if damage in COMPLETE:
         vanished = {one.connection for one in left.tape.entries if isinstance(one, Closed)} - left.ends.keys()
         return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished, is_whole=True)
-    heard = read(capture).heard
+    heard = _heard(tuple(choices))
     rows: dict[Said, int] = {one.said: one.row for one in heard}
     claims = Claims(truth(capture, heard), rows, left, found)
     return left, claims.wrong + unfounded(left.tape, found, left.cut_short, torn=claims.torn)
@@ -79,13 +99,12 @@ def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about
 
     ``times``: how many damages of it are judged. ``about``: only complaints with this text.
     """
-    dice = Dice(seed)
-    play(dice)
+    choices = _choices(seed)
     for time in range(times):
-        wrong = [line for line in judged(damage, dice.choices, seed * 1000 + time)[1] if about in line]
+        wrong = [line for line in judged(damage, choices, seed * 1000 + time)[1] if about in line]
         if wrong:
             kind = wrong[0].split(" of ")[0].split(":")[0]
-            return _smallest(damage, dice.choices, seed * 1000 + time, about or kind, tries)
+            return _smallest(damage, choices, seed * 1000 + time, about or kind, tries)
     return None
 
 

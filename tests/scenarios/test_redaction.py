@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def stored(data: bytes) -> Iterator[bytes]:
         yield from (whole[start : start + CHUNK] for start in range(0, len(whole) - CHUNK, CHUNK))
 
 
+@cache
 def secrets_of(sample: str) -> set[bytes]:
     """What must not be found, in every form in which an output could show it."""
     messages = [message for connection in load(sample) for message in (*connection.c2s, *connection.s2c)]
