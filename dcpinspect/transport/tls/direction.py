@@ -429,6 +429,7 @@ class Direction:
 
         Its bytes are exact where all lost records held application data, whose length the cipher gives away.
         """
+        was_handshake, self._was_handshake = self._was_handshake, False
         if not self._lost_bytes:
             return
         assert self._suite is not None
@@ -436,7 +437,6 @@ class Direction:
         count, self._lost_records = self._lost_records, 0
         self._records.lost += max(0, count - self._refused)
         self._refused = 0
-        was_handshake, self._was_handshake = self._was_handshake, False
         is_first = self._sealed == 1 and self._sequence == 1  # of all that keys opened, and of its keys
         if is_first or (was_handshake and count <= (self._suite.version == TLS12)):
             return  # what was lost is handshake: with TLS 1.2 the first record of the keys is, too
