@@ -22,6 +22,7 @@ VIEWS = {
     "overview": ("0",),
     "packets": ("n",),
     "vbuckets": ("2", "n"),
+    "maps": ("2", "vertical_line"),
     "heat": ("2", "vertical_line"),
     "streams": ("2", "vertical_line"),
     "timeline": ("2", "n", "enter", "right_square_bracket"),

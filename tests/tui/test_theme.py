@@ -99,6 +99,7 @@ COLOURED = {
     "overview": ("0",),
     "packets": ("1", "n"),
     "vbuckets": ("2",),
+    "maps": ("vertical_line",),
     "heat": ("vertical_line",),
     "timeline": ("3",),
     "findings": ("4",),
