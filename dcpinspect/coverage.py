@@ -7,7 +7,7 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import overload
 
@@ -145,12 +145,16 @@ class Directions(Sequence[DirectionCoverage]):
         places = range(len(self))[index]
         return self._of(places) if isinstance(places, int) else [self._of(place) for place in places]
 
+    def __iter__(self) -> Iterator[DirectionCoverage]:
+        return map(self._of, range(len(self)))
+
     def _of(self, place: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[place // 2]), place % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
         client, server = self._endpoints.client[connection - 1], self._endpoints.server[connection - 1]
         return _covered(
-            replace(self._transport.account(connection, seen_as), direction=direction),
+            self._transport.account(connection, seen_as),
+            direction,
             self._account_of(connection, seen_as),
             client if direction == C2S else server,
             server if direction == C2S else client,
@@ -162,18 +166,18 @@ class Directions(Sequence[DirectionCoverage]):
 def left(accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]) -> list[DirectionCoverage]:
     """The bytes of connections that have left memory, by direction."""
     ways = zip(accounts, framing, tls, strict=True)
-    return [_covered(account, framed, LEFT, LEFT, is_other=False, tls=overhead) for account, framed, overhead in ways]
+    return [_covered(account, account.direction, framed, LEFT, LEFT, is_other=False, tls=overhead) for account, framed, overhead in ways]
 
 
 def _covered(
-    account: DirectionAccount, framing: FramingAccount, sender: str, receiver: str, *, is_other: bool, tls: int
+    account: DirectionAccount, direction: int, framing: FramingAccount, sender: str, receiver: str, *, is_other: bool, tls: int
 ) -> DirectionCoverage:
     foreign = {name: size for name, size in framing.reasons.items() if name in NAMES}
     skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
     named = next(iter(foreign), "")
     return DirectionCoverage(
         connection=account.connection,
-        direction=account.direction,
+        direction=direction,
         sender=sender,
         receiver=receiver,
         protocol=OTHER if is_other else named or (DCP if framing.messages else ""),

@@ -8,7 +8,7 @@ the packets were divided into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -64,29 +64,36 @@ MOST_SILENT = 10_000
 """Connections without a byte of payload that tables have."""
 
 
+MOST_NAMES = 4096
+"""Addresses at hand that were asked for: as many as most captures have."""
+
+
 class Names:
-    """Addresses by number: those of connections with messages, and of others when they are asked for. Of a scan there are millions."""
+    """Addresses by number, made when they are asked for: of a scan or a flood there are millions."""
 
     def __init__(self, find: Callable[[int], str]) -> None:
-        self._find = find
-        self._kept: list[str | None] = []
+        self._find = lru_cache(MOST_NAMES)(find)
+        self._kept: dict[int, str] = {}
 
     def __getitem__(self, index: int, /) -> str:
-        found = self._kept[index] if index < len(self._kept) else None
+        found = self._kept.get(index)
         return self._find(index) if found is None else found
 
     def __setitem__(self, index: int, text: str) -> None:
-        self._kept += [None] * (index + 1 - len(self._kept))
+        """It is this from now on, whatever could be found."""
         self._kept[index] = text
 
-    def is_kept(self, index: int) -> bool:
-        """Whether one is that of a connection with messages."""
-        return index < len(self._kept) and self._kept[index] is not None
+    def keep(self, index: int, *, wanted: bool) -> None:
+        """One will not be found any more: keeps it if it is wanted."""
+        if wanted:
+            self._kept[index] = self[index]
+        else:
+            self._kept.pop(index, None)
 
     @property
     def count(self) -> int:
-        """How many are kept that are not empty."""
-        return sum(map(bool, self._kept))
+        """How many are kept."""
+        return len(self._kept)
 
 
 class Engine:
@@ -222,10 +229,10 @@ class Engine:
         """These connections leave: what else comes of them is not looked at. Their bytes are still counted."""
         numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
         for connection in connections:
+            for names in (self._clients, self._servers):
+                names.keep(connection - 1, wanted=self._keeper is not None)  # who keeps messages wants to name their connections
             self._gone[connection] = True
             self._asked.pop(connection, None)
-            if self._keeper is None:  # who keeps messages wants to name their connections
-                self._clients[connection - 1] = self._servers[connection - 1] = ""
         for number in numbers:
             framer = self._framers.pop(number, None)
             if framer is not None:
@@ -363,14 +370,12 @@ class Engine:
         known += self.transport.handshakes(len(known)).tobytes()
 
     def _end(self, side: int, index: int) -> str:
-        """The address of a connection's client, side 0, or server."""
-        return self.transport.ends(index + 1)[side]
+        """The address of a connection's client, side 0, or server; empty where it has left."""
+        return "" if self._has_left(index + 1) else self.transport.ends(index + 1)[side]
 
     def _begin(self, connection: int) -> None:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""
         has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
-        if not self._clients.is_kept(connection - 1):
-            self._clients[connection - 1], self._servers[connection - 1] = self.transport.ends(connection)
         self._begun.append((connection, has_handshake))
         if has_handshake:
             self._evidence.orient(connection)

@@ -152,7 +152,7 @@ class Framer:
             self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
             return
         if self._held is None:
-            if len(chunk.data) or final:
+            if len(chunk.data) or (final and self._trial is not None):
                 self._work(Stretch(chunk), walks, final=final)
             return
         self._held.append(chunk)

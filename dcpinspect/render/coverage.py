@@ -157,19 +157,23 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:
+        carriers: dict[str, set[int]] = {}
+        captured = cut = 0
+        for one in reading.coverage.directions:
+            captured, cut = captured + one.captured, cut + one.cut
+            if one.not_decodable:
+                carriers.setdefault(one.protocol, set()).add(one.connection)
         for protocol in (TLS, MEMCACHED_TEXT):
-            found = {one.connection for one in reading.coverage.directions if one.not_decodable and one.protocol == protocol}
-            if found:
+            if found := carriers.get(protocol):
                 what = foreign(protocol, reading.coverage, *found)
                 return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {what}"
         none = f"{names}: no DCP message in the {used} packets of the ports looked at"
         if reading.coverage.tls:
             opened = "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
             return f"{none}; some carry TLS, {opened}"
-        payload = [(one.captured, one.cut) for one in reading.coverage.directions]
-        if not any(captured for captured, _ in payload) and any(cut for _, cut in payload):
+        if cut and not captured:
             return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"
-        what = "they may be encrypted or another protocol" if any(captured for captured, _ in payload) else "they are empty"
+        what = "they may be encrypted or another protocol" if captured else "they are empty"
         return f"{none}; {what}" + ("" if reading.options["find_ports"] else "; try --port auto")
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
     if not ports:
