@@ -91,11 +91,13 @@ def style_of(app: App[Any], paint: str) -> Style:
 
     A component class for each colour would do the same, and Textual would work out all of them for every widget, for 30 ms of the start.
     """
-    return _style(_color(paint, app.current_theme, has_color=not app.no_color), is_loud=paint in LOUD) if paint else Style()
+    return _style(paint, app.theme, app.no_color) if paint else Style()
 
 
 @lru_cache(4 * len(PAINTS))
-def _style(color: str, *, is_loud: bool) -> Style:
+def _style(paint: str, theme: str, no_color: bool) -> Style:
+    is_loud = paint in LOUD
+    color = _color(paint, BUILTIN_THEMES[theme], has_color=not no_color)
     return Style(color=color, reverse=is_loud or None, bold=is_loud or None)
 
 

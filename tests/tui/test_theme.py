@@ -12,7 +12,7 @@ from textual.theme import BUILTIN_THEMES
 from dcpinspect.errors import UsageError
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, known_theme, sign_on_cursor, variables
+from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, _style, known_theme, sign_on_cursor, variables
 from tests.render.test_palette import contrast
 from tests.tui.screens import Keys, colours, play, press
 
@@ -121,3 +121,8 @@ def test_views_have_the_same_colours_in_all_themes(name: str, golden: Callable[[
 def test_what_the_tree_of_histories_is_drawn_with_has_an_ascii_form() -> None:
     (segment,) = AsciiOnly().apply([Segment("●━┏┻╌┃")], Color(0, 0, 0))
     assert segment.text == "o-++-|"
+
+
+def test_without_colour_messages_of_all_kinds_are_as_bright_as_can_be() -> None:
+    assert _style("kind-noop", "textual-dark", True) == _style("kind-item", "textual-dark", False)
+    assert _style("kind-noop", "textual-dark", False) != _style("kind-item", "textual-dark", False)
