@@ -124,5 +124,5 @@ def test_what_the_tree_of_histories_is_drawn_with_has_an_ascii_form() -> None:
 
 
 def test_without_colour_messages_of_all_kinds_are_as_bright_as_can_be() -> None:
-    assert _style("kind-noop", "textual-dark", True) == _style("kind-item", "textual-dark", False)
-    assert _style("kind-noop", "textual-dark", False) != _style("kind-item", "textual-dark", False)
+    assert _style("kind-removal", "textual-dark", True) == _style("kind-item", "textual-dark", False)
+    assert _style("kind-removal", "textual-dark", False) != _style("kind-item", "textual-dark", False)
