@@ -216,6 +216,7 @@ class InspectApp(ThemedApp):
         if self._beside is not None and self._shown_beside is not self._beside.results:
             self._shown_beside = self._beside.results
             self.timeline.compare()
+            self.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])

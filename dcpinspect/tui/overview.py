@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,9 +13,10 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from dcpinspect.escape import one_line
+from dcpinspect.escape import escape, one_line
 from dcpinspect.render.findings import with_their_effects
 from dcpinspect.render.verdict import NOTHING, counted, verdict
+from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Inspection
@@ -49,7 +51,7 @@ class OverviewView(View):
         self._parts: Sequence[Part] = (self.findings, self.map, self.rate, self.connections)
         self._here: Part = self.findings
         self._verdict_text = Text()
-        self._shown = Results()
+        self._shown, self._shown_beside = Results(), Results()
         self._talks: Sequence[Talk] = ()
 
     def compose(self) -> ComposeResult:
@@ -81,9 +83,10 @@ class OverviewView(View):
     def arrive(self) -> None:
         """What is known by now."""
         results, inspection = self.host.inspection.results, self.host.inspection
-        if self._shown is results:
+        beside = self._shown_beside if self.host.beside is None else self.host.beside.results
+        if self._shown is results and self._shown_beside is beside:
             return
-        self._shown = results
+        self._shown, self._shown_beside = results, beside
         self._talks = talks(inspection.everything)
         causes, _ = with_their_effects(results.findings)
         self._verdict_text = self._verdict(results)
@@ -108,9 +111,10 @@ class OverviewView(View):
             return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
         out.append(one_line(verdict(causes, results.looked)), "bold")
         is_said = NOTHING in out.plain  # with how much was looked at
-        return out.append(
-            "\n" + " · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)])), Style(bold=False, color="default")
-        )
+        lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
+        if (beside := self.host.beside) is not None:
+            lines.append(difference(results, beside.everything, escape(os.path.basename(beside.files[0]))))
+        return out.append("".join(f"\n{line}" for line in lines), Style(bold=False, color="default"))
 
     def on_resize(self) -> None:
         """Parts have other sizes."""
