@@ -46,8 +46,18 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+gc.disable()  # until all is collected, which makes millions of objects and hardly any garbage
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The run of tests with Spark needs no other: collecting all takes it as long as a tenth of its tests."""
+    is_test = collection_path.name.startswith("test_") and str(config.option.markexpr).startswith("spark ")
+    return True if is_test and "pytest.mark.spark" not in collection_path.read_text("utf-8") else None
+
+
 def pytest_collection_finish() -> None:
     """Leaves what was collected, millions of objects, out of every garbage collection that comes; they are as rare as in the program."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)

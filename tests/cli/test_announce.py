@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from dcpinspect.capture.open import open_capture
@@ -25,6 +24,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 from tests.streams.told import capture, opened
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -77,7 +77,7 @@ def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_w
     lines = watched(faulty(tmp_path, 12), tmp_path / "out.ndjson", monkeypatch, FORMATS["ndjson"])
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for record in records:
-        jsonschema.validate(record, table_schema(FINDINGS))
+        validate(record, table_schema(FINDINGS))
     errors = [(record["is_final"], record["vbuckets"]) for record in records if record["severity"] == "error"]
     assert errors == [(False, [0]), (False, [1]), (False, [2]), (True, list(range(12)))]
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
@@ -19,6 +18,7 @@ from tests import builders
 from tests.builders import Conversation
 from tests.logs.written import rollback
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 from tests.streams.told import Told, capture
 
 LOOP, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "rollback.pcap", "tour.pcapng"))
@@ -46,7 +46,7 @@ def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", TOUR, "--format", "ndjson"]) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for record in found:
-        jsonschema.validate(record, table_schema(FINDINGS))
+        validate(record, table_schema(FINDINGS))
     assert main(["check", TOUR, "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out) == found
 
@@ -117,7 +117,7 @@ def test_lint_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert {one["family"] for one in found} - {one["family"] for one in without} == {"lint"}
     assert [one for one in found if one["family"] != "lint"] == without
     for record in found:
-        jsonschema.validate(record, table_schema(FINDINGS))
+        validate(record, table_schema(FINDINGS))
     assert main(["check", TOUR, "--lint", "--family", "lint", "--fail-on", "never", "-f", "sarif"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert len({one["properties"]["id"] for one in run["results"]}) == len(found) - len(without)

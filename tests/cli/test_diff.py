@@ -6,7 +6,6 @@ import csv
 import json
 from pathlib import Path
 
-import jsonschema
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +14,7 @@ from dcpinspect.export.table_schema import SCHEMAS
 from tests.comparison.pairs import streaming
 from tests.comparison.taps import conversation, taps, written
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 from tests.streams.told import capture
 
 TOUR = str(SAMPLES / "tour.pcapng")
@@ -65,7 +65,7 @@ def test_every_format_has_the_records(pair: tuple[str, str], tmp_path: Path, cap
     assert main(["diff", *pair, "--format", "json"]) == 1
     records = json.loads(capsys.readouterr().out)
     for record in records:
-        jsonschema.validate(record, SCHEMAS["difference"])
+        validate(record, SCHEMAS["difference"])
     assert [(one["kind"], one["first_seqno"], one["vbucket_uuid"]) for one in records] == [
         ("not-sent", 4, "0x000000000000abcd"),
         ("not-sent", 6, "0x000000000000abcd"),

@@ -6,7 +6,6 @@ import json
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
@@ -15,6 +14,7 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.contracts import INFO
 from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 
 ALL_SAMPLES = sorted(path.name for path in SAMPLES.glob("*.pcap*"))
 
@@ -38,7 +38,7 @@ def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(s
     assert max(map(len, told)) <= 80
     assert main(["info", path, "--format", "ndjson"]) == 0
     record = json.loads(capsys.readouterr().out)
-    jsonschema.validate(record, table_schema(INFO))
+    validate(record, table_schema(INFO))
     assert record["next"] == f"dcpinspect check {path}"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.tables.io import IO
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 
 LARGE = str(SAMPLES / "large.pcapng.gz")
 LOOP = str(SAMPLES / "loop.pcap")
@@ -25,7 +25,7 @@ def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, 
 def test_every_message_and_byte_is_in_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(capsys, LOOP, "--interval", "100ms")
     for row in found:
-        jsonschema.validate(row, table_schema(IO))
+        validate(row, table_schema(IO))
     assert main(["read", LOOP, "--format", "csv", "--columns", "length,relative_ns,name,side"]) == 0
     messages = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
     assert sum(row["messages"] for row in found) == len(messages)

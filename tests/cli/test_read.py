@@ -27,6 +27,7 @@ from dcpinspect.tables.arrow import record_batch
 from tests import builders
 from tests.builders import Conversation
 from tests.cli.test_output import wait_until_it_waits
+from tests.schemas import validate
 from tests.streams.told import capture, opened
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -712,7 +713,7 @@ def test_json_names_collections_beside_their_ids(capsys: pytest.CaptureFixture[s
         (0, "_default._default"),
     ]
     for one in found:
-        jsonschema.validate(one, message_schema())
+        validate(one, message_schema())
     if fields == "--fields":
         meanings = [next(field["meaning"] for field in one["fields"] if field["name"] == "key") for one in found]
         assert meanings[:2] == ["collection 0x9", "produce.fruit (0x9)"]

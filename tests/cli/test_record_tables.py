@@ -13,7 +13,6 @@ import termios
 import time
 from pathlib import Path
 
-import jsonschema
 import pyarrow.parquet
 import pytest
 
@@ -24,6 +23,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import BY_TABLE
 from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 LOSSY = str(SAMPLES / "lossy.pcap")
@@ -46,7 +46,7 @@ def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFix
     assert found == expected
     assert found or (name, capture) in (("gaps", LOSSY), ("rollbacks", LOSSY))  # what it lost, it lost of a plain conversation
     for record in found:
-        jsonschema.validate(record, table_schema(BY_TABLE[name]))
+        validate(record, table_schema(BY_TABLE[name]))
     assert main([name, capture, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
 
@@ -215,7 +215,7 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
         for one in told:
             place = one[row]
             assert isinstance(place, list) or one["file"] == begins[str(place)]
-            jsonschema.validate(one, table_schema(BY_TABLE[name]))
+            validate(one, table_schema(BY_TABLE[name]))
     gaps = [one for one in ndjson(capsys, "gaps", *parts) if one["cause"] == "rollback"]
     assert [one["file"] for one in gaps] == [begins[str(rows[0])] for one in gaps if isinstance(rows := one["rows"], list)]
     assert [one["file"] for one in ndjson(capsys, "connections", *parts)] == parts

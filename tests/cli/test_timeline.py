@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from dcpinspect.capture.open import open_capture
@@ -15,6 +14,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import timeline_schema
 from tests.builders import Recorded, pcap
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 TOUR = str(SAMPLES / "tour.pcapng")
@@ -63,7 +63,7 @@ def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFi
 def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     for sample, vbucket in ((ROLLBACK, "7"), (TOUR, "9"), (TOUR, "417")):
         told = json.loads(shown(capsys, sample, "--vbucket", vbucket, "--format", "json"))
-        jsonschema.validate(told, timeline_schema())
+        validate(told, timeline_schema())
         for table in ("streams", "snapshots", "gaps"):
             assert main([table, sample, "--vbucket", vbucket, "--format", "json"]) == 0
             own = json.loads(capsys.readouterr().out)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,6 +22,7 @@ from dcpinspect.tables.select import Selection
 from tests.builders import SYN
 from tests.comparison.taps import BACK, FORTH, OFFSET, conversation, taps, written
 from tests.peers.truth import SAMPLES
+from tests.schemas import validate
 
 
 def found(a: Path, b: Path) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def found(a: Path, b: Path) -> list[dict[str, Any]]:
             sides[-1].read(Selection())
         records = paths(sides[0], sides[1]).records()
     for record in records:
-        jsonschema.validate(record, SCHEMAS["path"])
+        validate(record, SCHEMAS["path"])
     return records
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
 import pytest
 
 from dcpinspect.export.table_schema import table_schema
@@ -13,6 +12,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.tables.records import Records
 from tests.findings.checked import findings
+from tests.schemas import validate
 from tests.streams.told import opened
 
 
@@ -25,7 +25,7 @@ def test_records_are_the_contract(files: list[str]) -> None:
     stream.mutation(2**40, "l")
     records = finding_records(findings(talk), RULES, files)
     (found,) = json.loads(json.dumps(records.records()))
-    jsonschema.validate(found, table_schema(FINDINGS))
+    validate(found, table_schema(FINDINGS))
     keys = ["schema", *(column.name for column in FINDINGS.columns)]
     assert [key for key in found if key != "files"] == keys
     assert ("files" in found) == (len(files) > 1)

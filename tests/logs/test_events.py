@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import jsonschema
-
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.logs.events import EVENTS, LOG_EVENTS, LogEvent, event_records
+from tests.schemas import validate
 
 
 def test_fields_of_an_event_are_the_columns_of_the_table() -> None:
@@ -15,7 +14,7 @@ def test_fields_of_an_event_are_the_columns_of_the_table() -> None:
 def test_records_keep_the_contract() -> None:
     records = event_records([LogEvent("a.log", 1, event, vbucket_uuid=2**64 - 1, failover_log=[(1, 2)]) for event in EVENTS])
     for record in records.records():
-        jsonschema.validate(record, table_schema(LOG_EVENTS))
+        validate(record, table_schema(LOG_EVENTS))
     assert records.arrow().num_rows == len(EVENTS)
 
 
