@@ -36,8 +36,7 @@ def overview(reading: Reading) -> Overview:
     for link in links:
         session = sessions.get(link.number) or Session()
         host = link.client.rpartition(":")[0]
-        name = session.name.partition(":")[0] if session.name else ""
-        clients.setdefault((host, name, session.agent or ""), []).append(link.number)
+        clients.setdefault((host, session.service, session.agent or ""), []).append(link.number)
         servers.setdefault(link.server, []).append(link.number)
     encrypted = sorted({one.connection for one in tls})
     return {

@@ -112,7 +112,7 @@ class Captures:
                     reading.check(redactor=self._redactor)
                     self._has_findings = True
                 else:
-                    reading.track()
+                    reading.track(self._redactor)
                 for _ in self._noted(self._scan(reading)):
                     pass
                 self._tables = self._within(reading, reading.by_name())

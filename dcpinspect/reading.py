@@ -141,14 +141,16 @@ class Reading:
         self._reset = 0  # connections, when those that were reset ended last
         self._met = 0, 0  # connections, and streams, when some left last
         self._has_keeper = keeper is not None
-        self._redactor: Redactor | None = None
+        self.redactor: Redactor | None = None
+        """Replaces what tables and findings say of documents, users and names; messages come as they are."""
         if track:
             self.track()
 
-    def track(self) -> None:
-        """Keep ``tables`` from now on, which is before the first batch."""
+    def track(self, redactor: Redactor | None = None) -> None:
+        """Keep ``tables`` from now on, which is before the first batch; ``redactor`` as there."""
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
+        self.redactor = redactor or self.redactor
         self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
 
     def check(
@@ -162,17 +164,16 @@ class Reading:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
         those of the family lint.
 
-        ``redactor``: replaces what findings say of documents. ``with_rows``: findings have the rows of all messages that show them.
+        ``redactor`` as there. ``with_rows``: findings have the rows of all messages that show them.
         ``evidence``: logs and checkpoints to look at beside the captures.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
 
-        self.track()
+        self.track(redactor)
         assert self.tracker is not None
         self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None, with_rows=with_rows)
         self.checker.evidence = evidence
-        self._redactor = redactor
 
     def forget_what_is_over(self) -> None:
         """The reading may have no end: what is over and can be part of no finding leaves memory from now on, which is before the first
@@ -286,7 +287,7 @@ class Reading:
             for batch, looked_at, found in batches:
                 self.messages += len(batch)
                 if self.tracker is not None:
-                    self.tracker.feed(batch)
+                    self.tracker.feed(batch.redacted(self.redactor))
                 if self.checker is not None:
                     self.checker.take(looked_at, found)
                 yield batch
@@ -300,7 +301,7 @@ class Reading:
             for one in framed:
                 batch = self.engine.decode(one)
                 if batch is not None:
-                    looked_at = batch.redacted(self._redactor)
+                    looked_at = batch.redacted(self.redactor)
                     yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
 
     def _framed(self) -> Generator[Frames, None, None]:

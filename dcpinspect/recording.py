@@ -183,7 +183,7 @@ class Recording:
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
         """Write what ``dcpinspect report`` writes: a page where ``path`` ends in ``.html``, else Markdown.
 
-        ``redact``: with pseudonyms for keys, values and names of users, by this salt or a random one. Raises UsageError and OutputError.
+        ``redact``: with pseudonyms for keys, values and names, by this salt or a random one. Raises UsageError and OutputError.
         """
         from dcpinspect.export.atomic import AtomicFile
         from dcpinspect.protocol.redact import Redactor
@@ -210,7 +210,7 @@ class Recording:
 
             file = AtomicFile(os.fspath(path))
             try:
-                file.write(written(format_, of_reading(reading, store, statistics.charts, redactor=redactor)).encode())
+                file.write(written(format_, of_reading(reading, store, statistics.charts)).encode())
                 file.commit()
             finally:
                 file.discard()

@@ -164,7 +164,7 @@ def check(
     if log or checkpoint:
         from dcpinspect.logs.evidence import Evidence
 
-        evidence = Evidence.read(log or (), checkpoint or ())
+        evidence = Evidence.read(log or (), checkpoint or (), redactor)
     shown = columns_of(columns, chosen, several=len(captures) > 1)
     if not captures:
         if evidence is None:
@@ -226,7 +226,7 @@ def check(
 
 _WITHOUT_CAPTURE = (
     *("log", "checkpoint", "rule", "family", "no_rule", "effects", "vbucket", "client", "severity", "filter_", "limit", "columns"),
-    *("baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
+    *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
 )
 """Options that say something of logs and checkpoints alone."""
 

@@ -102,10 +102,11 @@ def diff(
     ):
         read = []
         for letter, files, wanted in zip(SIDES, sides, connections, strict=True):
-            side = Side(letter, Reading(files, extra_ports=extra_ports, find_ports=find_ports, track=True), spool)
+            side = Side(letter, Reading(files, extra_ports=extra_ports, find_ports=find_ports), spool)
+            side.reading.track(redactor)
             capture = side.reading.capture
             with progress(f"reading {letter.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
-                side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted), redactor=redactor)
+                side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted))
             read.append(side)
         _refuse_nothing(read)
         found = comparison.found(read[0], read[1])

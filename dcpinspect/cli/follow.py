@@ -43,7 +43,8 @@ def follow(
     selection = Selection(connections=(range(connection, connection + 1),), span=span)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading, opened(output, TEXT, captures) as out:
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading, opened(output, TEXT, captures) as out:
+        reading.track(redactor)
         talk, shown, paint = Conversation(width=out.width(), folds=not is_all), 0, out.painter()
         try:
             for batch in interrupts.between(reading):

@@ -24,6 +24,8 @@ def info(
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -36,7 +38,9 @@ def info(
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+    redactor = options.redactor(redact, redact_salt)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        reading.track(redactor)
         with opened(output, format_, captures) as out:
             try:
                 for _ in interrupts.between(reading):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.tui import KEPT_MIB, Keep, explore, is_terminal
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 LOOK_S = 1.0
 """How long the list of interfaces looks for traffic."""
@@ -40,8 +43,11 @@ def live(
         return 0
     write, interfaces = choices["write"], options.taken(capturing, choices)
     if tui:
-        options.refuse_others(context, "--tui", ("tui", "keep", "filter_", "port", *signature(capturing).parameters))
-        return _explore(context, interfaces, port=choices["port"], filter_=choices["filter_"], keep_mib=keep)
+        options.refuse_others(
+            context, "--tui", ("tui", "keep", "filter_", "redact", "redact_salt", "port", *signature(capturing).parameters)
+        )
+        redactor = options.redactor(choices["redact"], choices["redact_salt"])
+        return _explore(context, interfaces, port=choices["port"], filter_=choices["filter_"], keep_mib=keep, redactor=redactor)
     if options.is_typed(context, "keep"):
         raise UsageError("--keep: is for --tui; printed messages are not kept")
     if write is not None and write == choices["output"]:
@@ -51,7 +57,15 @@ def live(
     return show(context, interfaces, write=None, **choices)
 
 
-def _explore(context: typer.Context, source: Interfaces, *, port: list[str] | None, filter_: str | None, keep_mib: int) -> int:
+def _explore(
+    context: typer.Context,
+    source: Interfaces,
+    *,
+    port: list[str] | None,
+    filter_: str | None,
+    keep_mib: int,
+    redactor: Redactor | None,
+) -> int:
     """The terminal UI of what comes; what was captured is said when it has ended."""
     if not is_terminal():
         raise UsageError("--tui: standard input, output and error must be a terminal; without it the messages are printed")
@@ -67,6 +81,7 @@ def _explore(context: typer.Context, source: Interfaces, *, port: list[str] | No
         is_saved=bool(source.captures),
         notices=notices,
         keep_mib=keep_mib,
+        redactor=redactor,
         prepare=source.bound,
     )
     for notice in notices:

@@ -40,6 +40,8 @@ def log(
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     stats: Annotated[bool, typer.Option("--stats", help="At the end, print on standard error how much of each file was used.")] = False,
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""
@@ -53,7 +55,8 @@ def log(
     selection = replace(selection, sort=record_tables.sort_of(sort, "log_events", LOG_EVENTS), is_reversed=reverse)
     span = options.span_of_whole(since, until)
     chosen = record_tables.columns_asked_for(columns, "log_events", LOG_EVENTS)
-    readings = [LogReading(file) for file in files]
+    redactor = options.redactor(redact, redact_salt)
+    readings = [LogReading(file, redactor) for file in files]
     events = chain.from_iterable(readings)
     records = event_records(islice(events, MOST_EVENTS))
     left_out = sum(1 for _ in events)

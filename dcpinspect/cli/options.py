@@ -98,9 +98,7 @@ CsvGuard = Annotated[
 ]
 Redact = Annotated[
     bool,
-    typer.Option(
-        "--redact", help="Replace keys, values and names of users by pseudonyms. Equal texts get equal pseudonyms within this run."
-    ),
+    typer.Option("--redact", help="Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms within this run."),
 ]
 RedactSalt = Annotated[
     str | None,

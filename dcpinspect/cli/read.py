@@ -149,6 +149,7 @@ def show(
     packets = packets_written(write, source.captures, manner, output)
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
     with exporting as exporter, packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
+        reading.redactor = redactor
         if subset is not None:
             subset.follow(reading)
         left, shown, skipped = limit, 0, 0

@@ -89,9 +89,6 @@ FIRST = {
 }
 """What matters most of them, which the others make room for where not all fit the width."""
 
-Redact = Annotated[
-    bool, typer.Option("--redact", help="As in read. Tables have no keys, values or names of users, so nothing is replaced.")
-]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
 Sort = Annotated[
     str | None,
@@ -152,7 +149,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         format_name: options.OutputFormat = None,
         output: options.OutputFile = None,
         csv_guard: options.CsvGuard = True,
-        redact: Redact = False,
+        redact: options.Redact = False,
         redact_salt: options.RedactSalt = None,
         port: options.Port = None,
         stats: options.Stats = False,
@@ -167,12 +164,14 @@ def command(name: str, doc: str) -> Callable[..., int]:
         selection = selection_of(table, vbucket, connection, filter_, context.obj)
         span = options.span_of_whole(since, until)
         selection = replace(selection, sort=sort_of(sort, name, table), is_reversed=reverse)
-        options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
+        redactor = options.redactor(redact, redact_salt)
         chosen = columns_asked_for(columns, name, table)
         extra_ports, find_ports = options.ports(port)
-        with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+        with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
             if name == "vbuckets":
-                reading.check()  # it counts findings
+                reading.check(redactor=redactor)  # it counts findings
+            else:
+                reading.track(redactor)
             with opened(output, format_, captures) as out:
                 try:
                     for _ in interrupts.between(reading):

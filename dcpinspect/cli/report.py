@@ -62,7 +62,7 @@ def report(
             finally:  # Ctrl-C: what was found until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                source = of_reading(reading, store, statistics.charts, redactor=redactor, is_whole=is_whole)
+                source = of_reading(reading, store, statistics.charts, is_whole=is_whole)
                 out.put(written(chosen.value, source))
                 out.is_complete = True
         return remarks(reading, stats=stats, checks=True)

@@ -34,6 +34,8 @@ def stats(
     filter_: options.Filter = None,
     since: options.Since = None,
     until: options.Until = None,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     port: options.Port = None,
 ) -> int:
     """Count messages by command and status, with sizes, answer times, throughput, snapshots, windows and capture loss.
@@ -60,12 +62,15 @@ def stats(
     )
     is_all = selection == Selection()
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=is_all) as reading:
+    redactor = options.redactor(redact, redact_salt)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        if is_all:
+            reading.track(redactor)
         counted = Statistics(of_all=is_all)
         with opened(output, format_, captures) as out:
             try:
                 for batch in interrupts.between(reading):
-                    counted.feed(batch, selection.rows(batch))
+                    counted.feed(batch.redacted(redactor), selection.rows(batch))
             finally:  # Ctrl-C: what was read until then
                 if interrupts.settled():
                     complain(INTERRUPTED)

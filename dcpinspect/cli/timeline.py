@@ -89,7 +89,8 @@ def timeline(
     time = options.span_of_whole(since, until)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        reading.track(redactor)
         items = VbucketItems(vbucket, connections)
         with opened(output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
             is_whole = False

@@ -19,6 +19,7 @@ from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Packets, Reading
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.opening import Opening
@@ -71,15 +72,18 @@ def tui(
     size: Annotated[
         str | None, typer.Option("--size", metavar="COLUMNSxLINES", help="For --screenshot, the size of the terminal. By default 120x36.")
     ] = None,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     port: options.Port = None,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
-    captures = captures or []
+    captures, redactor = captures or [], options.redactor(redact, redact_salt)
     if screenshot is not None:
         if follow or not captures:
             raise UsageError("--screenshot: is of captures that are complete; name one, without --follow")
         filter_ = _with_times(filter_, since, until, captures, is_growing=STDIN in captures)
-        return _draw(context, captures, (screenshot, size, output), beside, port=port, filter_=filter_, ascii_=ascii_, theme=theme)
+        picture = screenshot, size, output
+        return _draw(context, captures, picture, beside, port=port, filter_=filter_, ascii_=ascii_, theme=theme, redactor=redactor)
     for option, value in (("-o", output), ("--size", size)):
         if value is not None:
             raise UsageError(f"{option}: is for --screenshot; name the view, as in --screenshot timeline")
@@ -94,7 +98,9 @@ def tui(
     if not captures:
         if follow or filter_ or since or until or beside:
             raise UsageError("tui: --follow, --filter, --since, --until and --beside are for a capture; name one, or choose it in the UI")
-        return explore(context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep)
+        return explore(
+            context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep, redactor=redactor
+        )
     filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
     from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
 
@@ -114,6 +120,7 @@ def tui(
             can_read_again=not (follow or is_piped or STDIN in captures),
             keep_mib=keep,
             beside=beside,
+            redactor=redactor,
         )
 
 
@@ -158,6 +165,7 @@ def explore(
     notices: Sequence[str] = (),
     keep_mib: int = KEPT_MIB,
     beside: str | None = None,
+    redactor: Redactor | None = None,
     prepare: Callable[[Reading], object] = lambda _: None,
 ) -> int:
     """Opens the terminal UI on packets, or where it can be chosen what to open, and waits for its end.
@@ -181,7 +189,13 @@ def explore(
             opening, status = _run(StartApp(**look, said=said))
         else:
             inspection = Inspection(
-                capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
+                capture,
+                extra_ports=extra_ports,
+                find_ports=find_ports,
+                is_saved=is_saved,
+                notices=notices,
+                keep=keep_mib << 20,
+                redactor=redactor,
             )
             prepare(inspection.reading)
             other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
@@ -228,7 +242,7 @@ def _beside(inspection: Inspection, name: str | None, extra_ports: Sequence[int]
     from dcpinspect.tui.inspection import Inspection
 
     try:
-        return Inspection([name], extra_ports=extra_ports, find_ports=find_ports)
+        return Inspection([name], extra_ports=extra_ports, find_ports=find_ports, redactor=inspection.reading.redactor)
     except BaseException:
         inspection.close()
         raise
@@ -244,6 +258,7 @@ def _draw(
     filter_: str | None,
     ascii_: bool,
     theme: str | None,
+    redactor: Redactor | None,
 ) -> int:
     """Writes a picture: of a view, of a size, to a file. What others have chosen or looked at does not change it. Raises UsageError."""
     view, size, output = picture
@@ -266,7 +281,7 @@ def _draw(
     extra_ports, find_ports = options.ports(port)
     file = AtomicFile(output)
     try:
-        inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports)
+        inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
         other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
         app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", beside=other)

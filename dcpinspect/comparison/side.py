@@ -16,7 +16,6 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
-from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
 from dcpinspect.streams import words as w
@@ -108,13 +107,13 @@ class Side:
         assert self.reading.tracker is not None, "a side tracks streams"
         return self.reading.tracker
 
-    def read(self, wanted: Selection, *, redactor: Redactor | None = None) -> None:
+    def read(self, wanted: Selection) -> None:
         """Read to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
         self._wanted = wanted
         with self.reading, self.events:
             for batch in self.reading:
                 self.answers.feed(batch)
-                self.events.put(event_batch(batch, self.tracker.state, wanted, redactor))
+                self.events.put(event_batch(batch, self.tracker.state, wanted, self.reading.redactor))
         self.streams = self.tracker.state.known.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)
         self.places = self.streams.vbucket.astype(np.int64)

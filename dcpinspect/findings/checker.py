@@ -199,4 +199,4 @@ class Checker:
 
 def _told_of(session: Session) -> Session:
     """What findings say of a session."""
-    return Session(name=session.name, agent=session.agent)
+    return Session(name=session.name, service=session.service, agent=session.agent)

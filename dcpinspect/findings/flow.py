@@ -181,7 +181,7 @@ def _asked_above(context: Context, number: int) -> int | None:
 
 def _next(context: Context, link: Link, cause: str | None) -> str | None:
     """What to do about other counting: where the consumer is a node that replicates, or nothing fits, servers' own faults are named."""
-    if cause in w.WAYS and not (context.session(link.number).name or "").startswith("replication:"):
+    if cause in w.WAYS and not context.session(link.number).is_replication:
         return _NEXT.get(cause or "")
     is_over = cause is None or cause in w.WAYS[w.OVER.start :]
     return f"{_WIRE_BYTES}; {_OVER_NODES}" if is_over else f"{_ALL_BYTES}; {_UNDER_NODES}"

@@ -125,14 +125,14 @@ class Outcomes:
         past = self._past
         sessions = [past[link.number][1] if link.number in past else self._context.session(link.number) for link in links]
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
+        short = sorted({session.service or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.client for link in links])
         if len(found.clients) > 1:
-            short = sorted({name.partition(":")[0] for name in names})
             more = f" and {len(short) - 2} more" if len(short) > 2 else ""
             return f"{len(found.clients)} clients ({', '.join([hosts, *short[:2]])}{more})"
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
-        name = names[0] if len(names) == 1 else names[0].partition(":")[0] if names else ""
+        name = names[0] if len(names) == 1 else short[0] if short else ""
         return f"client {name} ({inside})" if name else f"client {inside}"
 
 

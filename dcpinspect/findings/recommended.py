@@ -5,7 +5,6 @@ Nothing is held against a client that the capture may lack: an absence is known 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -218,7 +217,7 @@ def _name(talk: ClientConnection) -> Answer:
     name, size = talk.session.name or "", talk.session.name_size
     if size > LONGEST_NAME:
         return Answer("FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place])
-    if not _is_named_well(name):
+    if not talk.session.is_named_well:
         return Answer("FAIL", f"name {name} is not of the form service:unique" if name else "it has no name", [talk.open_place])
     others = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
     earlier = others[: others.index(talk.link.number)] if talk.link.number in others else []
@@ -226,17 +225,6 @@ def _name(talk: ClientConnection) -> Answer:
         first = talk.at(talk.context.session(earlier[-1]).open_row)
         return Answer("FAIL", f"name {name} was used by connection {earlier[-1]} before", [talk.open_place, first])
     return Answer("PASS", f"name {name}", [talk.open_place])
-
-
-def _is_named_well(name: str) -> bool:
-    if name.startswith("{"):
-        try:
-            found = json.loads(name)
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(found, dict) and bool(found.get("i"))
-    service, _, unique = name.partition(":")
-    return bool(service and unique)
 
 
 def _hello(talk: ClientConnection) -> Answer:
@@ -278,7 +266,7 @@ def _noop_interval(talk: ClientConnection) -> Answer:
 
 
 def _flow_control(talk: ClientConnection) -> Answer:
-    if (talk.session.name or "").startswith("replication:"):
+    if talk.session.is_replication:
         return Answer("NA", "replication")
     said = talk.setting("connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", "")
     return said if talk.streams or said.says == "PASS" else NOTHING

@@ -25,8 +25,6 @@ WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"
 """Ends of streams that somebody has to look at."""
 TOLD = WARNED | {"state-changed", "filter-empty"}
 """Ends of streams that are told at all; the others follow from what the client did."""
-_PRODUCER = "eq_dcpq:"
-"""What the server puts before the DCP name of a client."""
 
 RULES = (
     Rule(
@@ -100,11 +98,13 @@ class Captured:
     @cached_property
     def connections(self) -> Mapping[str, list[int]]:
         """By name, in order of their first packets."""
+        from dcpinspect.logs.events import PRODUCER  # deferred: there are logs
+
         found: dict[str, list[int]] = defaultdict(list)
         for link in sorted(self.context.links, key=lambda one: one.first_ns):
             name = self.context.session(link.number).name
             if name is not None:
-                found[_PRODUCER + name].append(link.number)
+                found[PRODUCER + name].append(link.number)
         return found
 
     @cached_property

@@ -16,6 +16,7 @@ from dcpinspect.transport.tls.certificates import host_named, read_certificate
 from dcpinspect.transport.tls.connection import TlsConnection
 
 _GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one), or capture the plain port, 11210"
+_OTHER_NAME = "the client asks for another name than those of the certificate"
 
 RULES = (
     Rule("tls-without-key", "capture", "note", "a connection is encrypted, and no key log was given", "", _GIVE, whose="capture"),
@@ -64,7 +65,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for number, about in tls.items():
         if number in first_ns:
             yield from _alerts(number, about)
-            yield from _certificate(number, about, first_ns[number])
+            yield from _certificate(number, about, first_ns[number], with_names=finished.with_keys)
 
 
 def _of(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
@@ -93,7 +94,7 @@ def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
         yield _of("tls-alert", number, f"the {side} says {name}: {meaning}", cause=None if name.startswith("alert-") else name)
 
 
-def _certificate(number: int, about: TlsConnection, time_ns: int) -> Iterator[Occurrence]:
+def _certificate(number: int, about: TlsConnection, time_ns: int, *, with_names: bool) -> Iterator[Occurrence]:
     found = None if about.certificate is None else read_certificate(about.certificate)
     if found is None:
         return
@@ -105,7 +106,7 @@ def _certificate(number: int, about: TlsConnection, time_ns: int) -> Iterator[Oc
     if name and found.names and not host_named(name, found.names):
         names = ", ".join(map(escape, found.names[:3])) + (", …" if len(found.names) > 3 else "")
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
-        yield _of("tls-certificate", number, message, cause="other-name")
+        yield _of("tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name")
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

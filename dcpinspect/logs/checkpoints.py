@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.logs.lines import TextFile
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 16 << 20
 """Bytes of a file; a checkpoint of 1,024 vbuckets has 200 kB."""
@@ -47,6 +50,10 @@ class Checkpoint:
     snapshot_start: int
     snapshot_end: int
     bucket: str | None = None
+
+    def redacted(self, redactor: Redactor) -> Checkpoint:
+        """The same with what stands for the name of the bucket."""
+        return self if self.bucket is None else replace(self, bucket=redactor.text(self.bucket))
 
     @property
     def is_in_snapshot(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcpinspect.escape import escape
 from dcpinspect.tables.records import RecordColumn, Records, RecordTable
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 _C = RecordColumn
 
@@ -19,6 +22,11 @@ EVENTS = (
     *("vbucket-state", "failover-entry", "failover-log", "stream-state", "vbucket-seqnos"),
 )
 """The last three are of statistics; all others are lines of the log."""
+PRODUCER = "eq_dcpq:"
+"""What the server puts before the DCP name of a client."""
+_QUOTES = frozenset(("stream-refused", "connection-destroyed"))
+"""Events whose reason may be anything, unless it is about seqnos; the others have words of the server."""
+_SEQNOS = ("the start seqno (", "the snap start seqno (")
 ROLES = ("producer", "consumer", "notifier")
 
 LOG_EVENTS = RecordTable(
@@ -92,6 +100,19 @@ class LogEvent:
 NUMBERS = {column.name: column.kind for column in LOG_EVENTS.columns if column.kind in ("number", "u64", "hex64")}
 """The columns of whole numbers, with their kinds."""
 _ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
+
+
+def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
+    """The record with what stands for names, and for texts that may hold some."""
+
+    def shown(text: str | None) -> str | None:
+        return None if text is None else redactor.text(text)
+
+    prefix = PRODUCER if event.name is not None and event.name.startswith(PRODUCER) else ""
+    name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
+    may_name = event.event in _QUOTES and not (event.reason or "").startswith(_SEQNOS)
+    reason = shown(event.reason) if may_name else event.reason
+    return replace(event, bucket=shown(event.bucket), name=name, reason=reason, text=shown(event.text))
 
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:

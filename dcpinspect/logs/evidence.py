@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dcpinspect.logs.checkpoints import Checkpoint, read_checkpoints
 from dcpinspect.logs.events import MOST_EVENTS, LogEvent
 from dcpinspect.logs.reading import LogReading
 from dcpinspect.streams.rollback import Asked, Explanation, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 MOST_BUCKETS = 64
 """Buckets whose histories are kept; a cluster may have 30."""
@@ -62,13 +66,13 @@ class Evidence:
     """By vbucket and bucket."""
 
     @classmethod
-    def read(cls, logs: Sequence[str], checkpoints: Sequence[str]) -> Evidence:
-        """Raises CaptureError for a file that cannot be read."""
+    def read(cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None) -> Evidence:
+        """Raises CaptureError for a file that cannot be read. ``redactor``: replaces names."""
         found = cls()
         for path in logs:
-            found._take(LogReading(path))
+            found._take(LogReading(path, redactor))
         for path in checkpoints:
-            found.checkpoints += read_checkpoints(path)
+            found.checkpoints += [one if redactor is None else one.redacted(redactor) for one in read_checkpoints(path)]
         return found
 
     def _take(self, reading: LogReading) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import orjson
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
-from dcpinspect.logs.events import LogEvent
+from dcpinspect.logs.events import LogEvent, redacted
 from dcpinspect.logs.lines import TextFile
 from dcpinspect.logs.memcached import MemcachedLog
 from dcpinspect.logs.statistics import Statistics
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 24 << 20
 """Bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
@@ -20,8 +24,10 @@ MOST_DOCUMENT = 24 << 20
 class LogReading:
     """The records of a log or of statistics. Once they were all taken, the counts are complete."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, redactor: Redactor | None = None) -> None:
+        """``redactor``: replaces names, and texts that may hold some."""
         self.path = path
+        self._redactor = redactor
         self.lines = 0
         self.events = 0
         """Records."""
@@ -40,7 +46,7 @@ class LogReading:
         with TextFile(self.path) as file:
             for event in self._of(file):
                 self.events += 1
-                yield event
+                yield event if self._redactor is None else redacted(event, self._redactor)
             self.lines, self.too_long, self.problem = file.lines, file.too_long, file.problem
 
     def _of(self, file: TextFile) -> Iterator[LogEvent]:

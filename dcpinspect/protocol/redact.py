@@ -1,8 +1,8 @@
-"""What users store, and who they are, replaced by texts that tell nothing and still tell one from another.
+"""What users store, who they are, and what they call things, replaced by texts that tell nothing and still tell one from another.
 
-Keys, values with all inside them, paths into documents and names of users become the first 32 digits of an HMAC-SHA-256 of their
-bytes: equal ones stay equal under one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids,
-names of commands, connections, buckets, scopes and collections stay; ``Field.is_private`` says which field is what.
+Keys, values with all inside them, paths into documents, and names of users, agents, connections, buckets, scopes, collections and hosts
+become the first 32 digits of an HMAC-SHA-256 of their bytes: equal ones stay equal under one salt, and without the salt nobody finds out
+by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay; ``Field.is_private`` says which field is what.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from collections.abc import Sequence
 
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.message import FieldValue, Message, Value
+from dcpinspect.protocol.opcodes import Opcode
 
 DIGITS = 32
 """Digits of a replacement: 128 bits, so that two texts never share one by chance."""
+_NAMING_CONTROL = b"consumer_name"
+"""The key of the setting whose value is a name."""
+_CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
+"""Of these no byte stays; what they hold is told beside them."""
 
 
 class Redactor:
@@ -29,10 +34,16 @@ class Redactor:
         """What stands for these bytes; nothing for none."""
         return hmac.digest(self._salt, raw, "sha256").hex()[:DIGITS].encode() if raw else b""
 
+    def text(self, name: str) -> str:
+        """What stands for a name."""
+        return self.replacement(name.encode(errors="surrogateescape")).decode()
+
     def message(self, message: Message) -> Message:
         """Replace what is private in a message, which must be nobody else's; the bytes of the wire are zeros there."""
         data = bytearray(message.data)
         fields = [self._field(field, data, is_private=False) for field in message.fields]
+        if message.key == _NAMING_CONTROL and message.header is not None and message.header.opcode == Opcode.DCP_CONTROL:
+            fields = [self._replaced(field, (), data) if field.name == "value" and field.raw else field for field in fields]
         for before, after in zip(message.fields, fields, strict=True):
             if before is after:
                 continue
@@ -49,10 +60,11 @@ class Redactor:
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
-        if field.hidden or (spec is None and isinstance(field.value, int)):  # the collection of a key, the bits of a number
+            return field if spec is None or not spec.told else dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
+        if spec is None and isinstance(field.value, int):  # the collection of a key, the bits of a number
             return field
         if spec is not None:
-            is_private = spec.is_private
+            is_private = spec.is_private or spec.kind is Kind.FLATBUFFER
             if spec.kind.size:
                 return self._number(field, data) if is_private else field
         is_frames = field.name == "framing_extras"
@@ -61,7 +73,7 @@ class Redactor:
             self._field(part, data, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
             for part in field.fields
         )
-        if is_private and field.raw and (not parts or spec is None or spec.kind is Kind.DOCUMENT):
+        if is_private and field.raw and (not parts or spec is None or spec.kind in _CONTAINERS):
             return self._replaced(field, parts, data)
         if all(before is after for before, after in zip(field.fields, parts, strict=True)):
             return field
@@ -77,7 +89,7 @@ class Redactor:
         return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=parts, redacted=True)
 
     def _text(self, value: str | bytes) -> str:
-        return self.replacement(value.encode() if isinstance(value, str) else value).decode()
+        return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
 
     def _number(self, field: FieldValue, data: bytearray) -> FieldValue:
         """A number that is a document, or changes one: there is no telling text for it."""

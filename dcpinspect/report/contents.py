@@ -11,7 +11,6 @@ from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.overview import overview
 from dcpinspect.protocol.message import Message
-from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.render.byte_grid import byte_cells
 from dcpinspect.render.field_table import field_table
@@ -143,7 +142,6 @@ def of_reading(
     store: Store,
     charts: Callable[[Tables], Charts],
     *,
-    redactor: Redactor | None = None,
     is_whole: bool = True,
     worked_out: WorkedOut | None = None,
 ) -> Source:
@@ -172,8 +170,8 @@ def of_reading(
         charts=charts(tables),
         coverage=reading.coverage,
         events_of=events_of,
-        messages=lambda rows, most: _messages(store, rows, reading, redactor, most),
-        is_redacted=redactor is not None,
+        messages=lambda rows, most: _messages(store, rows, reading, most),
+        is_redacted=reading.redactor is not None,
         lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),
     )
 
@@ -230,13 +228,11 @@ def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[
     return rows
 
 
-def _messages(
-    store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, redactor: Redactor | None, most: Limits
-) -> Iterator[Shown]:
+def _messages(store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits) -> Iterator[Shown]:
     there = [row for row in sorted(rows) if store.first_row <= row <= store.rows]
     if not there:
         return
-    batch = store.messages(there).redacted(redactor)
+    batch = store.messages(there)
     lines = Lines()
     lines.start_at(reading.first_time_ns or 0)
     for index, row in enumerate(there):

@@ -39,7 +39,7 @@ def markdown(told: Contents) -> str:
         "",
     ]
     tail = [*_verdicts(told), *_table("rollbacks", told.rollbacks), *_table("connections", told.connections)]
-    redacted = "keys, values and names of users are replaced" if told.is_redacted else "not redacted"
+    redacted = "keys, values and names are replaced" if told.is_redacted else "not redacted"
     tail += [f"dcpinspect {__version__}, {redacted}."]
     room = MOST_LINES - len(head) - len(tail)
     return "\n".join([*head, *_findings(told, room), *tail]) + "\n"

@@ -125,9 +125,12 @@ class Store:
     # -- filling: one thread ----------------------------------------------------------------------------
 
     def fill(self, reading: Reading) -> Iterator[MessageBatch]:
-        """Reads on to the end; gives each batch when it is kept. Raises SpoolError, and what reading raises."""
+        """Reads on to the end; gives each batch when it is kept. Raises SpoolError, and what reading raises.
+
+        With the reading's redactor nobody is told more than its tables say: not here, and not by what is kept.
+        """
         self._reading = reading
-        for batch in reading:
+        for batch in (one.redacted(reading.redactor) for one in reading):
             self._files, self._endpoints, self._collections = batch.files, batch.endpoints, batch.names
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
@@ -332,6 +335,7 @@ class Store:
             earlier_keys={row: key.encode() for row, key in zip(request_row.values[asked].tolist(), keys, strict=True)},
             origin_ns=int(found.integers("time_ns")[0] - found.integers("relative_ns")[0]) if len(found.rows) else 0,
             names=self._collections,
+            redactor=self._reading.redactor if self._reading is not None else None,
         )
 
     def _gathered(self, found: _Found, wanted: Wanted, data: Bytes) -> Mask:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 10
 """Vbuckets, and nodes: buckets have no more."""
@@ -12,6 +16,8 @@ _LONGEST = 1 << 22
 """Bytes of a map that is read; those of the largest buckets have some tens of thousands."""
 _KEPT = 4
 """Maps that are kept: many answers have the same."""
+_SAME_HOST = "$HOST"
+"""Stands for the host that was asked."""
 
 
 def active_nodes(text: bytes) -> dict[int, str]:
@@ -38,13 +44,27 @@ class ClusterMaps:
     def __init__(self) -> None:
         self._kept: dict[bytes, dict[int, str]] = {}
 
-    def nodes(self, text: bytes) -> dict[int, str]:
-        """As ``active_nodes``; not to be changed."""
+    def nodes(self, text: bytes, redactor: Redactor | None = None) -> dict[int, str]:
+        """As ``active_nodes``; not to be changed. ``redactor``: replaces names of hosts, always the same one."""
         found = self._kept.pop(text, None)
         if found is None:
             found = active_nodes(text)
+            if redactor is not None:
+                shown = {node: _shown(node, redactor) for node in set(found.values())}
+                found = {vbucket: shown[node] for vbucket, node in found.items()}
         if len(text) <= _LONGEST:
             self._kept[text] = found
         if len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
         return found
+
+
+def _shown(node: str, redactor: Redactor) -> str:
+    """A node with what stands for the name of its host; addresses are no names."""
+    host, colon, port = node.rpartition(":")
+    host, port = (host, port) if port.isdecimal() else (node, "")
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return node if host == _SAME_HOST else f"{redactor.text(host)}{colon if port else ''}{port}"
+    return node

@@ -6,11 +6,14 @@ Every vbucket tells of every collection, mostly in the same bytes: each differen
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpinspect.protocol.message import Message
-from dcpinspect.tables.naming import DEFAULT, unnamed, with_id
+from dcpinspect.tables.naming import DEFAULT, shown, unnamed, with_id
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 12
 """Collections, scopes and different tellings remembered of a connection."""
@@ -72,13 +75,14 @@ class Manifest:
             else:
                 known.has_ended = True
 
-    def take_answer(self, manifest: Mapping[str, Any]) -> None:
-        """The manifest of the bucket, as the server has it."""
+    def take_answer(self, manifest: Mapping[str, Any], redactor: Redactor | None = None) -> None:
+        """The manifest of the bucket, as the server has it. ``redactor``: what stands for names is remembered instead of them."""
         self.uid = max(self.uid, _hex(manifest.get("uid")) or 0)
         for scope, name, collections in scopes_of(manifest):
-            self._add_scope(scope, name)
+            self._add_scope(scope, shown(name, redactor))
             for number, collection in collections:
-                self._add(number, collection)
+                named = None if collection.name is None else shown(collection.name, redactor)
+                self._add(number, replace(collection, name=named))
 
     def _add(self, number: int, collection: Collection) -> None:
         if number in self.collections or len(self.collections) < _MOST:

@@ -62,7 +62,7 @@ def client_of(link: Link, session: Session, sight: Visibility) -> Client:
     """
     host = link.client.rpartition(":")[0]
     if session.name:
-        return Client(f"{host} {session.name.partition(':')[0]}", host, is_named=True)
+        return Client(f"{host} {session.service}", host, is_named=True)
     if sight.is_complete_so_far(link.number):
         return Client(f"{host} {session.agent or ''}".rstrip(), host, is_named=True)
     return Client(f"{host} connection {link.number}?", host, is_named=False)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,10 +29,15 @@ from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
 from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, ServerReport
 from dcpinspect.tables.messages import MessageBatch
 
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
+
 _MOST = 1 << 12
 """Controls of a connection, and requests of one kind that wait for an answer, at most."""
 _MOST_TEXT = 1 << 10
 _MAX_SID = 0xFFFF
+NAMING_CONTROL = "consumer_name"
+"""The setting whose value is a name."""
 
 _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[
@@ -89,6 +94,12 @@ class Session:
     name: str | None = None
     name_size: int = 0
     """Bytes of the name."""
+    service: str = ""
+    """The name up to its first colon: what the connections of one client have in common."""
+    is_named_well: bool = False
+    """The name is of the form service:unique, or JSON that says as much."""
+    is_replication: bool = False
+    """By its name, one node replicates to another on it."""
     open_flags: int | None = None
     consumer: int | None = None
     """Direction of the consumer's messages, by the open's flags."""
@@ -271,13 +282,14 @@ class Conversation:
             if batch.number("state", row) == _REPLICA:
                 session.replicas.add(int(batch.decoded.specific[row]))
         elif opcode == Opcode.HELLO:
-            session.agent = _agent(_key(batch, row))
+            session.agent = _agent(_key(batch, row), batch.redactor)
             session.hello_asked_row = session.hello_asked_row or number
         elif opcode == Opcode.DCP_OPEN:
             if session.open_status == Status.SUCCESS:
                 return
             flags = batch.number("flags", row)
-            session.name, session.open_flags, session.open_row = text(_key(batch, row)), flags, number
+            session.open_flags, session.open_row = flags, number
+            _name(session, _key(batch, row), batch.redactor)
             session.name_size, session.open_status = int(batch.decoded.key.size[row]), None
             if flags is not None:
                 direction = int(batch.direction[row])
@@ -285,9 +297,10 @@ class Conversation:
                 facts.append((row, FACT_PRODUCER, 1 - session.consumer))
             _wait(session, number, flags)
         elif opcode == Opcode.SELECT_BUCKET:
-            _wait(session, number, text(_key(batch, row)))
+            _wait(session, number, _told(_key(batch, row), batch.redactor))
         elif opcode == Opcode.DCP_CONTROL:
-            key, value = text(_key(batch, row)), text(_value(batch, row))
+            key = text(_key(batch, row))
+            value = _told(_value(batch, row), batch.redactor if key == NAMING_CONTROL else None)
             if key in session.controls or len(session.controls) < _MOST:
                 _wait(session, number, (key, value))
                 if session.controls.get(key) is None or session.controls[key].status != "success":
@@ -335,10 +348,10 @@ class Conversation:
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
-            nodes = self._maps.nodes(document(batch, row))
+            nodes = self._maps.nodes(document(batch, row), batch.redactor)
             session.cluster_map = Listing(nodes, _at(batch, row)) if nodes else session.cluster_map
         elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
-            session.manifest.take_answer(json_object(document(batch, row)) or {})
+            session.manifest.take_answer(json_object(document(batch, row)) or {}, batch.redactor)
         elif opcode == Opcode.OBSERVE_SEQNO and good:
             vbucket, seqno = batch.number("observed_vbucket", row), batch.number("current_seqno", row)
             if vbucket is not None and seqno is not None:
@@ -350,7 +363,7 @@ class Conversation:
 
     def _redirect(self, batch: MessageBatch, row: int, session: Session) -> None:
         """The answer of a node that has not the vbucket may say who has."""
-        nodes = self._maps.nodes(document(batch, row))
+        nodes = self._maps.nodes(document(batch, row), batch.redactor)
         if not nodes:
             return
         session.cluster_map = Listing(nodes, _at(batch, row))
@@ -419,7 +432,7 @@ def _wait(session: Session, row: int, asked: Any) -> None:
 
 
 def _key(batch: MessageBatch, row: int) -> bytes:
-    return batch.key_of(row) or b""
+    return batch.wire_key_of(row) or b""
 
 
 def told_bytes(batch: MessageBatch, row: int) -> bytes:
@@ -447,11 +460,28 @@ def text(raw: bytes) -> str:
     return raw[:_MOST_TEXT].decode(errors="backslashreplace")
 
 
-def _agent(key: bytes) -> str:
+def _told(raw: bytes, redactor: Redactor | None) -> str:
+    """The same, or what stands for it."""
+    return text(raw if redactor is None else redactor.replacement(raw))
+
+
+def _agent(key: bytes, redactor: Redactor | None) -> str:
     """The name of a HELLO: the member ``a`` of its JSON, or all of it."""
     found = json_object(key)
     name = found.get("a") if found is not None else None
-    return name[:_MOST_TEXT] if isinstance(name, str) else text(key)
+    if not isinstance(name, str):
+        return _told(key, redactor)
+    return name[:_MOST_TEXT] if redactor is None else redactor.text(name)
+
+
+def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
+    """Remembers what an open calls its connection, or what stands for that."""
+    name = text(raw)
+    service, _, unique = name.partition(":")
+    found = json_object(raw) if name.startswith("{") else None
+    session.is_named_well = bool(service and unique) if not name.startswith("{") else found is not None and bool(found.get("i"))
+    session.is_replication = name.startswith("replication:")
+    session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:

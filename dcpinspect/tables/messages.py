@@ -155,9 +155,10 @@ class MessageBatch:
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
         """The same messages, with what is private replaced from here on; None leaves them as they are."""
-        if redactor is None:
+        if redactor is None or self.redactor is redactor:
             return self
-        return replace(self, redactor=redactor, earlier_keys={row: redactor.replacement(key) for row, key in self.earlier_keys.items()})
+        earlier_keys = {row: redactor.replacement(key) for row, key in self.earlier_keys.items()}
+        return replace(self, redactor=redactor, earlier_keys=earlier_keys, names=self.names.redacted(redactor))
 
     def has_private_key(self, rows: Rows) -> Mask:
         """Messages whose key tells what users store, or who they are; so does the key of what nobody described."""
@@ -182,6 +183,13 @@ class MessageBatch:
 
     def key_of(self, index: int) -> bytes | None:
         """Key of the message without collection id; None when it has none, is hidden, or part of it is not in the capture."""
+        key = self.wire_key_of(index)
+        if key is not None and self.redactor is not None and _PRIVATE_KEYS[self.decoded.layout[index]]:
+            return self.redactor.replacement(key)
+        return key
+
+    def wire_key_of(self, index: int) -> bytes | None:
+        """The same as the wire had it, also where it is to be replaced before anybody sees it."""
         size = int(self.decoded.key.size[index])
         if size < 0 or (size and self.decoded.hides_key[index]):
             return None
@@ -190,10 +198,7 @@ class MessageBatch:
             at = start - int(self.start[index])
             if any(low < at + size and at < high for low, high in self.missing.of(index)):
                 return None
-        key = self.data[start : start + size].tobytes()
-        if self.redactor is not None and _PRIVATE_KEYS[self.decoded.layout[index]]:
-            return self.redactor.replacement(key)
-        return key
+        return self.data[start : start + size].tobytes()
 
     def request_key_of(self, index: int) -> bytes | None:
         """Key of the request that the message answers; None as ``key_of``, and for a message that answers none."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable
+from copy import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Rows
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 14
 """Names and changes of names that are remembered of a bucket."""
@@ -61,6 +65,15 @@ class Names:
         """Rows from which on something is called otherwise than before."""
         self._known: dict[tuple[int, int, int], str | None] = {}
         """What was found of a connection's collection after so many moments."""
+        self._redactor: Redactor | None = None
+        self._replaced: Names | None = None
+
+    def redacted(self, redactor: Redactor) -> Names:
+        """The same names, as they are and as they will be, but with what stands for each."""
+        if self._replaced is None or self._replaced._redactor is not redactor:
+            self._replaced = copy(self)  # what is told to the one is told to the other
+            self._replaced._redactor, self._replaced._known = redactor, {}
+        return self._replaced
 
     # -- telling: in order of rows ------------------------------------------------------------------------
 
@@ -136,9 +149,11 @@ class Names:
         if found is None:
             return None
         scope, name = found
-        if isinstance(scope, int):
-            scope = self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
-        return f"{scope}.{name}"
+        named = self._shown(scope) if isinstance(scope, str) else self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
+        return f"{named}.{self._shown(name)}"
+
+    def _shown(self, name: str) -> str:
+        return name if self._redactor is None else shown(name, self._redactor)
 
     def known_scope(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
         """What a scope is called, None where it is not known."""
@@ -147,7 +162,7 @@ class Names:
         bucket = self._bucket(connection, row, is_own=is_own)
         known = bucket.scopes.get(number) if bucket is not None else None
         found = known.at(row) if known is not None else None
-        return found[1] if found is not None else None
+        return self._shown(found[1]) if found is not None else None
 
     def moments(self, first: int, last: int) -> Rows:
         """Rows after ``first`` up to ``last`` from which on something is called otherwise than before."""
@@ -184,6 +199,11 @@ class NamesAt(NamedTuple):
         """A scope and its id; None where its name is not known."""
         name = self.names.known_scope(self.connection, number, self.row)
         return None if name is None else with_id(name, number)
+
+
+def shown(name: str, redactor: Redactor | None) -> str:
+    """What is said for the name of a scope or a collection; that of the default ones tells nothing."""
+    return name if redactor is None or name == DEFAULT else redactor.text(name)
 
 
 def unnamed(number: int) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 
-from dcpinspect.export.json import message_object
+import orjson
+
+from dcpinspect.export.json import message_object, steered
 from dcpinspect.tables.messages import MessageBatch
 
 FORMS: Mapping[str, str] = {
@@ -27,9 +28,9 @@ def copied(form: str, batch: MessageBatch, line: str) -> str:
     if form == "line":
         return line
     if form == "json":
-        return json.dumps(message_object(batch, 0), ensure_ascii=False, indent=2)
+        return steered(orjson.dumps(message_object(batch, 0), option=orjson.OPT_INDENT_2)).decode()
     if form == "hex":
-        return batch.bytes_of(0).hex()
+        return (batch.bytes_of(0) if batch.redactor is None else batch.annotate(0).data).hex()
     return conversation(batch) if form == "filter" else tshark(batch)
 
 

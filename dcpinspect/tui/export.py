@@ -125,6 +125,8 @@ def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
         raise UsageError(f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}")
     if os.path.lexists(path):
         raise UsageError(f"{escape(path)}: already exists; name another file")
+    if suffix == PACKETS and inspection.reading.redactor is not None:
+        raise UsageError(f"{escape(path)}: packets have what --redact replaces; export messages in another format")
     if suffix == PACKETS and not all(os.path.isfile(name) for name in inspection.files):
         raise UsageError(
             f"{escape(path)}: packets of a pipe or of live are not kept; record them with 'live -w FILE', or export"

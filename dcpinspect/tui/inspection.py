@@ -14,6 +14,7 @@ from typing import Literal
 
 from dcpinspect.errors import DamagedCapture, DcpInspectError
 from dcpinspect.protocol.foreign import TLS
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.render.coverage import nothing_found
 from dcpinspect.render.verdict import LookedAt
@@ -47,10 +48,12 @@ class Inspection:
         keep: int = KEEP,
         is_saved: bool = True,
         notices: Sequence[str] = (),
+        redactor: Redactor | None = None,
     ) -> None:
         """Raises CaptureError when the capture cannot be opened. ``keep``: bytes that are kept of what is live.
 
-        ``is_saved``: the packets are in a file. ``notices``: lines for the user, which grow while reading.
+        ``is_saved``: the packets are in a file. ``notices``: lines for the user, which grow while reading. ``redactor``: nothing
+        has keys, values or names, neither what is shown nor what is looked for.
         """
         self.is_saved = is_saved
         self.notices = notices
@@ -60,7 +63,7 @@ class Inspection:
         except BaseException:
             self.store.close()
             raise
-        self.reading.check(with_rows=True)
+        self.reading.check(with_rows=True, redactor=redactor)
         self.reading.forget_what_is_over()
         self.is_live = self.reading.capture.size is None
         self.state: State = "reading"

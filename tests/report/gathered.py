@@ -28,7 +28,7 @@ def source(path: Path | str, *, redactor: Redactor | None = None) -> Iterator[So
         statistics = Statistics()
         for batch in store.fill(reading):
             statistics.feed(batch)
-        yield of_reading(reading, store, statistics.charts, redactor=redactor)
+        yield of_reading(reading, store, statistics.charts)
 
 
 def gathered(path: Path | str, *, limits: Limits | None = None) -> Contents:

@@ -11,7 +11,7 @@ _SPEC = "BinaryProtocol.md"
 _SNAPSHOTS = "Snapshots.md"
 
 _SIDES: tuple[Side, ...] = ("request", "response")
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket", "Key")
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket", "Key", private=True)
 _SCAN_ID = Field("scan_id", 0, Kind.BYTES, "id of the scan", "scan id", size=16, private=False)
 
 
@@ -129,7 +129,7 @@ LAYOUTS = (
         Opcode.IFCONFIG,
         "response",
         spec="NetworkInterface.md",
-        value=(Field("value", 0, Kind.JSON, "interfaces, or settings of TLS", "Value"),),
+        value=(Field("value", 0, Kind.JSON, "interfaces, or settings of TLS", "Value", private=True),),
         value_required=False,
     ),
     _layout(
@@ -143,7 +143,7 @@ LAYOUTS = (
         Opcode.PREPARE_SNAPSHOT,
         "response",
         spec=_SNAPSHOTS,
-        value=(Field("value", 0, Kind.JSON, "manifest: the files of the snapshot", "Value"),),
+        value=(Field("value", 0, Kind.JSON, "manifest: the files of the snapshot", "Value", private=True),),
     ),
     _layout(
         Opcode.RELEASE_SNAPSHOT,
@@ -174,7 +174,7 @@ LAYOUTS = (
         "request",
         spec=_SNAPSHOTS,
         key=Field("key", 0, Kind.TEXT, "UUID of the snapshot", "Key"),
-        value=(Field("value", 0, Kind.JSON, "which part of which file", "Value"),),
+        value=(Field("value", 0, Kind.JSON, "which part of which file", "Value", private=True),),
     ),
     # Any file of the manifest, those with keys included (kv_engine manifest.cc: deks).
     _layout(

@@ -118,7 +118,7 @@ LAYOUTS = (
         "request",
         columns=False,
         extras=(Field("state", 0, Kind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology and options", "Value"),),
+        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value", private=True),),
         value_required=False,
     ),
     _layout(
@@ -127,7 +127,7 @@ LAYOUTS = (
         generation="old",
         columns=False,
         extras=(Field("state", 0, Kind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology and options", "Value"),),
+        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value", private=True),),
         value_required=False,
         legacy=True,
         note="four bytes, from older clients",

@@ -10,8 +10,8 @@ from dcpinspect.protocol.opcodes import ServerOpcode
 _SPEC = "BinaryProtocol.md"
 _AUTH = "ExternalAuthProvider.md"
 
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket; empty for the global map", "Key")
-_MAP = (Field("value", 0, Kind.JSON, "cluster map; none in the brief form", "Value"),)
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket; empty for the global map", "Key", private=True)
+_MAP = (Field("value", 0, Kind.JSON, "cluster map; none in the brief form", "Value", private=True),)
 _SECRET = (Field("value", 0, Kind.SECRET, "credentials", "Value"),)
 _JSON = (Field("value", 0, Kind.JSON, "JSON document, with users", "Value", private=True),)
 

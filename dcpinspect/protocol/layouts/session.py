@@ -14,9 +14,10 @@ _FEATURES = Records("features", (Field("feature", 0, Kind.FEATURE, "feature", "f
 _JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
 _PRIVATE_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value", private=True),)
 _TEXT = (Field("value", 0, Kind.TEXT, "text", "Value"),)
+_PRIVATE_TEXT = (Field("value", 0, Kind.TEXT, "text", "Value", private=True),)
 _SECRET = (Field("value", 0, Kind.SECRET, "authentication data", "Value"),)
 _MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key")
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key")
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key", private=True)
 
 _CONFIG_VERSION = (
     Field("epoch", 0, Kind.I64, "epoch of the cluster map", "epoch"),
@@ -30,7 +31,7 @@ LAYOUTS = (
     _layout(
         Opcode.HELLO,
         "request",
-        key=Field("key", 0, Kind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key"),
+        key=Field("key", 0, Kind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key", private=True),
         key_required=False,
         value=(_FEATURES,),
         value_required=False,
@@ -51,11 +52,11 @@ LAYOUTS = (
     _layout(Opcode.SELECT_BUCKET, "request", key=_BUCKET, key_required=False),
     _layout(Opcode.SELECT_BUCKET, "response"),
     _layout(Opcode.LIST_BUCKETS, "request"),
-    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, Kind.TEXT, "names, separated by blanks", "Value"),)),
+    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, Kind.TEXT, "names, separated by blanks", "Value", private=True),)),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request"),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION),
-    _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_JSON, value_required=False),
-    _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_JSON),
+    _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_PRIVATE_JSON, value_required=False),
+    _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_PRIVATE_JSON),
     _layout(Opcode.SET_CLUSTER_CONFIG, "response"),
     _layout(Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, Kind.U16, "newest version the client understands", "version"),)),
     _layout(Opcode.GET_ERROR_MAP, "response", value=_JSON),
@@ -78,17 +79,17 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "response",
-        key=Field("key", 0, Kind.TEXT, "name of the statistic", "Key"),
+        key=Field("key", 0, Kind.TEXT, "name of the statistic, some of them with that of a connection", "Key", private=True),
         key_required=False,
-        value=(Field("value", 0, Kind.TEXT, "text", "Value", private=True),),
+        value=_PRIVATE_TEXT,
         value_required=False,
     ),
     _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, Kind.U32, "log verbosity", "verbosity"),)),
     _layout(Opcode.VERBOSITY, "response"),
     _layout(Opcode.IOCTL_GET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key")),
-    _layout(Opcode.IOCTL_GET, "response", value=_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key"), value=_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "response", value=_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_GET, "response", value=_PRIVATE_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key"), value=_PRIVATE_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_SET, "response", value=_PRIVATE_TEXT, value_required=False),
     _layout(
         Opcode.AUDIT_PUT,
         "request",
