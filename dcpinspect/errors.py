@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
+from dcpinspect import ownership
 from dcpinspect.escape import cells, clip, escape
 
 
@@ -105,4 +106,5 @@ class SpoolError(DcpInspectError):
     """The folder for temporary files cannot be used."""
 
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
-        super().__init__(f"{escape(os.fspath(folder))}: {cause.strerror or cause}; set TMPDIR to a folder with room")
+        wanted = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
+        super().__init__(f"{escape(os.fspath(folder))}: {cause.strerror or cause}; set TMPDIR to a folder {wanted}")

@@ -21,7 +21,6 @@ import operator
 import os
 import platform
 import re
-import stat
 import struct
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.ownership import UnsafeError, check_above, check_around, check_own
 from dcpinspect.structs import Tables
 
 _FORMAT = b"3"
@@ -47,8 +47,6 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctyp
 _told: set[str] = set()
 _numbers = itertools.count()
 
-_HAS_USERS = hasattr(os, "geteuid")
-"""Not so on Windows, where folders of a user's profile are nobody else's and these numbers say nothing."""
 _SHIPPED = Path(__file__).parent / "kernels"
 """What a wheel brings; not there in a source tree."""
 
@@ -183,7 +181,7 @@ def load(source: Source) -> Code | None:
     """The code that came with the package, or else the code that an earlier process kept, or None."""
     name = source.file_name()
     return _linked(source, lambda: _opened(_SHIPPED / shipped_folder() / name)) or _linked(
-        source, lambda: _opened(_cache(is_made=False) / name, _check_own)
+        source, lambda: _opened(_cache(is_made=False) / name, check_own)
     )
 
 
@@ -205,7 +203,7 @@ def keep(source: Source, code: bytes) -> None:
         except OSError:
             os.unlink(part)
             raise
-    except _UnsafeError as error:
+    except UnsafeError as error:
         _tell_unsafe(error)
     except OSError as error:
         tell(
@@ -298,7 +296,7 @@ def _linked(source: Source, read: Callable[[], bytes | None]) -> Code | None:
     try:
         code = read()
         return None if code is None else link(source, code)
-    except _UnsafeError as error:
+    except UnsafeError as error:
         _tell_unsafe(error)
     except (ImportError, OSError, RuntimeError):
         pass
@@ -313,10 +311,6 @@ def _opened(path: Path, check: Callable[[os.stat_result, Path], None] | None = N
             check(os.fstat(file.fileno()), path)
         content = file.read()
     return content[32:] if content == sealed(path, content[32:]) else None
-
-
-class _UnsafeError(OSError):
-    """A place that another user can write."""
 
 
 def _base() -> Path:
@@ -338,13 +332,12 @@ def _cache(*, is_made: bool) -> Path:
     if not is_made and not path.exists():
         raise FileNotFoundError
     above = [base, *base.parents]
-    for place in [place for place in above if place.exists()][:2]:
-        _check_above(place.stat(), place)
+    check_around(base)
     if is_made:
         for place in reversed(above):
             if not place.exists():
                 place.mkdir(0o700, exist_ok=True)
-        _check_above(base.stat(), base)
+        check_above(base.stat(), base)
     _check_own_folder(path, is_made=is_made)
     path /= _target()
     _check_own_folder(path, is_made=is_made)
@@ -363,34 +356,10 @@ def _check_own_folder(path: Path, *, is_made: bool) -> None:
     if is_made:
         with contextlib.suppress(FileExistsError):
             path.mkdir(0o700)
-    _check_own(path.lstat(), path)
+    check_own(path.lstat(), path)
 
 
-def _check_own(info: os.stat_result, path: Path) -> None:
-    """Raises ``_UnsafeError`` unless this is a file or folder that nobody but its owner can write, who is this user or root."""
-    _check_owner(info, path)
-    if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
-        raise _UnsafeError(None, "it is a link, or something else that is no folder or file", path)
-    if info.st_mode & 0o022 and _HAS_USERS:
-        raise _UnsafeError(None, "other users can write it", path)
-
-
-def _check_above(info: os.stat_result, path: Path) -> None:
-    """As ``_check_own``, of a folder that is not only ours: where all can write, but take away only what is theirs, it may be, and a
-    group that is its user alone, as many systems have one for each, is nobody else."""
-    _check_owner(info, path)
-    has_own_group = info.st_gid == info.st_uid != 0
-    others = info.st_mode & (0o002 if has_own_group else 0o022)
-    if others and not info.st_mode & stat.S_ISVTX and _HAS_USERS:
-        raise _UnsafeError(None, "other users can write it", path)
-
-
-def _check_owner(info: os.stat_result, path: Path) -> None:
-    if _HAS_USERS and info.st_uid not in (0, os.geteuid()):
-        raise _UnsafeError(None, "it belongs to another user", path)
-
-
-def _tell_unsafe(error: _UnsafeError) -> None:
+def _tell_unsafe(error: UnsafeError) -> None:
     tell(
         "unsafe",
         f"{error.filename} is not used for compiled code: {error.strerror}; "

@@ -1,24 +1,88 @@
-"""Where temporary files belong, and tables that are in one rather than in memory."""
+"""Temporary files: where they belong, tables that are in one, and that none stays when the program is asked to end."""
 
 from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.errors import SpoolError
+from dcpinspect.ownership import check_around
+
 LARGE = 8 << 20
 """Bytes of a table from which on a file is worth it."""
-
 _ON_DISK = "/var/tmp"  # noqa: S108 - who uses it makes a folder of its own there
+_kept: dict[str, int] = {}
+"""Files and folders that are there for now, and the process that made each: a child that was forked must leave them to it."""
 
 
 def large_files() -> str:
     """The folder for those that may be large: ``TMPDIR``, else one on a disk rather than in memory. Raises OSError where there is none."""
     return os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
+
+
+def own_large_files() -> str:
+    """The same for those that have a name. Raises OSError also where another user could put something in their place."""
+    folder = large_files()
+    check_around(Path(folder).absolute())
+    return folder
+
+
+def new_folder() -> str:
+    """A new folder there, which only this user may read. Raises SpoolError."""
+    with _told():
+        folder = tempfile.mkdtemp(prefix="dcpinspect-", dir=own_large_files())  # mode 0700
+    remember(folder)
+    return folder
+
+
+@contextmanager
+def named_file(suffix: str) -> Iterator[IO[bytes]]:
+    """A new file there with a name, which only this user may read; gone at the end. Raises SpoolError."""
+    with _told():
+        file = tempfile.NamedTemporaryFile(prefix="dcpinspect-", suffix=suffix, dir=own_large_files())  # noqa: SIM115 - closed below
+    remember(file.name)
+    try:
+        with file:
+            yield file
+    finally:
+        forget(file.name)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(Path(error.filename or os.environ.get("TMPDIR") or _ON_DISK), error) from error
+
+
+def remember(path: str | os.PathLike[str]) -> None:
+    """``remove_all`` removes this file or folder, until it is forgotten."""
+    _kept[os.fspath(path)] = os.getpid()
+
+
+def forget(path: str | os.PathLike[str]) -> None:
+    """It has another name by now, or is gone."""
+    _kept.pop(os.fspath(path), None)
+
+
+def remove_all() -> None:
+    """Removes what this process made and has not removed: a signal ends it now."""
+    for path in [path for path, owner in _kept.items() if owner == os.getpid()]:
+        for _ in range(2):  # another thread may just have made a file in it
+            shutil.rmtree(path, ignore_errors=True)
+        if os.path.lexists(path) and not os.path.isdir(path):
+            os.unlink(path)
+        forget(path)
 
 
 def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

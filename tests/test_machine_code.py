@@ -379,31 +379,6 @@ def test_root_takes_nothing_from_what_belongs_to_another_user(
     assert capsys.readouterr().err == refused(planted, "it belongs to another user")
 
 
-def test_a_user_takes_what_root_keeps_and_what_is_their_own_and_nothing_else() -> None:
-    def of(owner: int, group: int, mode: int) -> os.stat_result:
-        return os.stat_result((mode, 0, 0, 1, owner, group, 0, 0, 0, 0))
-
-    def is_refused(check: Callable[[os.stat_result, Path], None], info: os.stat_result) -> bool:
-        try:
-            check(info, Path("place"))
-        except OSError:
-            return True
-        return False
-
-    me = os.geteuid()
-    file, folder, sticky = stat.S_IFREG, stat.S_IFDIR, stat.S_ISVTX
-    for owner, expected in ((me, False), (0, False), (me + 1, True)):
-        assert is_refused(machine_code._check_own, of(owner, 5, file | 0o600)) is expected
-        assert is_refused(machine_code._check_above, of(owner, 5, folder | 0o755)) is expected
-    assert is_refused(machine_code._check_own, of(me, me, folder | 0o770))
-    assert is_refused(machine_code._check_own, of(0, 0, folder | sticky | 0o777))
-    assert not is_refused(machine_code._check_above, of(0, 0, folder | sticky | 0o777))
-    assert is_refused(machine_code._check_above, of(me, me + 1, folder | 0o775))
-    assert is_refused(machine_code._check_above, of(0, 0, folder | 0o775))
-    for kind in (stat.S_IFLNK, stat.S_IFIFO):
-        assert is_refused(machine_code._check_own, of(me, me, kind | 0o600))
-
-
 @pytest.mark.parametrize("depth", range(3), ids=["file", "processor", "machine-code"])
 def test_no_link_is_followed(depth: int, cache: Path) -> None:
     place = of_depth(plant(cache), depth)

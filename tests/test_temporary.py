@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dcpinspect.temporary import LARGE, large_files, mapped, room
+from dcpinspect.errors import SpoolError
+from dcpinspect.temporary import LARGE, forget, large_files, mapped, named_file, new_folder, remember, remove_all, room
 
 
 def test_temporary_files_are_where_the_user_wants_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -36,3 +39,29 @@ def test_what_is_changed_in_a_mapped_file_stays_in_memory(tmp_path: Path) -> Non
         view = mapped(file)
     view[0] = ord("x")
     assert (view.tobytes(), path.read_bytes()) == (b"xbc", b"abc")
+
+
+def test_nothing_is_made_where_another_user_could_put_something_in_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "shared"))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    for make in (new_folder, lambda: named_file(".x").__enter__()):
+        with pytest.raises(SpoolError, match=r"/shared: other users can write it; set TMPDIR to a folder that only you can write$"):
+            make()
+    assert os.listdir(tmp_path / "shared") == []
+
+
+def test_only_their_owner_can_read_them_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with named_file(".x") as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+    folder = Path(new_folder())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (folder / "x").write_bytes(b"x")
+    kept = tmp_path / "kept"
+    for path in (kept, tmp_path / "gone"):
+        path.write_bytes(b"x")
+        remember(path)
+    forget(kept)
+    remove_all()
+    assert os.listdir(tmp_path) == ["kept"]

@@ -9,12 +9,10 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
 from dcpinspect import errors
@@ -30,7 +28,7 @@ from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
-from dcpinspect.temporary import large_files
+from dcpinspect.temporary import new_folder
 
 BATCH_BYTES = 4 * MIB
 """Read at once, so that Ctrl-C need not wait long."""
@@ -91,7 +89,7 @@ class LiveCapture:
         self._error: errors.DcpInspectError | None = None
         self._clock = CaptureClock()
         self._bytes = 0
-        self._spool = None if path is not None else _spool_folder()
+        self._spool = None if path is not None else new_folder()
         self._is_told = dict.fromkeys(("dropped", "lost"), False)
         self._behind = 0
         self._is_ended = False
@@ -418,12 +416,3 @@ class _Chain:
             self._file.close()
             self._file = None
             self._done_with(self._path)
-
-
-def _spool_folder() -> str:
-    """A new folder for temporary files that only this user may read; on a disk rather than in memory. Raises SpoolError."""
-    base = large_files()
-    try:
-        return tempfile.mkdtemp(prefix="dcpinspect-", dir=base)
-    except OSError as error:
-        raise errors.SpoolError(Path(base), error) from error

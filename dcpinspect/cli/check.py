@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import choosing
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import choose_format, opened, refuse_to_overwrite
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, packet_wishes
 from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
@@ -160,7 +160,7 @@ def check(
     wanted = options.rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     captures = captures or []
-    evidence = None
+    evidence, beside = None, [*(log or ()), *(checkpoint or ()), *([baseline] if baseline is not None else ())]
     if log or checkpoint:
         from dcpinspect.logs.evidence import Evidence
 
@@ -170,11 +170,12 @@ def check(
         if evidence is None:
             raise UsageError("name a capture, or give --log or --checkpoint")
         options.refuse_others(context, "check without a capture", _WITHOUT_CAPTURE)
-        return _check_alone(evidence, wanted, choice, chosen, output, shown, fail_on, effects=effects, guard=csv_guard)
+        return _check_alone(evidence, wanted, choice, chosen, output, shown, fail_on, beside, effects=effects, guard=csv_guard)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
         packets = None
         if write is not None and manner is not None:
+            refuse_to_overwrite(write, (), beside)
             packets = stack.enter_context(EvidenceFile(write, captures, manner, output=output, around=around))
         keeper = packets.keeper() if packets is not None else None
         capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
@@ -182,7 +183,7 @@ def check(
         if keeper is not None:
             keeper.follow(reading)
         reading.check(wanted, evidence=evidence, redactor=redactor)
-        with opened(output, chosen, captures) as out:
+        with opened(output, chosen, captures, beside) as out:
             try:
                 with closing(reading.ahead()) as batches:
                     for _ in interrupts.between(batches):
@@ -239,6 +240,7 @@ def _check_alone(
     output: str | None,
     shown: list[str] | None,
     fail_on: FailOn,
+    beside: Sequence[str],
     *,
     effects: bool,
     guard: bool,
@@ -249,7 +251,7 @@ def _check_alone(
 
     found = choice.of(findings_alone(evidence, wanted, choice.wants), ())
     is_checked = evidence.has_something
-    with opened(output, chosen, ()) as out:
+    with opened(output, chosen, (), beside) as out:
         width = out.width() or columns_asked()
         told = report_of(found, wanted, (), (), None, effects=effects, is_checked=is_checked, width=width, nothing=choice.nothing)
         write_report(out, chosen, told, shown, guard=guard)

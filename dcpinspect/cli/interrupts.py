@@ -32,7 +32,40 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != 
 
 @contextmanager
 def outside_imports() -> Iterator[None]:
-    """For the whole run of the program: Ctrl-C lets imports end, and ends a process that is shutting down without a word."""
+    """For the whole run of the program: Ctrl-C lets imports end, and ends a process that is shutting down without a word.
+
+    What asks it to end otherwise leaves nothing temporary behind.
+    """
+    with _clean_ends():
+        yield from _outside_imports()
+
+
+@contextmanager
+def _clean_ends() -> Iterator[None]:
+    """SIGTERM and SIGHUP remove what is temporary before they end the process as they would have; where they were not ignored."""
+    ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    _remove_what_is_temporary()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _remove_what_is_temporary() -> None:
+    made = sys.modules.get("dcpinspect.temporary")  # else there is nothing
+    if made is not None:
+        made.remove_all()
+
+
+def _outside_imports() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # started in the background: to be ignored
         yield
         return
@@ -219,6 +252,10 @@ class _Watch:
                 return
             if number[0] == signal.SIGINT:
                 self._answer()
+            elif signal.getsignal(number[0]) is _end:
+                time.sleep(AGAIN)  # by then the main thread has done the same, unless a library computes
+                _remove_what_is_temporary()
+                os._exit(128 + number[0])  # only the main thread could end by the signal itself
 
     def _answer(self) -> None:
         if not self._is_stopping and self._stop():

@@ -65,7 +65,7 @@ def log(
         selection = replace(selection, bounds=span.within(min(times, default=0), max(times, default=0)))
     found = selection.of(records)
     shown = found if limit is None else found.head(limit)
-    with opened(output, format_, files) as out:
+    with opened(output, format_, (), files) as out:
         if format_.is_text:
             record_tables.write(out, shown, "log_events", chosen, width=width or out.width(), verbose=verbose)
         else:

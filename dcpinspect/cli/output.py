@@ -27,11 +27,11 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 
 @contextmanager
-def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterator[Output]:
+def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Output]:
     """The output ``path``, None or ``-`` for standard output. A file appears at the end if it ``is_complete``.
 
     It may be that after Ctrl-C, too, which is deferred meanwhile; other errors leave nothing. Raises UsageError for what cannot be
-    written to, one of the ``captures`` among it.
+    written to, the ``captures`` and ``others`` that are read among it.
     """
     with interrupts.deferred():
         if path is None or path in STDOUT:
@@ -39,7 +39,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
                 raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
             yield StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii())
             return
-        refuse_to_overwrite(path, captures)
+        refuse_to_overwrite(path, captures, others)
         from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
 
         file = AtomicFile(path)
@@ -57,11 +57,16 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
             file.discard()
 
 
-def refuse_to_overwrite(path: str, captures: Sequence[str]) -> None:
-    """Raises UsageError when ``path`` is one of the captures."""
-    for capture in captures:
-        if os.path.isfile(path) and os.path.isfile(capture) and os.path.samefile(path, capture):
-            raise UsageError(f"{escape(path)}: is the capture that is read; name another file")
+def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
+    """Raises UsageError when ``path`` is one of the captures, a key log, or one of the other files that are read."""
+    if not os.path.isfile(path):
+        return
+    from dcpinspect.transport.tls.keylog import chosen  # deferred: what is written has the decoder
+
+    for what, names in (("capture", captures), ("key log", chosen.paths), ("file", others)):
+        for name in names:
+            if os.path.isfile(name) and os.path.samefile(path, name):
+                raise UsageError(f"{escape(path)}: is the {what} that is read; name another file")
 
 
 class Output(Target):

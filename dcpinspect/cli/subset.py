@@ -81,7 +81,7 @@ def _target(path: str, captures: Sequence[str], output: str | None, *, is_privat
     """The file that packets go to. Raises UsageError."""
     if path in STDOUT:
         raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
-    if output == path:
+    if output is not None and os.path.realpath(output) == os.path.realpath(path):
         raise UsageError("--write and --output name the same file")
     refuse_to_overwrite(path, captures)
     from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it

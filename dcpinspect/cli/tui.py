@@ -276,7 +276,7 @@ def _draw(
     columns, lines = (int(found[1]), int(found[2])) if found else (0, 0)
     if not all(SMALLEST <= one <= LARGEST for one in (columns, lines)):
         raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
-    refuse_to_overwrite(output, captures)
+    refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
     look = _look(context, ascii_=ascii_, theme=theme) | {"memory": Memory(), "has_few_colors": False}
     extra_ports, find_ports = options.ports(port)
     file = AtomicFile(output)

@@ -8,6 +8,7 @@ import stat
 
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.temporary import forget, remember
 
 _DESCRIPTORS = ("/dev/", "/proc/")
 """Where names stand for files that somebody has open."""
@@ -55,6 +56,7 @@ class AtomicFile:
         except OSError as error:
             raise self._refused(error) from error
         self._temporary = temporary
+        remember(temporary)
         if mode is not None and not self._is_private:
             os.chmod(temporary, stat.S_IMODE(mode))
         return descriptor
@@ -96,6 +98,7 @@ class AtomicFile:
             self._close()
             if self._temporary is not None:
                 os.replace(self._temporary, self._target)
+                forget(self._temporary)
         except OSError as error:
             self.discard()
             raise OutputError(f"{escape(self.path)}: {error.strerror}; the file was not kept") from error
@@ -109,6 +112,7 @@ class AtomicFile:
             self._close()
         if self._temporary is not None and os.path.exists(self._temporary):
             os.unlink(self._temporary)
+            forget(self._temporary)
 
     def _close(self) -> None:
         self.closed = True

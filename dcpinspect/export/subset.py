@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.temporary import named_file
 from dcpinspect.transport.chunk import StreamChunk
 
 _OPENING = np.array([Opcode.HELLO, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN, Opcode.DCP_CONTROL], dtype=np.uint8)
@@ -308,8 +308,7 @@ class Subset:
             file = _File(packets.first_packet - (packets.first_frame - 1))
             self._files.append(file)
             if self._reading.capture.files[len(self._files) - 1].storage == "stream":
-                spool = tempfile.NamedTemporaryFile(prefix="dcpinspect-", suffix=".pcapng")  # noqa: SIM115 - closed with the stack
-                file.spool = self._stack.enter_context(spool)
+                file.spool = self._stack.enter_context(named_file(".pcapng"))
                 file.writer = PcapNgWriter(file.spool)
         file = self._files[packets.file]
         file.packets = packets.first_frame - 1 + len(packets)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
+from dcpinspect.temporary import remember
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,6 +123,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     if is_ours or master is not None:
         builder = builder.master(master or "local[*]")
     with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder:
+        remember(folder)
         if is_local:
             builder = builder.config("spark.sql.warehouse.dir", folder)  # else it makes one where the program was started
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpinspect.errors import SpoolError
-from dcpinspect.temporary import large_files
+from dcpinspect.temporary import forget, own_large_files, remember
 
 PREFIX = "dcpinspect-spool-"
 
@@ -31,6 +31,7 @@ class Spool:
             self.folder, lock = _locked_folder(place)
         except OSError as error:
             raise SpoolError(place, error) from error
+        remember(self.folder)
         self._finalizer = weakref.finalize(self, _remove, self.folder, lock, os.getpid())
 
     def path(self, name: str) -> Path:
@@ -64,7 +65,7 @@ class Spool:
 
 def _parent() -> Path:
     try:
-        return Path(large_files())
+        return Path(own_large_files())
     except OSError as error:
         raise SpoolError(Path(os.environ.get("TMPDIR", "/tmp")), error) from error  # noqa: S108 - only named
 
@@ -89,6 +90,7 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 def _remove(folder: Path, lock: int, owner: int) -> None:
     if os.getpid() == owner:  # a child that was forked shares everything but the right to do this
         shutil.rmtree(folder, ignore_errors=True)
+        forget(folder)
     os.close(lock)
 
 

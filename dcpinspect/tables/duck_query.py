@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from tempfile import TemporaryDirectory
 from threading import Event
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.duck import connect
+from dcpinspect.temporary import forget, new_folder
 
 MEMORY = "1GiB"
 """What DuckDB may hold at a time."""
@@ -33,8 +34,8 @@ class DuckQuery:
         self._text = text
         self._names = tables
         self._ended = Event()
-        self._folder = TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
-        self.database = connect(memory_limit=MEMORY, temp_directory=self._folder.name, **settings)
+        self._folder = new_folder()
+        self.database = connect(memory_limit=MEMORY, temp_directory=self._folder, **settings)
 
     @property
     def failure(self) -> Exception | None:
@@ -46,7 +47,8 @@ class DuckQuery:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.database.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        forget(self._folder)
 
     def end(self) -> None:
         """End what is computed, with KeyboardInterrupt where that is; from any thread."""

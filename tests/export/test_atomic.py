@@ -164,3 +164,15 @@ def test_what_may_not_be_written_is_refused_and_stays(closed_folder: Path) -> No
             AtomicFile(str(closed_folder / name))
         assert says in str(caught.value)
     assert (closed_folder / "x").read_bytes() == b"before"
+
+
+def test_of_two_that_are_written_at_once_each_is_whole_and_the_last_one_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    first, second = AtomicFile(str(path)), AtomicFile(str(path))
+    for file, letter in ((first, b"1"), (second, b"2"), (first, b"1"), (second, b"2")):
+        file.write(letter * BUFFER)
+    first.commit()
+    assert path.read_bytes() == b"1" * 2 * BUFFER
+    second.commit()
+    assert path.read_bytes() == b"2" * 2 * BUFFER
+    assert os.listdir(tmp_path) == ["x"]

@@ -163,6 +163,11 @@ class Chosen:
         self._keys = KeyLog(paths)
         return self._keys
 
+    @property
+    def paths(self) -> Sequence[str]:
+        """The files."""
+        return self._keys.paths
+
     def open(self) -> KeyLog:
         """The secrets. Those of named files are the same for all readings, for a pipe can be read but once."""
         keys = self._keys if self._keys.paths else KeyLog()

@@ -1,0 +1,47 @@
+"""Who can write a file or a folder: what is loaded or kept for one user must be in no place where another can put something else."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HAS_USERS = hasattr(os, "geteuid")
+"""Not so on Windows, where folders of a user's profile are nobody else's and these numbers say nothing."""
+
+
+class UnsafeError(OSError):
+    """A place that another user can write."""
+
+
+def check_own(info: os.stat_result, path: Path) -> None:
+    """Raises ``UnsafeError`` unless this is a file or folder that nobody but its owner can write, who is this user or root."""
+    _check_owner(info, path)
+    if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+        raise UnsafeError(None, "it is a link, or something else that is no folder or file", path)
+    if info.st_mode & 0o022 and HAS_USERS:
+        raise UnsafeError(None, "other users can write it", path)
+
+
+def check_above(info: os.stat_result, path: Path) -> None:
+    """As ``check_own``, of a folder that is not only ours: where all can write, but take away only what is theirs, it may be, and a
+    group that is its user alone, as many systems have one for each, is nobody else."""
+    _check_owner(info, path)
+    has_own_group = info.st_gid == info.st_uid != 0
+    others = info.st_mode & (0o002 if has_own_group else 0o022)
+    if others and not info.st_mode & stat.S_ISVTX and HAS_USERS:
+        raise UnsafeError(None, "other users can write it", path)
+
+
+def check_around(path: Path) -> None:
+    """Raises ``UnsafeError`` where another user can put something in the place of what is in a folder, or of the folder itself."""
+    for place in [place for place in (path, *path.parents) if place.exists()][:2]:
+        check_above(place.stat(), place)
+
+
+def _check_owner(info: os.stat_result, path: Path) -> None:
+    if HAS_USERS and info.st_uid not in (0, os.geteuid()):
+        raise UnsafeError(None, "it belongs to another user", path)
