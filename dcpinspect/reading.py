@@ -124,6 +124,8 @@ class Reading:
         """Packets so far of which the capture has less than was sent."""
         self.messages = 0
         """Messages delivered so far."""
+        self.is_through = False
+        """The end of the captures was reached, and all messages were delivered."""
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": self.engine.keys}
         """Those by which another reading finds the same connections, with the secrets that are known by then."""
         self._is_part = is_part
@@ -293,6 +295,7 @@ class Reading:
                 yield batch
                 if self._is_endless and self.checker is not None:
                     self._let_go(self.checker)
+        self.is_through = True
         if self.tracker is not None:
             self.tracker.finish()
 

