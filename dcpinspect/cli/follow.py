@@ -8,8 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
-from dcpinspect.cli.remarks import remarks
-from dcpinspect.errors import UsageError
+from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
@@ -59,7 +58,7 @@ def follow(
             out.put("".join(f"{line}\n" for line in talk.end()))
             out.is_complete = True
         if reading.messages and not shown and span is None:
-            raise UsageError(_absent(reading, connection))
+            refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=stats, shown=shown)
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import CaptureError, DamagedCapture
+from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ MAX_LINES = 10
 
 
 UNCHECKED = "nothing was checked"
+
+
+def refuse_unless_damaged(reading: Reading, why: str) -> None:
+    """Raise UsageError for something to show that is not there; where captures are damaged it may have been, and this is only told."""
+    if not reading.capture.problems:
+        raise UsageError(why)
+    complain(why)
 
 
 def remarks(

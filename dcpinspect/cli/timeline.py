@@ -11,7 +11,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.remarks import remarks
+from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain, wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
@@ -104,7 +104,7 @@ def timeline(
                 bounds = time.within(reading.first_time_ns, reading.last_time_ns) if time is not None else None
                 found = stories(reading.tables, vbucket, connections, items, only, bounds)
                 if is_whole and not found and reading.messages:
-                    _refuse(reading, vbucket, connection, filter_, bounds)
+                    refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
                 told = _Told(reading, vbucket, found, gathered, items, bounds)
                 if format_ is JSON:
                     told.write_json(out)
@@ -125,23 +125,19 @@ def _seqnos(text: str) -> range:
     raise UsageError(f"--seqnos {escape(text)}: write the first and the last seqno, as in 100-2000")
 
 
-def _refuse(reading: Reading, vbucket: int, connection: str | None, filter_: str | None, bounds: tuple[int, int] | None) -> None:
+def _why_nothing(reading: Reading, vbucket: int, connection: str | None, filter_: str | None, bounds: tuple[int, int] | None) -> str:
     known = sorted(set(reading.tables.streams.values("vbucket")))
     if vbucket in known and bounds is not None:
         from dcpinspect.tables.times import in_words
 
-        raise UsageError(f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams --vbucket {vbucket} lists all")
+        return f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams --vbucket {vbucket} lists all"
     if vbucket in known and filter_ is not None:
         where = "" if connection is None else f" on --connection {escape(connection)}"
-        raise UsageError(
-            f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
-        )
+        return f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
     if vbucket in known:
-        raise UsageError(
-            f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
-        )
+        return f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
     there = f"there are {_ranges(known)}" if known else "there is no stream at all"
-    raise UsageError(f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}")
+    return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
 
 
 def _ranges(numbers: Sequence[int], most: int = 20) -> str:

@@ -266,6 +266,7 @@ def _draw(
         raise UsageError("--screenshot: name the file, as in -o view.svg")
     # Deferred, as above.
     from dcpinspect.cli.output import refuse_to_overwrite
+    from dcpinspect.cli.remarks import remarks
     from dcpinspect.export.atomic import AtomicFile
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.history import Memory
@@ -291,11 +292,13 @@ def _draw(
             app.close()
         if inspection.state == "failed":
             raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
-        file.write(drawn.encode())
-        file.commit()
+        status = max(remarks(one.reading) for one in (inspection, other) if one is not None)
+        if status != CaptureError.exit_status:
+            file.write(drawn.encode())
+            file.commit()
     finally:
         file.discard()
-    return 0
+    return status
 
 
 def _run(app: ThemedApp) -> tuple[Opening | None, int]:
