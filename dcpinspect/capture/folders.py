@@ -28,7 +28,12 @@ def captures_in(directory: str, without: str = "") -> Iterator[str]:
 def is_capture(path: str) -> bool:
     """Whether a file is called as captures are, or begins as they do; hidden ones are not."""
     name = os.path.basename(path)
-    return not name.startswith(".") and (_CAPTURE.search(name) is not None or _begins_as_capture(path))
+    return not name.startswith(".") and (has_name_of_capture(name) or _begins_as_capture(path))
+
+
+def has_name_of_capture(name: str) -> bool:
+    """Whether a file is called as captures are."""
+    return _CAPTURE.search(name) is not None
 
 
 def with_folders(names: Sequence[str]) -> list[str]:

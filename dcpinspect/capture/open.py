@@ -16,6 +16,7 @@ from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
+from dcpinspect.capture.remote import is_uri
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
@@ -93,7 +94,7 @@ class Capture:
         self.files.sort(key=lambda file: first[file.name])
 
     def _first_time(self, path: str) -> float:
-        if path == STDIN or not Path(path).is_file():
+        if path == STDIN or not (is_uri(path) or Path(path).is_file()):
             return self._reader(path).first_time()  # cannot be opened twice
         reader = _Reader(path, _PEEK, only_text=self._only_text)
         try:

@@ -17,6 +17,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
+from dcpinspect.capture.remote import RemoteFile, is_uri
 from dcpinspect.errors import CaptureError
 from dcpinspect.suggest import did_you_mean
 
@@ -63,6 +64,8 @@ class Source:
 
     def __init__(self, path: str, *, follow: bool = False) -> None:
         """``follow``: wait for what is still to be written."""
+        if follow and is_uri(path):
+            raise CaptureError(path, None, "is in storage where nothing grows, and cannot be followed", "follow a file")
         self.name = path
         self.is_stream = False
         opened = self._opened()
@@ -111,11 +114,13 @@ class Source:
     @property
     def storage(self) -> Storage:
         """Whether the bytes can be read again: where they stand, unpacked from the start, or not at all."""
-        if self.is_stream or self._growing is not None:
+        if self.is_stream or self._growing is not None or isinstance(self._file, RemoteFile):
             return "stream"
         return "plain" if self._inflate is None and self._text is None else "compressed"
 
-    def _opened(self) -> FileIO:
+    def _opened(self) -> FileIO | RemoteFile:
+        if is_uri(self.name):
+            return self._remote()
         if self.name == STDIN:
             self.is_stream = True
             # descriptor 0 itself: sys.stdin.buffer would wait for whole blocks
@@ -128,6 +133,15 @@ class Source:
             raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
         self.is_stream = not raw.seekable()
         return raw
+
+    def _remote(self) -> RemoteFile:
+        try:
+            return RemoteFile(self.name)
+        except FileNotFoundError:
+            raise CaptureError(self.name, None, "there is no such file", "check the name") from None
+        except OSError as error:
+            what = f"cannot be opened ({error.strerror})"
+            raise CaptureError(self.name, None, what, "check the name, and the credentials in the environment or a profile") from error
 
     def stop(self) -> None:
         """What is followed ends here."""

@@ -1,4 +1,4 @@
-"""Where captures and outputs are: at paths that every process sees. Names written as URIs are paths too, or are refused."""
+"""Where captures and outputs are: at paths that every process sees, or in storage, by URI. Other names are refused."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
+from dcpinspect.capture.remote import SCHEMES, is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
+_QUERY = re.compile(r"[?&][^/]*=")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def place(name: str, what: str) -> str:
+    """A path as it was written or that of a ``file:`` URI, or another URI, with one scheme for S3. ``what``: what is there, in words.
+
+    Raises UsageError for a URI of storage that is not known, or with credentials in it: names are shown, and kept.
+    """
+    if not is_uri(name):
+        return local_path(name, what)
+    if ":" in urlsplit(name).netloc.rpartition("@")[0] or _QUERY.search(name):
+        raise UsageError(f"{_without_secrets(name)}: {what} without credentials in the name; put them into the environment or a profile")
+    scheme, _, rest = name.partition("://")
+    return f"{'s3' if SCHEMES[scheme] == 's3' else scheme}://{rest}"
 
 
 def local_path(name: str, what: str) -> str:
@@ -22,7 +37,10 @@ def local_path(name: str, what: str) -> str:
     parts = urlsplit(name)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()  # others may hold secrets
-    raise UsageError(
-        f"{escape(shown)}: {what} at paths that every process sees, and not by URI; mount that storage, and name the path, or file:///PATH"
-    )
+    where = "at paths that every process sees, and not by URI" if is_uri(name) else f"at paths, and by URIs of {', '.join(SCHEMES)}"
+    raise UsageError(f"{_without_secrets(name)}: {what} {where}; mount that storage, and name the path, or file:///PATH")
+
+
+def _without_secrets(name: str) -> str:
+    parts = urlsplit(name)
+    return escape(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())

@@ -7,8 +7,6 @@ groups they may belong to.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -21,7 +19,7 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.growing import grown
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.stretches import Stretch, StretchPackets
-from dcpinspect.spark.units import digests
+from dcpinspect.spark.units import digests, size_of, why_not
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, FLAGS, FRAGMENT, SEQ, SYN, USED, HeaderParser, Headers, network_start
 from dcpinspect.transport.unusual import UnusualPackets
@@ -74,16 +72,13 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
     """
     report = Report()
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            report.error = "is not a file that can be read more than once"
-            return report
+        size_of(path)
         capture = StretchPackets(path, stretch, BATCH_BYTES) if stretch else open_capture(path, batch_bytes=BATCH_BYTES)
     except CaptureError as error:
         report.error = error.what
         return report
     except OSError as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        report.error = "there is no such file" if is_missing else f"cannot be opened ({error.strerror})"
+        report.error = why_not(error)
         return report
     sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target))
     with capture:

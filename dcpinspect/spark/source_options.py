@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
+from dcpinspect.capture.remote import info, is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark.places import local_path
+from dcpinspect.spark.places import local_path, place
 from dcpinspect.spark.schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
 from dcpinspect.suggest import did_you_mean
@@ -132,7 +133,7 @@ class Asked:
         if self.after_ns is None and self.before_ns is None:
             return True
         try:
-            changed = os.stat(path).st_mtime_ns
+            changed = (info(path).mtime_ns or 0) if is_uri(path) else os.stat(path).st_mtime_ns
         except OSError:  # the task says why
             return True
         return (self.after_ns is None or changed > self.after_ns) and (self.before_ns is None or changed < self.before_ns)
@@ -245,7 +246,7 @@ def _check_types(schema: Mapping[str, str]) -> None:
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(given.get("paths") or "[]")
-    paths = tuple(local_path(path, "captures are read") for path in (*([given["path"]] if given.get("path") else []), *several))
+    paths = tuple(place(path, "captures are read") for path in (*([given["path"]] if given.get("path") else []), *several))
     if not paths:
         raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
     return paths

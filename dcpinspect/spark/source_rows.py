@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +15,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.spark.schema import message_rows
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, Asked, Part
+from dcpinspect.spark.units import size_of, why_not
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.tls.keylog import KeyLog
@@ -73,13 +72,11 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     readable, failures = [], []
     for file in files:
         try:
-            if not stat.S_ISREG(os.stat(file).st_mode):
-                raise CaptureError(file, None, "is not a file that can be read more than once")
+            size_of(file)
             open_capture([file]).close()
             readable.append(file)
         except OSError as error:
-            is_missing = isinstance(error, FileNotFoundError)
-            failures.append(CaptureError(file, None, "there is no such file" if is_missing else f"cannot be opened ({error.strerror})"))
+            failures.append(CaptureError(file, None, why_not(error)))
         except CaptureError as error:
             failures.append(error)
     return readable, failures

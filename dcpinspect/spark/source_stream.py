@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
+from dcpinspect.capture.remote import info, is_uri
 from dcpinspect.spark.source import Task
 from dcpinspect.spark.source_options import Asked, Part
 from dcpinspect.spark.source_rows import record_batches
@@ -82,6 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _changed_ns(path: str) -> int | None:
     try:
+        if is_uri(path):
+            return int(info(path).mtime_ns or 0) or None
         about = os.stat(path)
     except OSError:
         return None

@@ -17,6 +17,7 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
+from dcpinspect.capture.remote import opened
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 
@@ -36,7 +37,7 @@ def stretches(path: str, size: int, count: int) -> list[Stretch]:
     count = min(count, size // BYTES)
     if count > 1:
         try:
-            with open(path, "rb") as file:
+            with opened(path) as file:
                 Pcap(file.read(FILE_HEADER))
         except (OSError, ValueError):
             count = 1
@@ -59,7 +60,7 @@ class StretchPackets:
         self.files = [CaptureFile(path, format=Pcap.name, storage="plain")]
         self.packets = 0
         self._end, self._batch_bytes = stretch[1], batch_bytes
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = opened(path)
         header = self._file.read(FILE_HEADER)
         self._format = _begun(header)
         self.begin = self.position = FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])

@@ -6,6 +6,7 @@ which one capture point wrote them, which their numbers say, or else the times o
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
@@ -15,13 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dcpinspect.capture.folders import captures_in
+from dcpinspect.capture import remote
+from dcpinspect.capture.folders import captures_in, has_name_of_capture
+from dcpinspect.capture.remote import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark.places import local_path
+from dcpinspect.spark.places import place
 
 END = 1 << 16
 """Bytes of each end of a file that tell it from others."""
+NO_FILE = "is not a file that can be read more than once"
 BY_DIRECTORY, BY_STEM, BY_NAME = "dir", "stem", "name:"
 _NUMBER = re.compile(r"(\d+)")
 
@@ -50,18 +54,35 @@ class Unit:
     def is_continued_by(self, path: str) -> bool:
         """Whether a file begins with the bytes of this unit: it was still being written then."""
         try:
-            return os.path.getsize(path) > self.size and digests(path, self.size) == (self.head, self.tail)
+            return size_of(path) > self.size and digests(path, self.size) == (self.head, self.tail)
         except OSError:
             return False
 
 
 def digests(path: str, size: int) -> tuple[str, str]:
     """Digests of the first and of the last 64 KiB of the first ``size`` bytes of a file. Raises OSError."""
-    with open(path, "rb") as file:
+    with remote.opened(path) as file:
         first = file.read(min(END, size))
         file.seek(max(0, size - END))
         last = file.read(min(END, size))
     return tuple(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (first, last))  # type: ignore[return-value] # two
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file. Raises OSError, FileNotFoundError, and OSError for what is no file that can be read more than once."""
+    if is_uri(path):
+        return int(remote.info(path).size or 0)
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, NO_FILE)
+    return about.st_size
+
+
+def why_not(error: OSError) -> str:
+    """Why a file cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return NO_FILE if error.strerror == NO_FILE else f"cannot be opened ({error.strerror})"
 
 
 def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) -> list[str]:
@@ -74,7 +95,11 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
     for given in names:
         if given == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
-        name = local_path(given, "captures are read")
+        name = place(given, "captures are read")
+        if is_uri(name):
+            for uri in _remote_files(name, may_be_empty=may_be_empty):
+                found.setdefault(uri, uri)
+            continue
         if os.path.isdir(name):
             paths = list(captures_in(name, os.path.realpath(without)))
             if not paths and not may_be_empty:
@@ -91,6 +116,35 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
     return list(found.values())
 
 
+def _remote_files(name: str, *, may_be_empty: bool) -> list[str]:
+    """The same of a URI. Folders are looked through by the names of files only: to open each would take long."""
+    magic = re.search(r"[*?]", name)
+    base = name if magic is None else name[: magic.start()].rpartition("/")[0]
+    try:
+        if remote.info(base).is_file and magic is None:
+            return [name]
+        found = list(remote.files_below(base))
+    except FileNotFoundError:
+        found = []
+    except OSError as error:
+        raise UsageError(f"{escape(name)}: cannot be looked through ({error.strerror})") from error
+    if magic is None:
+        found = [uri for uri in found if has_name_of_capture(uri)]
+    else:
+        wanted = re.compile(_pattern(name), re.DOTALL)
+        found = [uri for uri in found if wanted.fullmatch(uri)]
+    if not found and not may_be_empty:
+        what = "no file matches" if magic is not None else "is missing, or has no captures in it"
+        raise UsageError(f"{escape(name)}: {what}; name captures, patterns or directories of them")
+    return found
+
+
+def _pattern(text: str) -> str:
+    """A pattern of names as a regular expression: ** is any number of folders."""
+    words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(words.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*/|\*\*|\*|\?)", text))
+
+
 def units_of(paths: Sequence[str], rule: str, points: Mapping[str, str]) -> tuple[list[Unit], dict[str, str]]:
     """A unit for each file, and the names of the points by what makes them one; ``points``: those that are known already.
 
@@ -104,13 +158,11 @@ def units_of(paths: Sequence[str], rule: str, points: Mapping[str, str]) -> tupl
             known[key] = _free_name(key, set(known.values()))
         size, head, tail = 0, "", ""
         try:
-            state = os.stat(path)
-            if stat.S_ISREG(state.st_mode):
-                size = state.st_size
-                head, tail = digests(path, size)
+            size = size_of(path)
+            head, tail = digests(path, size)
         except OSError:
             pass
-        found.append(Unit(path, os.path.abspath(path), known[key], size, head, tail))
+        found.append(Unit(path, path if is_uri(path) else os.path.abspath(path), known[key], size, head, tail))
     return found, known
 
 
@@ -127,7 +179,7 @@ def check_rule(rule: str) -> str:
 def _point_key(path: str, rule: str) -> str:
     if rule.startswith(BY_NAME):
         return rule.removeprefix(BY_NAME)
-    folder, name = os.path.split(os.path.abspath(path))
+    folder, name = os.path.split(path if is_uri(path) else os.path.abspath(path))
     return folder if rule == BY_DIRECTORY else os.path.join(folder, _stem(name))
 
 

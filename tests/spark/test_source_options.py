@@ -38,7 +38,7 @@ TOUR = str(SAMPLES / "tour.pcapng")
         ({"onError": "ignore"}, "option on_error: ignore is not known; write row, fail or skip"),
         ({"onError": "row", "columns": "row"}, "option on_error: a row says in the column error what could not be read"),
         ({"capturePoint": "host"}, "option capture_point: files belong together by their directory (dir)"),
-        ({"path": "s3://bucket/x.pcap"}, "s3://bucket/x.pcap: captures are read at paths that every process sees, and not by URI"),
+        ({"path": "ftp://bucket/x.pcap"}, "ftp://bucket/x.pcap: captures are read at paths, and by URIs of s3, s3a, s3n, gs, "),
         ({"mode": "lenient"}, "option mode: LENIENT is not known; write PERMISSIVE, FAILFAST or DROPMALFORMED"),
         ({"mode": "failfast", "on_error": "row"}, "option mode: is the same as on_error; give one of the two"),
         ({"columnNameOfCorruptRecord": "_corrupt"}, "option column_name_of_corrupt_record: the column is called error; rename it"),
