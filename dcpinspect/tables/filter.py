@@ -14,8 +14,9 @@ the values they can take, and that it is a condition.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
 
 from dcpinspect.escape import clip, escape
@@ -43,6 +44,8 @@ MAX_LENGTH = 65_536
 """Characters of a filter; a list of some thousand keys fits."""
 MAX_DEPTH = 100
 """Parentheses, negations and saved filters within each other."""
+MAX_SAVED = 1000
+"""Saved filters in a filter, each as often as it is called."""
 
 _SHOWN = 40
 """Columns of a word that an error repeats."""
@@ -171,10 +174,19 @@ class _Parser:
     """Recursive descent over the tokens of one source; a method a precedence."""
 
     def __init__(
-        self, source: Source, saved: Mapping[str, Source], inside: tuple[str, ...], depth: int = 0, *, columns: Mapping[str, Column]
+        self,
+        source: Source,
+        saved: Mapping[str, Source],
+        inside: tuple[str, ...],
+        depth: int = 0,
+        *,
+        columns: Mapping[str, Column],
+        read: Iterator[int] | None = None,
     ) -> None:
+        """``read`` counts the saved filters that were read: a few that call each other twice stand for millions."""
         if len(source.text) > MAX_LENGTH:
             raise Place(source, 0, 0).error(f"the filter is longer than {MAX_LENGTH} characters")
+        self._read = count() if read is None else read
         self._tokens = _tokens(source)
         self._at = 0
         self._saved = saved
@@ -278,7 +290,10 @@ class _Parser:
         if token.text in self._inside:
             raise token.place.error(f"@{token.text} refers to itself")
         self._deeper(token.place)
-        condition = _Parser(source, self._saved, (*self._inside, token.text), self._depth, columns=self._columns).whole()
+        if next(self._read) >= MAX_SAVED:
+            raise token.place.error(f"more than {MAX_SAVED} saved filters are called, one by the other")
+        inside = (*self._inside, token.text)
+        condition = _Parser(source, self._saved, inside, self._depth, columns=self._columns, read=self._read).whole()
         self._depth -= 1
         return condition
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -55,3 +57,44 @@ def test_errors_are_json_with_the_place() -> None:
     with connect() as database, pytest.raises(duckdb.Error) as caught:
         database.execute("select 1, nothing")
     assert json.loads(str(caught.value).partition(": ")[2])["position"] == "10"
+
+
+def names_of(what: str) -> list[tuple[str, ...]]:
+    return duckdb.connect().execute(what).fetchall()
+
+
+def test_no_function_of_duckdb_reaches_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "hidden.csv"
+    path.write_text("a,b\nQ7secret,2\n")
+    database = connect()
+    called = 0
+    for name, kind in names_of("select distinct function_name, function_type from duckdb_functions() where function_name ~ '^[a-z_0-9]+$'"):
+        query = {"table": f"from {name}({{}})", "pragma": f"pragma {name}({{}})"}.get(kind, f"select {name}({{}})")
+        for given in (f"'{path}'", f"'{path}', '{path}'", f"['{path}']"):
+            try:
+                found = database.execute(query.format(given)).fetchmany(100)
+            except duckdb.Error:
+                continue
+            called += 1
+            assert "Q7secret" not in repr(found), name
+    assert called > 100
+    assert os.listdir(tmp_path) == ["hidden.csv"]
+
+
+def test_no_setting_of_duckdb_can_be_changed() -> None:
+    database = connect()
+    before = database.execute("select name, value from duckdb_settings() order by 1").fetchall()
+    shut = dict(before)
+    for name in ("enable_external_access", "autoinstall_known_extensions", "autoload_known_extensions", "allow_unsigned_extensions"):
+        assert shut[name] == "false"
+    for (name,) in names_of("select name from duckdb_settings()"):
+        for value in ("true", "'1'", "'/tmp/x'"):
+            for form in (f"set {name} = {value}", f"set global {name} = {value}", f"pragma {name} = {value}"):
+                with pytest.raises(duckdb.Error):
+                    database.execute(form)
+        with suppress(duckdb.Error):  # that of the schema may be, and changes nothing
+            database.execute(f"reset {name}")
+    assert database.execute("select name, value from duckdb_settings() order by 1").fetchall() == before
+    assert database.execute("select count(*) from duckdb_extensions() where loaded and install_mode <> 'STATICALLY_LINKED'").fetchone() == (
+        0,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -223,3 +224,23 @@ def test_any_words_of_the_language_are_a_filter_or_refused(text: str) -> None:
 @pytest.mark.parametrize("name", FILTERS)
 def test_every_preset_is_a_filter(name: str) -> None:
     assert parse_filter(f"@{name}").columns
+
+
+def test_no_function_or_setting_of_an_engine_is_in_a_filter() -> None:
+    names = (
+        duckdb.connect()
+        .execute("select distinct function_name from duckdb_functions() union select name from duckdb_settings()")
+        .fetchall()
+    )
+    assert len(names) > 500
+    for name in {*(name for (name,) in names), "reflect", "java_method", "try_reflect", "input_file_name", "from_json", "assert_true"}:
+        for text in (f"{name}(key)", f"{name}('/etc/passwd') = 'x'", f"key = {name}('x')", f"set {name} = 1", f"exists (from {name}(1))"):
+            with pytest.raises(PlacedError):
+                parse_filter(text)
+
+
+def test_saved_filters_that_call_each_other_are_a_bounded_number() -> None:
+    doubling = {f"f{n}": f"@f{n + 1} or @f{n + 1}" for n in range(60)}
+    assert refusal("@f0", **doubling, f60="row = 1").what == "more than 1000 saved filters are called, one by the other"
+    chain = {f"f{n}": f"@f{n + 1} or @f{n + 1}" for n in range(8)}
+    assert read_as("@f0", **chain, f8="row = 1").count('"row" = 1') == 256
