@@ -95,5 +95,3 @@ def test_no_setting_of_duckdb_can_be_changed() -> None:
         with suppress(duckdb.Error):  # that of the schema may be, and changes nothing
             database.execute(f"reset {name}")
     assert database.execute("select name, value from duckdb_settings() order by 1").fetchall() == before
-        0,
-    )
