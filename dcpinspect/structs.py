@@ -187,11 +187,16 @@ class Struct(Generic[T]):
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
         """What makes a record of zeros a new one; for kernels to be marked ``inline``."""
-        lines = [f"    record.{name} = {value}" for name, value in cls.resets().items()] or ["    pass"]
-        scope: dict[str, Any] = {}
-        exec("\n".join(["def reset(record):", *lines]), scope)  # noqa: S102 - made of the declarations in this package
-        reset: Callable[[Self], None] = scope["reset"]
-        return reset
+        return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
+
+
+@functools.cache
+def _resetter(struct: type[Struct[Any]]) -> Callable[[Any], None]:
+    lines = [f"    record.{name} = {value}" for name, value in struct.resets().items()] or ["    pass"]
+    scope: dict[str, Any] = {}
+    exec("\n".join(["def reset(record):", *lines]), scope)  # noqa: S102 - made of the declarations in this package
+    reset: Callable[[Any], None] = scope["reset"]
+    return reset
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import SystemRandom
 
@@ -22,6 +23,8 @@ KEY = 5
 """Numbers in a pair's key, each of two words of 32 bits: the lower end's address (4 words) and the higher end's, then the two ports in that
 order."""
 _HALF = 1 << 31
+_MAPPED = bytes(10) + b"\xff\xff"
+"""How IPv4 addresses begin among those of IPv6."""
 _PRIME = (1 << 31) - 1
 _MIX = 0x45D9F3B
 
@@ -89,8 +92,9 @@ class AddressPairs:
 
     def address(self, pair: int, end: int) -> str:
         """One end as text."""
-        words = self.words(pair)
-        return endpoint_text(words[4 * end : 4 * end + 4], int(words[8 + end]))
+        key = self.keys[pair].tolist()  # one at a time arrays cost more than numbers
+        words = [word for two in key for word in ((two >> 32) + _HALF, two & 0xFFFF_FFFF)]
+        return endpoint_text(words[4 * end : 4 * end + 4], words[8 + end])
 
     def ports(self, pairs: Column, ends: Column) -> Column:
         """Of each pair the port of one end."""
@@ -104,11 +108,12 @@ def _words(keys: Column) -> Column:
     return found
 
 
-def endpoint_text(words: Column, port: int) -> str:
+def endpoint_text(words: Iterable[int], port: int) -> str:
     """An address of four 32-bit words, and a port, as JSON.md writes them."""
-    address = ipaddress.IPv6Address(struct.pack(">4I", *words.tolist()))
-    mapped = address.ipv4_mapped
-    return f"{mapped}:{port}" if mapped else f"[{address}]:{port}"
+    data = struct.pack(">4I", *words)
+    if data[:12] == _MAPPED:
+        return f"{data[12]}.{data[13]}.{data[14]}.{data[15]}:{port}"
+    return f"[{ipaddress.IPv6Address(data)}]:{port}"
 
 
 @inline
