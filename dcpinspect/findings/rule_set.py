@@ -54,7 +54,7 @@ class Finished:
     is_whole: bool
     """All messages were taken, so that what did not come is absent."""
     with_keys: bool
-    """Documents may be named."""
+    """Documents, and hosts, may be named."""
     evidence: Evidence | None = None
     """Logs and checkpoints that were given beside the captures."""
 

@@ -60,7 +60,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     tls = finished.coverage.tls
     for one in finished.coverage.directions:
         if one.direction == 0 and one.protocol == TLS and one.not_decodable:
-            yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys)
+            yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
     first_ns = {link.number: link.first_ns for link in finished.context.links}  # others are of another protocol
     for number, about in tls.items():
         if number in first_ns:
@@ -72,17 +72,17 @@ def _of(rule: str, connection: int, message: str, cause: str | None = None) -> O
     return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
 
 
-def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bool) -> Occurrence:
-    seen = "encrypted" if about is None else f"encrypted{described(about)}"
+def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bool, with_names: bool) -> Occurrence:
+    seen = "encrypted" if about is None else f"encrypted{described(about, with_names=with_names)}"
     return _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
 
 
-def described(about: TlsConnection) -> str:
-    """What was seen of a connection in the open, behind its first word."""
+def described(about: TlsConnection, *, with_names: bool) -> str:
+    """What was seen of a connection in the open, behind its first word. ``with_names``: also the server's, as the client calls it."""
     parts = [about.version_name, about.suite_name]
     if about.client is not None:
         name = about.client.server_name
-        parts += [f"server name {escape(name)}"] if name else []
+        parts += [f"server name {escape(name)}"] if name and with_names else []
         parts += [f"client random {about.client.random.hex()}"]
     else:
         parts += [about.start_text, about.search_text]

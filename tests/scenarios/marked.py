@@ -16,6 +16,7 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.snappy import encode_snappy
 from tests import builders
 from tests.damage import Packet, Talk
+from tests.tls.invented import Invented
 
 CORE = "Wq7Marker"
 """What no other text has; two letters behind it say which place it is."""
@@ -197,7 +198,7 @@ def _others() -> list[tuple[int, bytes]]:
 
 
 def marked(path: Path) -> Path:
-    """Two connections, the second with the name of the first; the last packets have bytes that are no message."""
+    """Two connections, the second with the name of the first, of which one ends in bytes that are no message; and one of TLS."""
     name = f"eq_dcpq:{mark('nm')}:7"
     talks = []
     for port, agent in ((50_001, mark("ag").encode()), (50_002, f'{{"a":"{mark("aj")}","i":"{mark("ai")}"}}'.encode())):
@@ -215,6 +216,11 @@ def marked(path: Path) -> Path:
         if port == 50_001:
             talk.stream(1, b"junk " + mark("ju").encode() * 40)
         talks.append(talk.packets)
+    hidden = Talk(50_003, start_ns=builders.START_NS, server_port=11_207)
+    hidden.handshake()
+    for side, data in Invented(host=f"{mark('tl')}.example".encode()).writes:
+        hidden.stream(side, data)
+    talks.append(hidden.packets)
     path.write_bytes(builders.pcap(_recorded(packet) for talk in talks for packet in talk))
     return path
 
