@@ -3,8 +3,10 @@
     python -m bench.pipeline [--messages 2000000] [--files 1,30,200] [--rounds 1] [--folder DIR] [--simulate]
 
 All captures have one connection, cut into so many files of one ring. Every run is a whole process, bound to one processor or to two; what
-its processes take is watched in /proc. ``--simulate`` takes the times of tasks from Spark's event log, and computes how long a terabyte in
-10,000 files would take with more cores: as many tasks as the bytes ask for, each as long as those that were measured.
+its processes take is watched in /proc. Where much else runs, clocks say little: so all tasks are done in this process as well, one after
+the other, and their processor times say how long they would take on processors of their own. ``--simulate`` takes the times of tasks from
+Spark's event log, and computes how long a terabyte in 10,000 files would take with more cores: as many tasks as the bytes ask for, each as
+long as those that were measured.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ from typing import Any
 from bench.captures import make
 from bench.read import row
 from dcpinspect.capture.open import open_capture
+from dcpinspect.spark import pipeline
+from dcpinspect.spark.tasks import packed
 
 START = 10.0
 """Processor seconds that Spark may take to start."""
@@ -115,6 +120,37 @@ def processes(first: int) -> list[tuple[int, str, float, float]]:
     return [(pid, kind, *seen[pid][2:]) for pid, kind in kinds.items()]
 
 
+class Measured:
+    """Tasks done in this process, with the processor time of each."""
+
+    def __init__(self, processors: int) -> None:
+        self.processors = processors
+        self.stages: list[list[float]] = []
+        """Seconds of each task, by stage."""
+
+    def each(self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:  # noqa: ARG002
+        """As ``Tasks`` has it."""
+        if not items:
+            return []
+        found: dict[int, Any] = {}
+        self.stages.append([])
+        for numbers in packed(sizes, 2 * self.processors):
+            begin = time.process_time()
+            found.update((number, work(items[number])) for number in numbers)
+            self.stages[-1].append(time.process_time() - begin)
+        return [found[number] for number in range(len(items))]
+
+
+def computed(captures: Sequence[str], out: Path, cores: int) -> tuple[list[float], float]:
+    """Processor seconds of the longest processor in each stage of a run, and of what the driver does alone."""
+    tasks = Measured(cores)
+    shutil.rmtree(out, ignore_errors=True)
+    begin = time.process_time()
+    pipeline.run(pipeline.Options(captures, str(out)), lambda: nullcontext(tasks))
+    whole = time.process_time() - begin
+    return [scheduled(stage, cores) for stage in tasks.stages], whole - sum(map(sum, tasks.stages))
+
+
 def tasks_of(log: Path) -> list[list[float]]:
     """Seconds of every task, by stage in their order, out of Spark's event log."""
     stages: dict[int, list[float]] = {}
@@ -155,6 +191,24 @@ def simulate(log: Path, summary: dict[str, Any]) -> None:
     )
 
 
+def report(files: int, engine: Sequence[float], found: Sequence[tuple[Watched, dict[str, float]]]) -> None:
+    """A line of the table; ``found``: runs on one core and on two, in turn."""
+    one, two = found[::2], found[1::2]
+    took = [statistics.median(of) for of in (engine, [done.processor for done, _ in one], [done.processor for done, _ in two])]
+    clock = [statistics.median(done.seconds for done, _ in runs) for runs in (one, two)]
+    rest = [statistics.median(seconds["whole"] - seconds["start"] for _, seconds in runs) for runs in (one, two)]
+    row(
+        f"{files}",
+        *(f"{seconds:.1f} s" for seconds in took),
+        f"{took[2] / took[0]:.2f} x",
+        f"{(took[2] - START) / took[0]:.2f} x",
+        *(f"{seconds:.1f} s" for seconds in clock),
+        f"{clock[0] / clock[1]:.2f} x",
+        f"{rest[0] / rest[1]:.2f} x",
+        *(f"{max(done.memory[kind] for done, _ in two):.0f} MiB" for kind in ("driver", "worker")),
+    )
+
+
 def main() -> None:
     """Make the captures, run all, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -163,6 +217,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
     parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--compute-only", action="store_true", help="no processes of Spark")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     out, log = arguments.folder / "tables", arguments.folder / "events"
@@ -183,7 +238,7 @@ def main() -> None:
     for files in map(int, arguments.files.split(",")):
         captures, count = ring(arguments.folder, arguments.messages, files)
         engine, found = [], []
-        for _ in range(arguments.rounds):
+        for _ in range(0 if arguments.compute_only else arguments.rounds):
             export = [*program, "export", *captures, "-o", str(arguments.folder / "messages.parquet")]
             engine.append(sum(watched(command, 2).processor for command in ([*program, "check", *captures], export)))
             for cores in (1, 2):
@@ -198,22 +253,15 @@ def main() -> None:
                 summary = json.loads(done.output)
                 assert summary["messages"] == count, summary
                 found.append((done, summary["seconds"]))
-        one, two = found[::2], found[1::2]
-        took = [statistics.median(of) for of in (engine, [done.processor for done, _ in one], [done.processor for done, _ in two])]
-        clock = [statistics.median(done.seconds for done, _ in runs) for runs in (one, two)]
-        rest = [statistics.median(seconds["whole"] - seconds["start"] for _, seconds in runs) for runs in (one, two)]
-        row(
-            f"{files}",
-            *(f"{seconds:.1f} s" for seconds in took),
-            f"{took[2] / took[0]:.2f} x",
-            f"{(took[2] - START) / took[0]:.2f} x",
-            *(f"{seconds:.1f} s" for seconds in clock),
-            f"{clock[0] / clock[1]:.2f} x",
-            f"{rest[0] / rest[1]:.2f} x",
-            *(f"{max(done.memory[kind] for done, _ in two):.0f} MiB" for kind in ("driver", "worker")),
-        )
+        if found:
+            report(files, engine, found)
+        computed(captures, out, 1)  # loads what it needs
+        stages, serial = zip(*(computed(captures, out, cores) for cores in (1, 2)), strict=True)
+        alone = [sum(each) + rest for each, rest in zip(stages, serial, strict=True)]
+        parts = [f"{' + '.join(f'{one:.1f}' for one in each)} + {rest:.1f} s" for each, rest in zip(stages, serial, strict=True)]
+        sys.stdout.write(f"on processors of their own: {' and '.join(parts)}, {alone[0] / alone[1]:.2f} times as fast\n")
         shutil.rmtree(Path(captures[0]).parent)
-        if arguments.simulate:
+        if arguments.simulate and found:
             simulate(log, summary)
     for folder in (out, log):
         shutil.rmtree(folder, ignore_errors=True)

@@ -29,9 +29,9 @@ from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 3, 15, 14
+READ, WRITE, FOLLOW = 3, 20, 14
 """What a message costs: to be found and decoded, to be written, and to be followed with all rules asked; in tenths of a microsecond."""
-MOST_SHARES = 2
+MOST_SHARES = 3
 """Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""
 MOST_CLOSED = 10_000
 """TLS connections of a part that are remembered because no key opened them."""

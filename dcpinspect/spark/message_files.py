@@ -54,7 +54,9 @@ class MessageFiles:
         found = message_rows(batch, np.arange(len(batch)), COLUMNS)
         point = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int8)), pa.array([self._point])).cast(pa.string())
         day = pa.array((found["time_ns"].to_numpy() // DAY_NS).astype(np.int32)).cast(pa.date32())
-        self._waiting.append(pa.Table.from_arrays([pa.array(ids), point, day, *found.columns], schema=MESSAGES))
+        columns = dict(zip(MESSAGES.names, (pa.array(ids), point, day, *found.columns), strict=True))
+        # most columns are null everywhere, and to sort them takes as long as to sort others
+        self._waiting.append(pa.table({name: column for name, column in columns.items() if column.null_count < len(batch)}))
         self._waiting_rows += len(batch)
         self._waiting_bytes += self._waiting[-1].nbytes
         if self._waiting_rows >= ROWS or self._waiting_bytes >= BYTES:
@@ -67,11 +69,12 @@ class MessageFiles:
         self._end()
 
     def _flush(self) -> None:
-        table = pa.concat_tables(self._waiting)
+        table = pa.concat_tables(self._waiting, promote_options="default")
         self._waiting.clear()
         self._waiting_rows = self._waiting_bytes = 0
         self.rows += len(table)
-        day, vbucket = table["day"].cast(pa.int32()).to_numpy(), table["vbucket"].fill_null(_NO_VBUCKET).to_numpy()
+        day = table["day"].cast(pa.int32()).to_numpy()
+        vbucket = table["vbucket"].fill_null(_NO_VBUCKET).to_numpy() if "vbucket" in table.column_names else np.zeros(len(table))
         order = np.lexsort((vbucket, day))
         edges = np.concatenate(([0], np.flatnonzero(np.diff(day[order])) + 1, [len(order)]))
         for start, end in pairwise(edges.tolist()):
@@ -92,7 +95,9 @@ class MessageFiles:
                 write_statistics=_STATISTICS,
                 store_schema=False,
             )
-        self._writer.write_table(table, row_group_size=GROUP)
+        present = {*table.column_names}
+        columns = [table[field.name] if field.name in present else pa.nulls(len(table), field.type) for field in MESSAGES]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=MESSAGES), row_group_size=GROUP)
 
     def _end(self) -> None:
         if self._writer is not None:

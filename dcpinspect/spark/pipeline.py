@@ -243,9 +243,9 @@ class _Run:
         os.makedirs(os.path.join(self.out, folder), exist_ok=True)
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
-        found = self._found(tasks, [(unit, stretches(unit.path, unit.size, count)) for unit, count in zip(new, counts, strict=True)])
+        found = self._scans(tasks, [(unit, stretches(unit.path, unit.size, count)) for unit, count in zip(new, counts, strict=True)])
         again = [number for number, (report, _) in enumerate(found) if report is None]
-        for number, one in zip(again, self._found(tasks, [(new[number], []) for number in again]), strict=True):
+        for number, one in zip(again, self._scans(tasks, [(new[number], []) for number in again]), strict=True):
             found[number] = one
         read = []
         for unit, (report, pieces) in zip(new, found, strict=True):
@@ -260,7 +260,7 @@ class _Run:
             self.summary.packets += report.packets
         return read
 
-    def _found(self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch]]]) -> list[tuple[Report | None, list[tuple[str, int]]]]:
+    def _scans(self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch]]]) -> list[tuple[Report | None, list[tuple[str, int]]]]:
         """What scans tell of units, and the files of their bundles; None where stretches of one do not follow one another."""
         items: list[tuple[str, str, Stretch | None]] = []
         sizes: list[int] = []
