@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import bidirectional, category
 
 import numpy as np
 
@@ -97,6 +98,15 @@ def assert_escaped(text: str) -> None:
         assert one_line(plain) == plain, ascii(line)
 
 
+def assert_steers_nothing(text: str) -> None:
+    """What terminals act on is not there: controls, line separators, marks of reading order. JSON may hold what is only invisible."""
+    steering = [one for one in set(text) - {"\n"} if category(one) in ("Cc", "Zl", "Zp") or bidirectional(one) in _ORDER]
+    assert not steering, ascii(steering)
+
+
+_ORDER = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
 def check(program: bytes) -> set[Hashable]:
     """Rows, tables and findings are the same in buffers of any size, and what is said of them has no character that is not escaped."""
     talk = damage.Talk(mss=200 + 2 * len(program))
@@ -134,10 +144,11 @@ def _told(path: str, size: int, found: set[Hashable]) -> list[list[Any]]:
             text = target.text.decode()
             if isinstance(form, Csv):  # a file of it has what the wire held; a terminal is sent it escaped
                 assert len({len(row) for row in csv.reader(io.StringIO(text, newline=""))}) == 1
+            elif isinstance(form, NdJson):
+                assert_steers_nothing(text)
+                assert all(json.loads(line) for line in text.splitlines())
             else:
                 assert_escaped(text)
-            if isinstance(form, NdJson):
-                assert all(json.loads(line) for line in text.splitlines())
         assert_escaped("\n".join(lines))
     found |= {(one.rule, one.severity) for one in findings}
     if Opcode.DCP_OPEN in [opcode for batch in batches for opcode in batch.decoded.opcode.tolist()][1:]:
