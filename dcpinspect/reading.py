@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dcpinspect.logs.evidence import Evidence
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
+    from dcpinspect.streams.links import Link
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
     from dcpinspect.transport.tls.keylog import KeyLog
@@ -220,12 +221,15 @@ class Reading:
     @property
     def tables(self) -> Tables:
         """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks them."""
+        return self._tables(self.engine.links)
+
+    def _tables(self, links: list[Link]) -> Tables:
         if self.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
         self._compare(self.tracker)
         names = [file.name for file in self.capture.files]
-        return self.tracker.tables(self.engine.links, names if len(names) > 1 else ())
+        return self.tracker.tables(links, names if len(names) > 1 else ())
 
     def findings(self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
         """What is wrong so far, worst first. Raises ValueError unless the reading checks.
@@ -233,12 +237,15 @@ class Reading:
         ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
         cases, each of which is one vbucket of one connection.
         """
+        return self._findings(self.engine.links, is_whole=is_whole, wanted=wanted)
+
+    def _findings(self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
         if self.checker is None:
             msg = "this reading does not check"
             raise ValueError(msg)
         assert self.tracker is not None
         self._compare(self.tracker)
-        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole, wanted=wanted)
+        return self.checker.findings(links, self.coverage, is_whole=is_whole, wanted=wanted)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
@@ -249,9 +256,10 @@ class Reading:
         from dcpinspect.findings.record import with_findings
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
-        found, tables = self.findings(is_whole=is_whole), self.tables
+        links = self.engine.links  # once: there may be very many
+        found, tables = self._findings(links, is_whole=is_whole), self._tables(links)
         assert self.checker is not None, "it has findings"
-        clients = self.checker.clients(self.engine.links)
+        clients = self.checker.clients(links)
         return tables, found, with_findings(tables.by_name, found, RULES, clients, [file.name for file in self.capture.files])
 
     def _compare(self, tracker: Tracker) -> None:
