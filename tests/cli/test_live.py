@@ -433,7 +433,7 @@ def test_another_user_decodes_from_temporary_files(namespace: str, tmp_path: Pat
     """Where that user may read the program; it is said otherwise."""
     import dcpinspect
 
-    tmp_path.chmod(0o777)
+    tmp_path.chmod(0o1777)
     for folder in tmp_path.parents[: len(tmp_path.parents) - 2]:
         folder.chmod(folder.stat().st_mode | 0o011)
     as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "test", "-r"]
