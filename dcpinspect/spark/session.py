@@ -234,7 +234,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The line of a traceback that says what was wrong in a task."""
+    """The line of a traceback that says what was wrong in a task; else the deepest cause that Java names."""
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
-    return clip(escape(raised[0] if raised else _first_line(error)), _SHOWN)
+    deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")][-1:]
+    return clip(escape((raised or deepest or [_first_line(error)])[0]), _SHOWN)

@@ -6,12 +6,14 @@ What is large never goes through Spark: tasks read captures and bundles, and wri
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dcpinspect.spark import session as sessions
+from dcpinspect.spark.shipping import OURS, missing_module, ship
 from dcpinspect.spark.stitch import balanced
 
 if TYPE_CHECKING:
@@ -63,12 +65,29 @@ class SparkTasks:
     def __init__(self, spark: SparkSession, show: Show = lambda *_: None) -> None:
         self._spark = spark
         self._show = show
+        self._shipped: tempfile.TemporaryDirectory[str] | None = None
         self.processors = sessions.processors(spark)
 
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """As ``Tasks`` has it. Raises SparkFailedError."""
+        """As ``Tasks`` has it. Executors that lack the package are sent it. Raises SparkFailedError."""
         if not items:
             return []
+        try:
+            return self._each(what, work, items, sizes)
+        except sessions.SparkFailedError as error:
+            missing = missing_module(str(error))
+            if missing is None:
+                raise
+            if missing != OURS or self._shipped is not None:
+                advice = (
+                    f"install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON; now it lacks {missing}"
+                )
+                raise sessions.SparkFailedError(f"{error}; {advice}") from error
+        self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
+        ship(self._spark, self._shipped.name)
+        return self._each(what, work, items, sizes)
+
+    def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
         numbers = packed(sizes, 2 * self.processors)
         lists = [[items[number] for number in task] for task in numbers]
 
