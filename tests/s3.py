@@ -61,7 +61,6 @@ def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
         "AWS_PROFILE": "here",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
-        "AWS_ALLOW_HTTP": "true",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     for name, value in settings.items():

@@ -64,6 +64,7 @@ def watch(
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.pipeline import Options
+    from dcpinspect.spark.places import local_path
     from dcpinspect.spark.session import SparkFailedError
     from dcpinspect.tables.times import length
 
@@ -73,6 +74,7 @@ def watch(
     if not every_s:
         raise UsageError(f"--every {escape(every)}: write a length of time above 0")
     rested_s, growing_s = length(rested, "--rested") / 1e9, length(growing, "--growing") / 1e9
+    output = local_path(output, "tables are written and watched")
     arrivals = Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
     extra_ports, find_ports = (None, None) if port is None else options.ports(port)
     asked = partial(

@@ -21,6 +21,7 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
+from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.message_files import MessageFiles
@@ -161,9 +162,7 @@ class UnitPackets:
 def analyse(work: Work) -> Analysed:
     """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
     own = attempt()
-    for path in filter(None, (work.part, work.messages)):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    files = MessageFiles(f"{work.messages}.{own}", work.point)
+    messages = MessageFiles(f"{work.messages}.{own}", work.point)
     start, end = work.stretch()
     with work.reading() as reading:
         if work.follows:
@@ -172,21 +171,20 @@ def analyse(work: Work) -> Analysed:
             for batch in batches:
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    files.add(batch, ids(reading)[batch.connection])
+                    messages.add(batch, ids(reading)[batch.connection])
                 if not work.follows and packets >= end:
                     break
-    files.close()
-    written = list(map(Written.of, files.paths))
+    messages.close()
+    written = list(map(Written.of, messages.paths))
     if not work.follows:
-        return Analysed("", tuple(files.paths), tuple(written), files.rows)
+        return Analysed("", tuple(messages.paths), tuple(written), messages.rows)
     part = f"{work.part}.{own}.part"
-    with open(part, "wb") as file:
-        file.write(Part.of(reading).to_bytes())
+    files.write(part, Part.of(reading).to_bytes())
     keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
     written += map(Written.of, (part, keys))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
-    return Analysed(part, tuple(files.paths), tuple(written), files.rows, tuple(closed[:MOST_CLOSED]))
+    return Analysed(part, tuple(messages.paths), tuple(written), messages.rows, tuple(closed[:MOST_CLOSED]))
 
 
 def nothing(files: Sequence[str]) -> Part:

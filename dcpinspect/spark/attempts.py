@@ -6,7 +6,6 @@ wanted is killed at any moment, so it must never have had a file of the other on
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
+from dcpinspect.spark import files
 from dcpinspect.spark.delta import statistics_of
 
 _RANDOM = 8
@@ -55,18 +55,19 @@ class Written:
         """
         footer, statistics = 0, ""
         if path.endswith(".parquet"):
-            metadata = pq.read_metadata(path)
+            with files.source(path) as source:
+                metadata = pq.read_metadata(source)
             footer = metadata.num_rows
             statistics = statistics_of(metadata) if tells else ""
         elif path.endswith(_ARROW):
-            with pa.memory_map(path) as source:
+            with files.source(path) as source:
                 footer = pa.ipc.open_file(source).num_record_batches
-        return cls(path, os.path.getsize(path), footer, statistics)
+        return cls(path, files.size(path), footer, statistics)
 
 
-def verify(files: Iterable[Written]) -> None:
+def verify(written: Iterable[Written]) -> None:
     """Raises OutputError where a file is no longer as it was left, or cannot be seen from here."""
-    for said in files:
+    for said in written:
         try:
             found = Written.of(said.path, tells=False)
         except (OSError, pa.ArrowException) as error:

@@ -7,9 +7,8 @@ is an Arrow file with a record batch for each bundle; its index says which group
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.spark import files
 from dcpinspect.spark.marks import Marker, Marks, together
 
 OWN = 1 << 16
@@ -61,7 +61,7 @@ def pack(data: Octets, start: Ints, length: Ints, target: Octets) -> None:
 
 
 class BundleWriter:
-    """Writes the bundles of a unit. Whole files appear under their names when it is closed without an exception."""
+    """Writes the bundles of a unit. They count when a manifest names them, so they need not appear as a whole."""
 
     def __init__(self, path: str) -> None:
         """``path``: of the Arrow file; ``.index`` is appended for that of its index."""
@@ -70,9 +70,9 @@ class BundleWriter:
         """Numbers of the groups, by key."""
         self.marker = Marker()
         """Told of the payload of the groups."""
-        self._temporary = f"{path}.{os.getpid()}.tmp"
+        self._stream = files.created(path)
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
-        self._file = pa.ipc.new_file(self._temporary, PACKETS, options=options)
+        self._file = pa.ipc.new_file(self._stream, PACKETS, options=options)
         self._bundles = self._windows = 0
         self._index: list[tuple[int, int, int, int, int]] = []
 
@@ -126,22 +126,24 @@ class BundleWriter:
 
     def close(self) -> None:
         """Ends both files."""
+        index = self.index()
         self._file.close()
-        index = f"{self.path}.index"
-        with pa.ipc.new_file(f"{index}.tmp", INDEX) as file:
-            file.write_table(self.index())
-        os.replace(f"{index}.tmp", index)
-        os.replace(self._temporary, self.path)
+        self._stream.close()
+        with files.created(f"{self.path}.index") as stream, pa.ipc.new_file(stream, INDEX) as file:
+            file.write_table(index)
 
     def abandon(self) -> None:
         """Leaves nothing."""
-        self._file.close()
-        os.unlink(self._temporary)
+        with suppress(pa.ArrowException, OSError):
+            self._file.close()
+        with suppress(OSError):
+            self._stream.close()
+        files.remove(self.path)
 
 
 def read_index(path: str) -> Any:
     """The index of the bundles in a file. Raises OSError."""
-    with pa.memory_map(f"{path}.index") as source:
+    with files.source(f"{path}.index") as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -167,14 +169,14 @@ def group_marks(index: Any) -> dict[bytes, Marks]:
 def write_keys(part: str, keys: Sequence[bytes]) -> str:
     """Writes the groups that are in a part beside it, and gives the path."""
     path = f"{part}.keys"
-    with pa.ipc.new_file(path, KEYS) as file:
+    with files.created(path) as stream, pa.ipc.new_file(stream, KEYS) as file:
         file.write_table(pa.table([keys], schema=KEYS))
     return path
 
 
 def read_keys(part: str) -> list[bytes]:
     """The groups that are in a part. Raises OSError."""
-    with pa.memory_map(f"{part}.keys") as source:
+    with files.source(f"{part}.keys") as source:
         keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
     return keys
 
@@ -209,7 +211,7 @@ class Bundled:
         chosen = self._chosen()
         groups = np.unique(chosen["group"].to_numpy())
         window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
-        with closing(pa.memory_map(self.path)) as source:
+        with files.source(self.path) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
                 parts = [file.get_batch(one) for one in np.unique(bundle[window == number]).tolist()]

@@ -6,16 +6,20 @@ Tasks write the files; a commit names them. Whatever reads Delta sees whole vers
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.fs import SubTreeFileSystem
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.spark import files
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,16 +40,23 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
 
     library = _library()
     try:
-        found: DeltaTable = library.DeltaTable(folder, version=version)
+        found: DeltaTable = library.DeltaTable(folder, version=version, storage_options=_options(folder))
     except (DeltaError, OSError) as error:
         what = "as it is now" if version is None else f"in version {version}"
-        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {what} ({_said(error)})") from error
+        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {what} ({said(error)})") from error
     return found
 
 
 def exists(folder: str) -> bool:
-    """Whether there is a table."""
-    return bool(_library().DeltaTable.is_deltatable(folder))
+    """Whether there is a table. Raises OSError where nobody can tell."""
+    library = _library()
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        library.DeltaTable(folder, storage_options=_options(folder))
+    except TableNotFoundError:
+        return False
+    return True
 
 
 def settled(folder: str, version: int) -> DeltaTable:
@@ -91,6 +102,7 @@ def commit(
                 list(added),
                 partition_by=list(by),
                 configuration={**CONFIGURATION, **skipping},
+                storage_options=_options(folder),
                 commit_properties=properties,
             )
             return 0
@@ -107,7 +119,7 @@ def commit(
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
     except DeltaError as error:
-        raise UsageError(f"{escape(folder)}: cannot be committed ({_said(error)})") from error
+        raise UsageError(f"{escape(folder)}: cannot be committed ({said(error)})") from error
     return base + 1 if actions or gone is None else base
 
 
@@ -118,6 +130,12 @@ def without(folder: str, base: int, condition: str, run: int) -> int:
     table = opened(folder, base)
     table.delete(condition, commit_properties=CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0))
     return int(table.version())
+
+
+def dataset(table: DeltaTable, schema: Any) -> Any:
+    """A version as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
+    filesystem, inner = files.system(unquote(table.table_uri.removeprefix("file://")).rstrip("/"))
+    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(inner, filesystem), schema=schema)
 
 
 def restore(folder: str, version: int, run: int) -> None:
@@ -204,8 +222,17 @@ def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | Non
     return {name: None if (value := action[f"partition.{name}"]) is None else str(value) for name in by}
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """What an error says, on one line."""
     return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
+
+
+def _options(folder: str) -> dict[str, str] | None:
+    """What deltalake has to be told so that it talks to the same server as the readers of captures."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    if not (folder.startswith("s3://") and endpoint.startswith("http:")):
+        return None
+    return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_FORCE_CREDENTIAL_LOAD": "true"}
 
 
 def _library() -> Any:

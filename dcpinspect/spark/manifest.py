@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from dcpinspect.capture.remote import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Part
-from dcpinspect.spark import delta, runs
+from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
-from dcpinspect.spark.places import local_path
+from dcpinspect.spark.places import place
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.stored import PARTITIONS, SCHEMAS, TOLD
@@ -100,7 +98,8 @@ class Kept:
 class Manifest:
     """One state of an output directory."""
 
-    out: Path
+    out: str
+    """Path from the root, or a URI."""
     number: int = 0
     """Runs that came to their end; 0: none did."""
     program: str = ""
@@ -123,23 +122,26 @@ class Manifest:
 
         Raises UsageError where it is no output of a pipeline, or one of another version.
         """
-        folder = Path(local_path(os.fspath(out), "tables are written"))
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
-        if (run := runs.newest(folder)) is not None:
-            return cls._read(folder / FOLDER / run.state, folder, run)
-        numbers = [int(path.stem) for path in (folder / FOLDER).glob("*.json") if path.stem.isdigit()]
-        if numbers:  # of before there were logs
-            return cls._read(folder / FOLDER / f"{max(numbers)}.json", folder, Run(max(numbers), "", {}, ""))
-        if folder.is_dir() and any(path.name != FOLDER and path.name not in _OURS for path in folder.iterdir()):
-            raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
+        folder = files.absolute(place(os.fspath(out), "tables are written"))
+        try:
+            if os.path.isfile(folder):
+                raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
+            if (run := runs.newest(folder)) is not None:
+                return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
+            stems = [name.removesuffix(".json") for name in files.names_in(f"{folder}/{FOLDER}") if name.endswith(".json")]
+            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:  # of before there were logs
+                return cls._read(f"{folder}/{FOLDER}/{max(numbers)}.json", folder, Run(max(numbers), "", {}, ""))
+            if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
+                raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
+        except OSError as error:
+            raise UsageError(f"{escape(os.fspath(out))}: cannot be looked at ({delta.said(error)})") from error
         return cls(folder)
 
     @classmethod
     def newest(cls, out: str | os.PathLike[str]) -> Self:
         """The newest state of a directory that a pipeline has written. Raises UsageError where there is none."""
-        folder = Path(local_path(os.fspath(out), "tables are read"))
-        if not (folder / FOLDER).is_dir() or not (found := cls.at(folder)).number:
+        folder = files.absolute(place(os.fspath(out), "tables are read"))
+        if not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}")) or not (found := cls.at(folder)).number:
             raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
         if not found.tables:
             what = f"{escape(os.fspath(out))}: was written by a version of dcpinspect before its tables were Delta tables"
@@ -147,11 +149,11 @@ class Manifest:
         return found
 
     @classmethod
-    def _read(cls, path: Path, folder: Path, run: Run) -> Self:
+    def _read(cls, path: str, folder: str, run: Run) -> Self:
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = json.loads(files.content(path))
             if content.get("format") != (FORMAT if run.state else BEFORE):
-                raise UsageError(f"{escape(os.fspath(path))}: is not of this version ({FORMAT}); run the pipeline into a new directory")
+                raise UsageError(f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into a new directory")
             return cls(
                 folder,
                 run.number,
@@ -164,21 +166,20 @@ class Manifest:
                 run.state,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            what = f"{escape(os.fspath(path))}: is damaged ({escape(str(error))})"
+            what = f"{escape(path)}: is damaged ({escape(str(error))})"
             raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
     def table(self, name: str) -> DeltaTable:
         """A table as this state has it."""
-        return delta.settled(os.fspath(self.out / name), self.tables[name])
+        return delta.settled(self.path(name), self.tables[name])
 
     def dataset(self, name: str) -> Any:
         """A table as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
-        filesystem = SubTreeFileSystem(os.fspath((self.out / name).absolute()), LocalFileSystem())
-        return self.table(name).to_pyarrow_dataset(filesystem=filesystem, schema=SCHEMAS[name])
+        return delta.dataset(self.table(name), SCHEMAS[name])
 
     def files(self, name: str) -> list[str]:
         """The Parquet files of a table, absolute."""
-        return [os.fspath((self.out / name / one).absolute()) for one in delta.paths(self.table(name))]
+        return [self.path(f"{name}/{one}") for one in delta.paths(self.table(name))]
 
     @property
     def table_names(self) -> list[str]:
@@ -196,7 +197,7 @@ class Manifest:
 
     def path(self, name: str) -> str:
         """A file that the manifest names, absolute."""
-        return os.fspath((self.out / name).absolute())
+        return f"{self.out}/{name}"
 
     @property
     def counting(self) -> list[int]:
@@ -207,14 +208,14 @@ class Manifest:
         """The same with the newest versions of the tables, from which what runs have left that did not end is taken back."""
         found = {}
         for name in self.tables:
-            folder = os.fspath(self.out / name)
+            folder = self.path(name)
             table = self.table(name)
             if table.version() < (newest := delta.opened(folder).version()):
                 delta.restore(folder, table.version(), self.number)
                 newest += 1
             found[name] = newest
         for name in SCHEMAS.keys() - found.keys():
-            shutil.rmtree(self.out / name / "_delta_log", ignore_errors=True)  # of a first run that did not end
+            files.remove_folder(self.path(f"{name}/_delta_log"))  # of a first run that did not end
         return replace(self, tables=found)
 
     def with_tables(self, written: Mapping[str, Sequence[Written]], gone: Collection[Kept] | None) -> Manifest:
@@ -223,27 +224,27 @@ class Manifest:
         ``gone``: parts whose messages leave, None: all of them. Of other tables all leave. Raises UsageError where another run was quicker.
         """
         versions = dict(self.tables)
-        for name, files in written.items():
-            folder, base, run = os.fspath(self.out / name), self.tables.get(name), self.number + 1
+        for name, ones in written.items():
+            folder, base, run = self.path(name), self.tables.get(name), self.number + 1
             by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
             leave = None
             if name == "messages" and gone is not None and base is not None:
                 base, leave = self._without(gone, base)
-            added = [delta.add_action(os.path.relpath(one.path, folder), one.size, one.statistics, by) for one in files]
+            added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in ones]
             versions[name] = delta.commit(folder, SCHEMAS[name], added, run=run, base=base, gone=leave, by=by, told=told)
         return replace(self, tables=versions)
 
     def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
         """The files of messages that leave with parts, and the version to take them from: one without what was compacted of these."""
-        folder = os.fspath(self.out / "messages")
+        folder = self.path("messages")
         there = set(delta.paths(delta.opened(folder, base)))
-        files = {part.file: [os.path.relpath(one, "messages") for one in part.messages] for part in gone}
-        compacted = [part for part in gone if not there.issuperset(files[part.file])]
+        own = {part.file: [one.removeprefix("messages/") for one in part.messages] for part in gone}
+        compacted = [part for part in gone if not there.issuperset(own[part.file])]
         if compacted:
-            ids = [one for part in compacted for one in Part.from_bytes(Path(self.path(part.file)).read_bytes()).opened_by.tolist()]
+            ids = [one for part in compacted for one in Part.from_bytes(files.content(self.path(part.file))).opened_by.tolist()]
             base = delta.without(folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1)
             there = set(delta.paths(delta.opened(folder, base)))
-        return base, [name for part in gone for name in files[part.file] if name in there]
+        return base, [name for part in gone for name in own[part.file] if name in there]
 
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError where another run was quicker."""
@@ -255,10 +256,7 @@ class Manifest:
             "units": [asdict(one) for one in found.units],
             "parts": [asdict(one) for one in found.parts],
         }
-        with (self.out / FOLDER / found.state).open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
+        files.write(self.path(f"{FOLDER}/{found.state}"), json.dumps(content).encode())
         runs.commit(self.out, Run(found.number, found.program, found.tables, found.state))
         return found
 
@@ -276,38 +274,42 @@ class Manifest:
             if name in self.tables:
                 own = {f"{name}/{one}" for one in delta.paths(self.table(name))}
                 if not since:
-                    delta.sweep(os.fspath(self.out / name))
+                    delta.sweep(self.path(name))
             self._keep((name,), own, since=self.number if own or name in self.tables else 0)
         if self.tables and not since:
-            delta.sweep(os.fspath(self.out / runs.TABLE))
-            for path in (self.out / FOLDER).glob("[0-9]*.json"):
-                if path.name != self.state:
-                    path.unlink()
+            delta.sweep(self.path(runs.TABLE))
+            for name in files.names_in(self.path(FOLDER)):
+                if name[:1].isdecimal() and name.endswith(".json") and name != self.state:
+                    files.remove(self.path(f"{FOLDER}/{name}"))
 
     def _keep(self, folders: Iterable[str], named: Collection[str], *, since: int) -> None:
         """Removes what is not named of what runs wrote from ``since`` on."""
         for folder in folders:
-            for batch in (self.out / folder).glob(f"{BATCH}*"):
-                number = batch.name.removeprefix(BATCH)
-                if not number.isdecimal() or int(number) < since:
+            for batch in files.names_in(self.path(folder)):
+                number = batch.removeprefix(BATCH)
+                if not batch.startswith(BATCH) or not number.isdecimal() or int(number) < since:
                     continue
-                for path in sorted(batch.glob("**/*"), reverse=True):
-                    if not path.is_dir() and path.relative_to(self.out).as_posix() not in named:
-                        path.unlink(missing_ok=True)
+                where = f"{folder}/{batch}"
+                for name in files.below(self.path(where)):
+                    if f"{where}/{name}" not in named:
+                        files.remove(self.path(f"{where}/{name}"))
                 with suppress(OSError):
-                    batch.rmdir()
+                    os.rmdir(self.path(where))  # storage has no empty folders
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """While it is entered no other run writes here. Raises UsageError where one does."""
         import fcntl  # deferred: Windows has none, and only runs lock
 
-        (self.out / FOLDER).mkdir(parents=True, exist_ok=True)
-        with (self.out / FOLDER / "lock").open("w") as file:
+        if is_uri(self.out):  # nothing locks there: of two that commit the same table one is refused
+            yield
+            return
+        os.makedirs(self.path(FOLDER), exist_ok=True)
+        with open(self.path(f"{FOLDER}/lock"), "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise UsageError(f"{escape(os.fspath(self.out))}: another run is writing here; wait for its end") from None
+                raise UsageError(f"{escape(self.out)}: another run is writing here; wait for its end") from None
             yield
 
 

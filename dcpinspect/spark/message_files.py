@@ -6,7 +6,6 @@ Who wants one vbucket reads the row groups that may have it, which their statist
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.escape import escape
+from dcpinspect.spark import files
 from dcpinspect.spark.schema import message_rows
 from dcpinspect.spark.stored import COLUMNS, MESSAGES
 from dcpinspect.tables.messages import MessageBatch
@@ -48,6 +48,7 @@ class MessageFiles:
         self._waiting_rows = self._waiting_bytes = 0
         self._day: int | None = None
         self._writer: Any = None
+        self._stream: Any = None
 
     def add(self, batch: MessageBatch, ids: Column) -> None:
         """Messages of some connections; ``ids``: of each message's connection."""
@@ -82,12 +83,13 @@ class MessageFiles:
 
     def _write(self, table: Any, day: int) -> None:
         """Messages of one day, sorted by vbucket."""
-        if self._writer is None or day != self._day or os.path.getsize(self.paths[-1]) > FILE_BYTES:
+        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES:
             self._end()
             self._day = day
             self.paths.append(f"{self._stem}-{len(self.paths)}.parquet")
+            self._stream = files.created(self.paths[-1])
             self._writer = pq.ParquetWriter(
-                self.paths[-1],
+                self._stream,
                 MESSAGES,
                 compression="zstd",
                 compression_level=1,
@@ -102,4 +104,5 @@ class MessageFiles:
     def _end(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            self._stream.close()
             self._writer = None

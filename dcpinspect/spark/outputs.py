@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import Merged
-from dcpinspect.spark import delta
+from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read
 from dcpinspect.spark.scan import ADDRESS_BYTES
@@ -52,15 +50,15 @@ def _pieces(name: str, records: Records) -> Iterator[Any]:
         yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
 
 
-def _written(out: Path, name: str, batch: int, pieces: Iterator[Any]) -> Written:
-    path = out.absolute() / name / f"{BATCH}{batch}" / f"{attempt()}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _written(out: str, name: str, batch: int, pieces: Iterator[Any]) -> Written:
+    path = f"{out}/{name}/{BATCH}{batch}/{attempt()}.parquet"
     first = next(pieces)
     words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
-    with pq.ParquetWriter(path, first.schema, compression="zstd", compression_level=1, use_dictionary=words, store_schema=False) as file:
+    settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
+    with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
         for piece in chain([first], pieces):
             file.write_table(piece)
-    return Written.of(os.fspath(path))
+    return Written.of(path)
 
 
 def _connections(table: Any, found_in: Whole) -> Any:

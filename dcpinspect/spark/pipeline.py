@@ -15,7 +15,7 @@ from typing import Any
 
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark import plan
+from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look, secrets_at
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
@@ -123,7 +123,7 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lam
     ``then``: is given what was found in all captures, once the tables have it; not where nothing was new.
     """
     manifest = Manifest.at(options.out)
-    paths = files_of(options.captures, without=os.fspath(manifest.out))
+    paths = files_of(options.captures, without=manifest.out)
     with manifest.locked():
         manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
@@ -169,7 +169,7 @@ class _Run:
         self.manifest = manifest
         self.options = options
         self.batch = manifest.number + 1
-        self.out = os.path.abspath(manifest.out)
+        self.out = manifest.out
         self.written: list[Written] = []
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
@@ -239,8 +239,6 @@ class _Run:
         self._sum_up(manifest, works=len(works))
 
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
-        folder = f"{RAW}/{BATCH}{self.batch}"
-        os.makedirs(os.path.join(self.out, folder), exist_ok=True)
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
         found = self._scans(tasks, [(unit, stretches(unit.path, unit.size, count)) for unit, count in zip(new, counts, strict=True)])
@@ -266,7 +264,7 @@ class _Run:
         sizes: list[int] = []
         for unit, parts in wanted:
             for stretch in parts if len(parts) > 1 else (None,):
-                stem = os.path.join(self.out, RAW, f"{BATCH}{self.batch}", f"{len(items):06}")
+                stem = f"{self.out}/{RAW}/{BATCH}{self.batch}/{len(items):06}"
                 items.append((unit.path, stem, stretch))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
         scanned = iter(tasks.each("reading captures", partial(_scan, **ports(self.manifest)), items, sizes))
@@ -298,7 +296,7 @@ class _Run:
         )
 
     def _relative(self, path: str) -> str:
-        return os.path.relpath(path, self.out).replace(os.sep, "/")
+        return path.removeprefix(f"{self.out}/")
 
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary
@@ -345,4 +343,4 @@ def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> F
 
 
 def _size(work: Work) -> int:
-    return sum(os.path.getsize(one.path) for one in work.bundles)
+    return sum(files.size(one.path) for one in work.bundles)

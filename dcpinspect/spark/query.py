@@ -108,8 +108,13 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 
 
 def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
-    files, schema = manifest.files(name), ddl(SCHEMAS[name])
+    files, schema = [_for_spark(path) for path in manifest.files(name)], ddl(SCHEMAS[name])
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+
+
+def _for_spark(path: str) -> str:
+    """A file under the name that Hadoop's file systems know."""
+    return f"s3a{path.removeprefix('s3')}" if path.startswith("s3://") else path
 
 
 def _no_query(start: str) -> str:

@@ -5,11 +5,9 @@ It is a Delta table as the others are. Its newest version has one file, with a r
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark import delta
+from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
 
 if TYPE_CHECKING:
@@ -48,31 +46,31 @@ class Run:
     """Name of the file that has what the next run needs."""
 
 
-def newest(out: Path) -> Run | None:
+def newest(out: str) -> Run | None:
     """The newest run; None where none has ended. Raises UsageError where the table cannot be read."""
-    folder = os.fspath(out / TABLE)
+    folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
     last = max(_rows(folder), key=lambda row: int(row["run"]))
     return Run(last["run"], last["program"], dict(last["tables"]), last["state"])
 
 
-def commit(out: Path, run: Run) -> None:
+def commit(out: str, run: Run) -> None:
     """Makes this the newest run. Raises UsageError where another one was quicker."""
-    folder = os.fspath(out / TABLE)
+    folder = f"{out}/{TABLE}"
     now = time.time_ns() // 1000
     base, before = None, []
     if delta.exists(folder):
         table = delta.opened(folder)
         base, before = table.version(), _rows_of(table)
     if before and max(row["run"] for row in before) != run.number - 1:
-        raise UsageError(f"{escape(os.fspath(out))}: another run has written here since; run it again")
+        raise UsageError(f"{escape(out)}: another run has written here since; run it again")
     rows = [row for row in before if now - row["time"].timestamp() * 1e6 < delta.KEPT_DAYS * _DAY]
     rows.append({"run": run.number, "time": now, "program": run.program, "tables": list(run.tables.items()), "state": run.state})
     name = f"{run.number}-{attempt()}.parquet"
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, name)
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, store_schema=False)
+    path = f"{folder}/{name}"
+    with files.created(path) as stream:
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), stream, store_schema=False)
     written = Written.of(path)
     delta.commit(folder, SCHEMA, [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
 
@@ -82,5 +80,5 @@ def _rows(folder: str) -> list[dict[str, Any]]:
 
 
 def _rows_of(table: DeltaTable) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.to_pyarrow_dataset(schema=SCHEMA).to_table().to_pylist()
+    found: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
     return found

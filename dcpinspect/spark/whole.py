@@ -18,6 +18,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.growing import give_back
 from dcpinspect.parts import Merged, Part, merged
+from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import Kept, Manifest, Read
@@ -88,7 +89,7 @@ def _together(manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], le
 
 def _read(path: str) -> Part:
     try:
-        return Part.from_bytes(Path(path).read_bytes())
+        return Part.from_bytes(files.content(path))
     except (OSError, ValueError) as error:
         what = f"{escape(path)}: cannot be read ({escape(str(error))})"
         raise UsageError(f"{what}; run the pipeline into a new directory") from error

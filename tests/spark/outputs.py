@@ -49,12 +49,12 @@ def here() -> Iterator[Here]:
     yield Here()
 
 
-def ran(out: Path, *captures: Path | str, **options: Any) -> Summary:
+def ran(out: Path | str, *captures: Path | str, **options: Any) -> Summary:
     """A run in this process."""
     return run(Options([str(one) for one in captures], str(out), **options), here)
 
 
-def stored(out: Path, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
+def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     """The tables of an output in the order of their rows; ``cut``: without what depends on how the capture was cut."""
     manifest = Manifest.newest(out)
     tables = {}

@@ -23,7 +23,7 @@ def state(out: Path) -> Manifest:
     unit = Unit("weird\udcff\x1b name", "/x/weird\udcff\x1b name", "p", 5, "h", "t")
     report = Report(size=5, problems=[(3, "bad"), (None, "worse")], joins=[("00", "01")], left_out={"cut": 2})
     return Manifest(
-        out,
+        str(out),
         program="1",
         options={"find_ports": False},
         points={"/x": "p"},
@@ -41,7 +41,7 @@ def wrote(out: Path, name: str, rows: int) -> Written:
 
 
 def with_bad(one: Manifest, *names: str) -> Manifest:
-    return one.with_tables({"bad": [wrote(one.out, name, 2) for name in names]}, None)
+    return one.with_tables({"bad": [wrote(Path(one.out), name, 2) for name in names]}, None)
 
 
 def what(one: Manifest) -> list[str]:

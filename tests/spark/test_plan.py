@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from dcpinspect.spark import plan
 from dcpinspect.spark.manifest import Manifest, Read
@@ -23,12 +22,12 @@ def numbered(manifest: Manifest, *new: Read) -> tuple[list[tuple[str, int]], boo
 
 
 def before(*units: Read) -> Manifest:
-    return Manifest(Path("/out"), 1, units=plan.numbered(Manifest(Path("/out")), units)[0].units)
+    return Manifest("/out", 1, units=plan.numbered(Manifest("/out"), units)[0].units)
 
 
 def test_units_of_points_are_numbered_in_order_of_time_and_each_point_in_its_own() -> None:
     new = [read("a2", 30), read("a1", 10), read("b1", 20, point="q"), read("b2", 5, point="q"), read("x", None, error="bad")]
-    assert numbered(Manifest(Path("/out")), *new) == ([("b2", 0), ("a1", 10), ("b1", 20), ("a2", 30), ("x", 40)], False)
+    assert numbered(Manifest("/out"), *new) == ([("b2", 0), ("a1", 10), ("b1", 20), ("a2", 30), ("x", 40)], False)
 
 
 def test_what_is_new_comes_behind_what_was_there() -> None:

@@ -1,0 +1,117 @@
+"""Files of an output, at a path or by a URI: tasks write each under a name of its own, and never change one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dcpinspect.capture.remote import info, is_uri, opened, place, told
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+
+def absolute(path: str) -> str:
+    """A path from the root; a URI as it is."""
+    return path.rstrip("/") if is_uri(path) else os.path.abspath(path)
+
+
+def system(path: str) -> tuple[FileSystem, str]:
+    """The file system of a path or URI, and the path in it. Raises OSError where it cannot be had here."""
+    if is_uri(path):
+        return place(path)
+    from pyarrow.fs import LocalFileSystem
+
+    return LocalFileSystem(), path
+
+
+def created(path: str) -> Any:
+    """A new file to write to, with the folders above it. In storage it is there once it is closed. Raises OSError."""
+    filesystem, inner = system(path)
+    if not is_uri(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    with told():
+        return filesystem.open_output_stream(inner)
+
+
+@contextmanager
+def source(path: str) -> Iterator[Any]:
+    """A file for Arrow to read: pages of memory where it lies here, else ranges. Raises OSError."""
+    if not is_uri(path):
+        with pa.memory_map(path) as file:
+            yield file
+        return
+    filesystem, inner = place(path)
+    with told():
+        file = filesystem.open_input_file(inner)
+    with file:
+        yield file
+
+
+def content(path: str) -> bytes:
+    """All bytes of a file. Raises OSError."""
+    with opened(path) as file:
+        return file.read()
+
+
+def write(path: str, data: bytes) -> None:
+    """Writes a whole file, so that it stays there. Raises OSError."""
+    if is_uri(path):
+        with created(path) as stream:
+            stream.write(data)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def size(path: str) -> int:
+    """Bytes of a file. Raises OSError."""
+    return int(info(path).size or 0) if is_uri(path) else os.path.getsize(path)
+
+
+def exists(path: str) -> bool:
+    """Whether there is something."""
+    try:
+        return bool(info(path)) if is_uri(path) else os.path.exists(path)
+    except FileNotFoundError:
+        return False
+
+
+def names_in(folder: str) -> list[str]:
+    """What is in a folder, by name; nothing where there is none. Raises OSError."""
+    from pyarrow.fs import FileSelector
+
+    filesystem, inner = system(folder)
+    with told():
+        return [one.base_name for one in filesystem.get_file_info(FileSelector(inner, allow_not_found=True))]
+
+
+def below(folder: str) -> list[str]:
+    """All files below a folder, as paths from there. Raises OSError."""
+    from pyarrow.fs import FileSelector
+
+    filesystem, inner = system(folder)
+    with told():
+        found = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=True))
+    return [one.path.removeprefix(inner).lstrip("/") for one in found if one.is_file]
+
+
+def remove(path: str) -> None:
+    """Removes a file, if it is there."""
+    filesystem, inner = system(path)
+    with suppress(FileNotFoundError), told():
+        filesystem.delete_file(inner)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder and what is in it, if it is there."""
+    filesystem, inner = system(path)
+    with suppress(FileNotFoundError), told():
+        filesystem.delete_dir(inner)
