@@ -157,6 +157,11 @@ def paths(table: DeltaTable) -> list[str]:
     return [one["path"] for one in _actions(table)]
 
 
+def partitions(table: DeltaTable, by: Sequence[str]) -> list[tuple[str, tuple[Any, ...]]]:
+    """The files of a version, and the values of each in the columns that the table is partitioned by."""
+    return [(one["path"], tuple(one[f"partition.{name}"] for name in by)) for one in _actions(table)]
+
+
 def rows(table: DeltaTable) -> int:
     """Rows of a version."""
     return sum(one["num_records"] for one in _actions(table))

@@ -181,6 +181,15 @@ class Manifest:
         """The Parquet files of a table, absolute."""
         return [self.path(f"{name}/{one}") for one in delta.paths(self.table(name))]
 
+    def compacted(self, name: str) -> list[tuple[dict[str, Any], list[str]]]:
+        """The files of a table that others have written, by partition; these lack the columns that it is partitioned by."""
+        found: dict[tuple[Any, ...], list[str]] = {}
+        by = PARTITIONS if name == "messages" else ()
+        for path, values in delta.partitions(self.table(name), by):
+            if not path.startswith(BATCH):
+                found.setdefault(values, []).append(self.path(f"{name}/{path}"))
+        return [(dict(zip(by, values, strict=True)), paths) for values, paths in found.items()]
+
     @property
     def table_names(self) -> list[str]:
         """The tables that a query may name."""

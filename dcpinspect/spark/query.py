@@ -108,8 +108,15 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 
 
 def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
-    files, schema = [_for_spark(path) for path in manifest.files(name)], ddl(SCHEMAS[name])
-    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+    from pyspark.sql.functions import lit
+
+    others, schema = manifest.compacted(name), ddl(SCHEMAS[name])
+    own = set(manifest.files(name)).difference(*(paths for _, paths in others))
+    frame = spark.read.schema(schema).parquet(*map(_for_spark, sorted(own))) if own else spark.createDataFrame([], schema)
+    for values, paths in others:
+        part = spark.read.schema(schema).parquet(*map(_for_spark, paths))
+        frame = frame.unionByName(part.withColumns({column: lit(value) for column, value in values.items()}))
+    return frame
 
 
 def _for_spark(path: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.spark.filter import filter_sql
@@ -52,6 +53,13 @@ def test_messages_have_the_numbers_of_their_connections(query: Query) -> None:
     assert str(found.schema.field("by_seqno").type) == "uint64"
     ordered = sorted(wanted, key=lambda row: (row["connection"], row["direction"], row["stream_offset"]))
     assert found.to_pylist() == [{name: row[name] for name in found.column_names} for row in ordered]
+
+
+def test_what_others_have_compacted_has_its_partition(query: Query, spark: SparkSession, tmp_path: Path) -> None:
+    ran(tmp_path / "out", TOUR)
+    DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])
+    text = "select capture_point, day, count(*) n from messages group by all"
+    assert Query(spark, Manifest.newest(tmp_path / "out")).answer(text) == query.answer(text)
 
 
 def test_a_filter_is_a_condition_too(query: Query, spark: SparkSession, out: Path) -> None:
