@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import SubTreeFileSystem
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.escape import clip, escape
 from dcpinspect.spark import files
 
 if TYPE_CHECKING:
@@ -229,7 +230,8 @@ def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | Non
 
 def said(error: BaseException) -> str:
     """What an error says, on one line."""
-    return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
+    text = re.sub(r"\x1b\[\d+m|↳", "", str(error))
+    return clip(escape(" ".join(text.split()) or type(error).__name__), 200)
 
 
 def _options(folder: str) -> dict[str, str] | None:
