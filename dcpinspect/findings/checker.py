@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
@@ -17,7 +17,6 @@ from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
-from dcpinspect.logs.evidence import Evidence
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
@@ -27,6 +26,9 @@ from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
+
+if TYPE_CHECKING:  # reading logs is for who has some
+    from dcpinspect.logs.evidence import Evidence
 
 _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noops": Noops, "histories": Histories}
 """What trackers follow only where a rule needs it."""

@@ -135,7 +135,8 @@ class VbucketMaps(Container):
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._maps = [SmallMap(glyphs, is_paired=True) for _ in range(MOST)]
+        self._maps = [SmallMap(glyphs, is_paired=True)]
+        """As many as were ever needed: making one takes 1 ms, and most captures have nothing to compare."""
         self.shown: Sequence[SmallMap] = ()
         self._names: Sequence[str] = ()
         self.vbucket = 0
@@ -145,12 +146,15 @@ class VbucketMaps(Container):
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        """Those that are not needed are not shown."""
+        """The others come when they are needed."""
         yield from self._maps
 
     def show(self, results: Results) -> None:
         """What is known by now."""
         found = several(results)
+        more = [SmallMap(self._glyphs, is_paired=True) for _ in range(len(found) - len(self._maps))]
+        self._maps += more
+        self.mount_all(more)
         self.shown, self._names = self._maps[: len(found)], [one.name for one in found]
         self._measures = [name for name in MEASURES if name != "bytes" or all(one.has_bytes for one in found)]
         for place, one in enumerate(self._maps):
