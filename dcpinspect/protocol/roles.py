@@ -38,7 +38,7 @@ def opcodes_with(role: Trait) -> Mask:
 def _names_vbucket() -> Mask:
     found = opcodes_with(Trait.VBUCKET) | opcodes_with(Trait.KEY)
     found[list(_ABOUT_ONE_VBUCKET)] = True
-    found[[code for code in range(256) if code not in set(Opcode)]] = True
+    found[sorted(set(range(256)) - set(Opcode))] = True
     return found
 
 
