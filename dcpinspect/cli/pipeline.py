@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dcpinspect.spark.pipeline import Summary
+
+os.environ.setdefault("RUST_LOG", "off")  # of deltalake, which writes its warnings between our lines
 
 __all__ = ["check", "expire", "info", "report", "run", "sql", "watch"]
 

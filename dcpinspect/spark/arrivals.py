@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.spark.places import local_path
 
 State = tuple[int, int]
 """Size in bytes, and time of change in nanoseconds."""
@@ -41,6 +42,7 @@ class Arrivals:
         A file is read when it has not changed for ``settle_s``. One that never rests is read every ``growing_s``. Raises UsageError for a
         name that is neither there nor a pattern: who mistyped it would wait for ever.
         """
+        names = [local_path(name, "captures are watched") for name in names]
         for name in names:
             if not (os.path.lexists(name) or glob.has_magic(name)):
                 raise UsageError(f"{escape(name) or 'an empty name'}: is missing; name directories that captures will come to, or patterns")

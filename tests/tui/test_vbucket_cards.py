@@ -12,7 +12,7 @@ def test_cards_draw_when_items_came_and_what_happened() -> None:
         assert lines[0].strip("█ ") == "vb 7"
         assert sum(any(block in line for block in "▁▂▃▄▅▆▇█") for line in lines[3:]) > layout.high / 2
         (letters,) = [[one for one in line if one.isalpha()] for line in lines[3:] if "R" in line]
-        assert letters == ["Q", "X", "R", "Q", "E"], "the reset, the rollback, the second stream and its end, as time goes"
+        assert letters == ["Q", "X", "Q", "R", "Q", "E"], "a stream, the reset, the rollback of a request, another request, its end"
         assert "R rollback" in app.grid.legend().plain
 
     play("rollback.pcap", scene)
