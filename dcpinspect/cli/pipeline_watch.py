@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -98,8 +99,9 @@ def watch(
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
+                    there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
                     try:
-                        summary = alarms.run(asked(ready), session.tasks)
+                        summary = alarms.run(asked(there), session.tasks)
                     except SparkFailedError as error:
                         failed += 1
                         if failed == TRIES:
