@@ -92,8 +92,9 @@ def _troubled(app: Callable[..., Any], store: Store) -> Callable[..., Any]:
             pause.wait(store.slow_s)
             if store.failures:
                 store.failures -= 1
-                start("503 Slow Down", [("Content-Type", "application/xml")])
-                return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
+                body = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+                start("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+                return [body]
         return app(environ, start)
 
     return answer
