@@ -105,6 +105,19 @@ RedactSalt = Annotated[
     typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
 ]
 
+RedactOutput = Annotated[
+    bool,
+    typer.Option("--redact", help="Replace keys, values and names by pseudonyms in all tables. All else that OUT keeps is encrypted."),
+]
+SaltFile = Annotated[
+    str | None,
+    typer.Option(
+        "--salt-file",
+        metavar="FILE",
+        help="The salt of --redact. By default, it is OUT.salt beside OUT, which the first run makes, and nobody but you can read.",
+    ),
+]
+
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Opcodes = Annotated[
     str | None,

@@ -54,6 +54,8 @@ def run(
     on_error: Annotated[
         OnError, typer.Option("--on-error", help="If a capture cannot be read, go on and list it in the table bad, or fail.")
     ] = OnError.KEEP,
+    redact: options.RedactOutput = False,
+    salt_file: options.SaltFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Read new captures, and write the tables again."""
@@ -70,6 +72,8 @@ def run(
         find_ports=find_ports,
         secrets=options.secrets(),
         fails=on_error is OnError.FAIL,
+        redacts=redact,
+        salt_file=salt_file,
     )
     settings = options.spark_settings(conf)
     with Steps() as steps:
@@ -98,7 +102,7 @@ def _put_json(record: Mapping[str, Any]) -> None:
 @options.shared(
     checking.check, without=("captures", "since", "until", "output", "write", "around", "port", "stats", "redact", "redact_salt")
 )
-def check(context: typer.Context, out: Out, output: options.OutputFile = None, **choices: Any) -> int:
+def check(context: typer.Context, out: Out, output: options.OutputFile = None, salt_file: options.SaltFile = None, **choices: Any) -> int:
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.outputs import state_of
@@ -117,7 +121,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
         choices["baseline"],
         context.obj,
     )
-    manifest, secrets = Manifest.newest(out), options.secrets()
+    manifest, secrets = Manifest.newest(out).with_salt(salt_file), options.secrets()
     if manifest.options.get("decrypted") and not secrets.keylogs:
         complain(f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not compared with each other")
     found_in = compared(manifest, secrets).merged
@@ -150,7 +154,12 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     return DamagedCapture.exit_status if states & {"bad", "damaged"} else 0
 
 
-def report(out: Out, output: reporting.ReportFile = None, format_name: reporting.FormatName = None) -> int:
+def report(
+    out: Out,
+    output: reporting.ReportFile = None,
+    format_name: reporting.FormatName = None,
+    salt_file: options.SaltFile = None,
+) -> int:
     """Write what was found in all captures of a pipeline as one file: a page for any browser, or Markdown for a ticket."""
     from dcpinspect.report.written import written
     from dcpinspect.spark.manifest import Manifest
@@ -158,7 +167,7 @@ def report(out: Out, output: reporting.ReportFile = None, format_name: reporting
     from dcpinspect.spark.whole import compared
 
     chosen = reporting.chosen_format(format_name, output)
-    manifest = Manifest.newest(out)
+    manifest = Manifest.newest(out).with_salt(salt_file)
     source = of_pipeline(compared(manifest, options.secrets()))
     with opened(output, TEXT, [one.unit.path for one in manifest.units]) as file:
         file.put(written(chosen.value, source))

@@ -20,6 +20,7 @@ def expire(
     ],
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
+    salt_file: options.SaltFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Take old captures out of the tables, with all that only they told. It needs Spark only if --master or --conf is given."""
@@ -31,7 +32,7 @@ def expire(
 
     before_ns = time.time_ns() - length(older, "--older")
     settings = options.spark_settings(conf)
-    wanted = Options((), out, secrets=options.secrets())
+    wanted = Options((), out, secrets=options.secrets(), redacts=None, salt_file=salt_file)
     with Steps() as steps:
         if master is None and not settings:
             summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))

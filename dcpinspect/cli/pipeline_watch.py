@@ -57,6 +57,8 @@ def watch(
     conf: options.SparkConf = None,
     port: options.Port = None,
     capture_point: options.CapturePoint = None,
+    redact: options.RedactOutput = False,
+    salt_file: options.SaltFile = None,
     metrics_at: metrics.Address = None,
     metrics_vbuckets: metrics.WithVbuckets = False,
     **choices: Any,  # those of watch
@@ -85,6 +87,8 @@ def watch(
         extra_ports=None if extra_ports is None else tuple(extra_ports),
         find_ports=find_ports,
         secrets=options.secrets(),
+        redacts=redact,
+        salt_file=salt_file,
     )
     notifier = watching.notifier_of(context, choices["exec_"], choices["exec_every"])
     out, severity, known = StandardOutput(), choices["severity"], kept_told(output)
@@ -191,7 +195,7 @@ class Alarms:
 
         summary = run(asked, tasks_of, self._take)
         if self._scene is None:  # nothing is new since a program ended that may not have told everything
-            self._take(compared(Manifest.newest(self._out), asked.secrets))
+            self._take(compared(Manifest.newest(self._out).with_salt(asked.salt_file), asked.secrets))
         return summary
 
     def _take(self, found_in: Whole) -> None:

@@ -44,11 +44,14 @@ def run(
     find_ports: bool | None = None,
     keylog: Path | Sequence[Path] = (),
     on_error: Literal["keep", "fail"] = "keep",
+    redact: bool = False,
+    salt_file: Path | None = None,
 ) -> Summary:
     """Brings the tables at ``out`` up to date, in a session that there is, as ``dcpinspect pipeline run`` does; says what was done.
 
-    ``capture_point``, ``keylog`` and ``on_error`` are the options of the command. ``ports`` and ``find_ports`` are its ``--port``: numbers,
-    and ``auto``. The session stays as it is. Captures, key logs and ``out`` are at paths that the driver and all executors see.
+    ``capture_point``, ``keylog``, ``on_error``, ``redact`` and ``salt_file`` are the command's options. ``ports`` and ``find_ports`` are
+    its ``--port``: numbers, and ``auto``. The session stays as it is. Captures, key logs, the salt and ``out`` are at paths that the
+    driver and all executors see.
 
     Raises DcpInspectError: UsageError for what makes no sense, CaptureError for a capture where ``on_error`` is ``fail``,
     SparkFailedError where a job of Spark failed. The tables are then as they were before.
@@ -58,7 +61,7 @@ def run(
     from dcpinspect.spark import pipeline
     from dcpinspect.spark.tasks import SparkTasks
 
-    options = pipeline.asked(captures, out, capture_point, ports, find_ports, keylog, on_error)
+    options = pipeline.asked(captures, out, capture_point, ports, find_ports, keylog, on_error, redact, salt_file)
     return pipeline.run(options, lambda: nullcontext(SparkTasks(spark)))
 
 

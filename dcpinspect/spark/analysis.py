@@ -25,6 +25,7 @@ from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.message_files import MessageFiles
+from dcpinspect.spark.salt import Salt
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Work:
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets())
+    salt: Salt | None = None
+    """By which what is written is redacted, and files that are no tables encrypted."""
     part: str = ""
     """File that what was found is written to, up to what is the attempt's own, and the ending."""
     messages: str = ""
@@ -161,17 +164,17 @@ class UnitPackets:
 
 def analyse(work: Work) -> Analysed:
     """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
-    own = attempt()
+    own, redactor = attempt(), None if work.salt is None else work.salt.redactor()
     messages = MessageFiles(f"{work.messages}.{own}", work.point)
     start, end = work.stretch()
     with work.reading() as reading:
         if work.follows:
-            reading.check(RULES)
+            reading.check(RULES, redactor=redactor)
         with closing(iter(reading)) as batches:
             for batch in batches:
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    messages.add(batch, ids(reading)[batch.connection])
+                    messages.add(batch.redacted(redactor), ids(reading)[batch.connection])
                 if not work.follows and packets >= end:
                     break
     messages.close()
@@ -179,7 +182,7 @@ def analyse(work: Work) -> Analysed:
     if not work.follows:
         return Analysed("", tuple(messages.paths), tuple(written), messages.rows)
     part = f"{work.part}.{own}.part"
-    files.write(part, Part.of(reading).to_bytes())
+    files.write(part, Part.of(reading).to_bytes(), work.salt)
     keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
     written += map(Written.of, (part, keys))
     tls = reading.coverage.tls.values()

@@ -19,6 +19,7 @@ from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
 from dcpinspect.spark import files
 from dcpinspect.spark.delta import statistics_of
+from dcpinspect.spark.salt import is_sealed
 
 _RANDOM = 8
 """Bytes of chance in a name: task attempts are numbered anew by every session."""
@@ -61,7 +62,8 @@ class Written:
             statistics = statistics_of(metadata) if tells else ""
         elif path.endswith(_ARROW):
             with files.source(path) as source:
-                footer = pa.ipc.open_file(source).num_record_batches
+                if not is_sealed(source):  # of what is encrypted the size is compared
+                    footer = pa.ipc.open_file(source).num_record_batches
         return cls(path, files.size(path), footer, statistics)
 
 

@@ -20,6 +20,7 @@ from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.kernel import Ints, Octets, copy, kernel
 from dcpinspect.spark import files
 from dcpinspect.spark.marks import Marker, Marks, together
+from dcpinspect.spark.salt import Salt
 
 OWN = 1 << 16
 """Bytes of a group in a window from which on it has a bundle of its own there."""
@@ -63,14 +64,15 @@ def pack(data: Octets, start: Ints, length: Ints, target: Octets) -> None:
 class BundleWriter:
     """Writes the bundles of a unit. They count when a manifest names them, so they need not appear as a whole."""
 
-    def __init__(self, path: str) -> None:
-        """``path``: of the Arrow file; ``.index`` is appended for that of its index."""
+    def __init__(self, path: str, salt: Salt | None = None) -> None:
+        """``path``: of the Arrow file; ``.index`` is appended for that of its index. ``salt``: both are encrypted."""
         self.path = path
+        self._salt = salt
         self.groups: dict[bytes, int] = {}
         """Numbers of the groups, by key."""
         self.marker = Marker()
         """Told of the payload of the groups."""
-        self._stream = files.created(path)
+        self._stream = files.created(path, salt)
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
         self._file = pa.ipc.new_file(self._stream, PACKETS, options=options)
         self._bundles = self._windows = 0
@@ -129,7 +131,7 @@ class BundleWriter:
         index = self.index()
         self._file.close()
         self._stream.close()
-        with files.created(f"{self.path}.index") as stream, pa.ipc.new_file(stream, INDEX) as file:
+        with files.created(f"{self.path}.index", self._salt) as stream, pa.ipc.new_file(stream, INDEX) as file:
             file.write_table(index)
 
     def abandon(self) -> None:
@@ -141,9 +143,9 @@ class BundleWriter:
         files.remove(self.path)
 
 
-def read_index(path: str) -> Any:
+def read_index(path: str, salt: Salt | None = None) -> Any:
     """The index of the bundles in a file. Raises OSError."""
-    with files.source(f"{path}.index") as source:
+    with files.source(f"{path}.index", salt) as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -195,6 +197,8 @@ class Bundled:
     """Groups that are wanted of it."""
     first: int = 0
     """Number, in the unit, of the first packet of the file, where several have bundles of the unit."""
+    salt: Salt | None = None
+    """By which the files are encrypted."""
 
     @property
     def packets(self) -> int:
@@ -203,7 +207,7 @@ class Bundled:
 
     def _chosen(self) -> Any:
         """What the index says of the groups."""
-        index = read_index(self.path)
+        index = read_index(self.path, self.salt)
         return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
 
     def batches(self) -> Iterator[PacketBatch]:
@@ -211,7 +215,7 @@ class Bundled:
         chosen = self._chosen()
         groups = np.unique(chosen["group"].to_numpy())
         window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
-        with files.source(self.path) as source:
+        with files.source(self.path, self.salt) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
                 parts = [file.get_batch(one) for one in np.unique(bundle[window == number]).tolist()]

@@ -14,6 +14,8 @@ from dcpinspect.capture.remote import info, is_uri, opened, place, told
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+    from dcpinspect.spark.salt import Salt
+
 
 def absolute(path: str) -> str:
     """A path from the root; a URI as it is."""
@@ -29,37 +31,44 @@ def system(path: str) -> tuple[FileSystem, str]:
     return LocalFileSystem(), path
 
 
-def created(path: str) -> Any:
-    """A new file to write to, with the folders above it. In storage it is there once it is closed. Raises OSError."""
+def created(path: str, salt: Salt | None = None) -> Any:
+    """A new file to write to, with the folders above it. In storage it is there once it is closed. Raises OSError.
+
+    ``salt``: by which it is encrypted; here and below.
+    """
     filesystem, inner = system(path)
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with told():
-        return filesystem.open_output_stream(inner)
+        stream = filesystem.open_output_stream(inner)
+    return stream if salt is None else salt.sealing(stream)
 
 
 @contextmanager
-def source(path: str) -> Iterator[Any]:
+def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
     """A file for Arrow to read: pages of memory where it lies here, else ranges. Raises OSError."""
     if not is_uri(path):
-        with pa.memory_map(path) as file:
-            yield file
-        return
-    filesystem, inner = place(path)
-    with told():
-        file = filesystem.open_input_file(inner)
+        file = pa.memory_map(path)
+    else:
+        filesystem, inner = place(path)
+        with told():
+            file = filesystem.open_input_file(inner)
     with file:
-        yield file
+        yield file if salt is None else salt.opening(file)
 
 
-def content(path: str) -> bytes:
+def content(path: str, salt: Salt | None = None) -> bytes:
     """All bytes of a file. Raises OSError."""
+    if salt is not None:
+        with source(path, salt) as sealed:
+            return bytes(sealed.read())
     with opened(path) as file:
         return file.read()
 
 
-def write(path: str, data: bytes) -> None:
+def write(path: str, data: bytes, salt: Salt | None = None) -> None:
     """Writes a whole file, so that it stays there. Raises OSError."""
+    data = data if salt is None else salt.sealed(data)
     if is_uri(path):
         with created(path) as stream:
             stream.write(data)

@@ -25,6 +25,7 @@ from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
 from dcpinspect.spark.places import place
 from dcpinspect.spark.runs import Run
+from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.stored import PARTITIONS, SCHEMAS, TOLD
 from dcpinspect.spark.units import Unit
@@ -115,6 +116,8 @@ class Manifest:
     """Their versions; none where they had no logs yet."""
     state: str = ""
     """Name of the file that has all of this but the tables."""
+    salt: Salt | None = None
+    """By which packets and parts are encrypted, where it is redacted. It is not kept."""
 
     @classmethod
     def at(cls, out: str | os.PathLike[str]) -> Self:
@@ -169,6 +172,24 @@ class Manifest:
             what = f"{escape(path)}: is damaged ({escape(str(error))})"
             raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
+    @property
+    def is_redacted(self) -> bool:
+        """Whether tables have pseudonyms, and the rest is encrypted."""
+        return bool(self.options.get("redacted"))
+
+    def with_salt(self, path: str | None) -> Self:
+        """The same with the salt, where it is redacted; ``path``: its file, None: the usual one. Raises UsageError for another salt."""
+        if not self.is_redacted:
+            if path is not None:
+                raise UsageError(f"--salt-file {escape(path)}: {escape(self.out)} is not redacted; leave it out")
+            return self
+        salt = Salt.of(self.out, path)
+        if salt.mark != self.options["redacted"]:
+            raise UsageError(
+                f"{escape(salt.path)}: is not the salt that {escape(self.out)} was redacted with; name its file with --salt-file"
+            )
+        return replace(self, salt=salt)
+
     def table(self, name: str) -> DeltaTable:
         """A table as this state has it."""
         return delta.settled(self.path(name), self.tables[name])
@@ -197,12 +218,12 @@ class Manifest:
 
     def index(self, number: int) -> Any:
         """What the index of a unit says. Raises OSError where it is not there any more."""
-        return pa.concat_tables(read_index(self.path(name)) for name, _ in self.units[number].pieces)
+        return pa.concat_tables(read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces)
 
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
         """The packets of some groups of a unit."""
         one = self.units[number]
-        return [Bundled(self.path(name), number, one.base, keys, first) for name, first in one.pieces]
+        return [Bundled(self.path(name), number, one.base, keys, first, self.salt) for name, first in one.pieces]
 
     def path(self, name: str) -> str:
         """A file that the manifest names, absolute."""
@@ -250,7 +271,7 @@ class Manifest:
         own = {part.file: [one.removeprefix("messages/") for one in part.messages] for part in gone}
         compacted = [part for part in gone if not there.issuperset(own[part.file])]
         if compacted:
-            ids = [one for part in compacted for one in Part.from_bytes(files.content(self.path(part.file))).opened_by.tolist()]
+            ids = [one for part in compacted for one in Part.from_bytes(files.content(self.path(part.file), self.salt)).opened_by.tolist()]
             base = delta.without(folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1)
             there = set(delta.paths(delta.opened(folder, base)))
         return base, [name for part in gone for name in own[part.file] if name in there]

@@ -21,6 +21,7 @@ from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.places import local_path
+from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
@@ -47,6 +48,10 @@ class Options:
     """Where those of TLS connections are; nothing of it is kept."""
     fails: bool = False
     """A capture that cannot be read ends the run."""
+    redacts: bool | None = False
+    """Names and documents are replaced; None: if they were in the runs before."""
+    salt_file: str | None = None
+    """Has the salt; None: it is the file beside the output that is called as it is."""
 
 
 @dataclass(slots=True)
@@ -95,6 +100,8 @@ def asked(
     find_ports: bool | None,
     keylog: Path | Sequence[Path],
     on_error: str,
+    redact: bool = False,
+    salt_file: Path | None = None,
 ) -> Options:
     """What a program asks for. Raises UsageError."""
     if on_error not in (known := ("keep", "fail")):
@@ -110,6 +117,8 @@ def asked(
         find_ports=find_ports,
         secrets=secrets_at([local_path(path, "key logs are read") for path in _paths(keylog)]),
         fails=on_error == "fail",
+        redacts=redact,
+        salt_file=None if salt_file is None else os.fspath(salt_file),
     )
 
 
@@ -156,12 +165,19 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
         raise UsageError(f"--keylog: {escape(options.out)} was made with one; give it again, or name a new directory")
     if not manifest.number:
         usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False, "decrypted": False}
-        return replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
+        manifest = replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
+        if not options.redacts:
+            return manifest
+        salt = Salt.of(manifest.out, options.salt_file, makes=True)
+        return replace(manifest, options={**manifest.options, "redacted": salt.mark}, salt=salt)
     for name, value in asked.items():
         if value is not None and value != manifest.options[name]:
             option = "--capture-point" if name == "capture_point" else "--port"
             raise UsageError(f"{option}: {escape(options.out)} was made with another one; leave it out, or name a new directory")
-    return manifest
+    if options.redacts is not None and options.redacts != manifest.is_redacted:
+        has = "has pseudonyms; give --redact again" if manifest.is_redacted else "has names and documents as they are"
+        raise UsageError(f"--redact: {escape(options.out)} {has}, or name a new directory")
+    return manifest.with_salt(options.salt_file)
 
 
 class _Run:
@@ -267,7 +283,7 @@ class _Run:
                 stem = f"{self.out}/{RAW}/{BATCH}{self.batch}/{len(items):06}"
                 items.append((unit.path, stem, stretch))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
-        scanned = iter(tasks.each("reading captures", partial(_scan, **ports(self.manifest)), items, sizes))
+        scanned = iter(tasks.each("reading captures", partial(_scan, salt=self.manifest.salt, **ports(self.manifest)), items, sizes))
         found: list[tuple[Report | None, list[tuple[str, int]]]] = []
         for _, parts in wanted:
             reports, pieces, first = [], [], 0

@@ -198,6 +198,7 @@ def _work(
         names_of(manifest.units),
         bundles,
         secrets=with_embedded(manifest, secrets, units),
+        salt=manifest.salt,
         part=manifest.path(f"{PARTS}/{name}"),
         messages="" if is_copy else manifest.path(f"messages/{name}"),
         **ports(manifest),

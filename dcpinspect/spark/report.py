@@ -55,7 +55,7 @@ def of_pipeline(found_in: Whole) -> Source:
         coverage=everything.coverage,
         events_of=partial(_events_of, messages, _numbers(manifest)),
         messages=partial(_shown, messages),
-        is_redacted=False,
+        is_redacted=manifest.is_redacted,
         lacks=(LACKS,),
     )
 

@@ -18,6 +18,7 @@ from dcpinspect.capture.walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.growing import grown
 from dcpinspect.spark.bundles import BundleWriter
+from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets
 from dcpinspect.spark.units import digests, size_of, why_not
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
@@ -65,10 +66,18 @@ class Report:
     """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
 
 
-def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False, stretch: Stretch | None = None) -> Report:
+def scan(
+    path: str,
+    target: str,
+    *,
+    extra_ports: tuple[int, ...] = (),
+    find_ports: bool = False,
+    stretch: Stretch | None = None,
+    salt: Salt | None = None,
+) -> Report:
     """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all.
 
-    ``stretch``: of this stretch of it only, whose packets are numbered from its first one on.
+    ``stretch``: of this stretch of it only, whose packets are numbered from its first one on. ``salt``: bundles are encrypted.
     """
     report = Report()
     try:
@@ -80,7 +89,7 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
     except OSError as error:
         report.error = why_not(error)
         return report
-    sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target))
+    sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt))
     with capture:
         try:
             for batch in capture:

@@ -22,6 +22,7 @@ from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import Kept, Manifest, Read
+from dcpinspect.spark.salt import Salt
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
@@ -83,13 +84,13 @@ def whole(manifest: Manifest) -> Whole:
 
 
 def _together(manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int]) -> tuple[Merged, list[Column]]:
-    parts = [_read(manifest.path(one.file)) for one in kept]
+    parts = [_read(manifest.path(one.file), manifest.salt) for one in kept]
     return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 
 
-def _read(path: str) -> Part:
+def _read(path: str, salt: Salt | None) -> Part:
     try:
-        return Part.from_bytes(files.content(path))
+        return Part.from_bytes(files.content(path, salt))
     except (OSError, ValueError) as error:
         what = f"{escape(path)}: cannot be read ({escape(str(error))})"
         raise UsageError(f"{what}; run the pipeline into a new directory") from error
@@ -123,7 +124,14 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
             for one in manifest.bundled(number, keys)
         ]
         found.append(
-            Work(part.point, files, bundles, secrets=with_embedded(manifest, secrets, (one.file for one in bundles)), **ports(manifest))
+            Work(
+                part.point,
+                files,
+                bundles,
+                secrets=with_embedded(manifest, secrets, (one.file for one in bundles)),
+                salt=manifest.salt,
+                **ports(manifest),
+            )
         )
     return found
 

@@ -145,6 +145,8 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
         (["check", "."], ".: no pipeline has written here"),
         (["info", "gone"], "gone: no pipeline has written here"),
         (["check", ".", "--rule", "nothing"], "--rule nothing: no rule has this name"),
+        (["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "out/salt"], "/out/salt: who reads "),
+        (["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "a.pcap"], "/a.pcap: has less than 16 bytes"),
         ([], "a command is missing"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from dcpinspect.tui.keys import VIEWS
 from dcpinspect.tui.screenshot import key_of, screenshots
 from tests.logs.written import NAME, producer, rollback
 from tests.scenarios.marked import found, mark, marked
+from tests.spark.cuts import cut, packets_of
+from tests.spark.outputs import ran
 
 ALL_COLUMNS = ",".join(column.name for column in COLUMNS)
 TABLES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
@@ -69,7 +72,7 @@ def told(path: Path) -> bytes:
             + repr(pyarrow.parquet.read_table(path).to_pydict()).encode()
             + repr(pyarrow.parquet.read_metadata(path).metadata).encode()
         )
-    if path.suffix in (".arrow", ".arrows"):
+    if path.suffix in (".arrow", ".arrows") and whole.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         opened = pa.ipc.open_file(path) if path.suffix == ".arrow" else pa.ipc.open_stream(path)
         return whole + repr(opened.read_all().to_pydict()).encode()
     return whole
@@ -113,6 +116,27 @@ def test_two_captures_compared_have_no_marker(capture: Path, tmp_path: Path, cap
         assert main(["diff", str(capture), str(other), *more]) == 1
         said = capfdbinary.readouterr()
         assert bool(found(said.out + said.err)) != ("--redact" in more)
+
+
+def test_no_file_of_a_pipeline_has_a_marker(capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    packets = packets_of(capture)
+    ring = cut(tmp_path / "ring", packets, [len(packets) // 2])
+    out = tmp_path / "out"
+    for redacts in (True, False):
+        for files in (ring[:1], ring):
+            ran(out, *files, redacts=redacts)
+        assert all(pipeline_files(out / folder) for folder in ("raw", "parts", "messages", "_manifest"))
+        assert bool(found(b"".join(map(told, pipeline_files(out))))) != redacts
+        for command in (["info", "--json"], ["check", "--all"], ["report"], ["sql", "from messages", "-f", "json"]):
+            name, *more = command
+            assert main(["pipeline", name, str(out), *more]) in (0, 1)
+            said = capfdbinary.readouterr()
+            assert not redacts or found(said.out + said.err) == set(), command
+        shutil.rmtree(out)
+
+
+def pipeline_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def test_logs_and_checkpoints_have_no_marker(capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

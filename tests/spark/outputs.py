@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
@@ -71,13 +72,13 @@ def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     return _comparable(tables, cut=cut)
 
 
-def told(*captures: Path | str, cut: bool, **options: Any) -> dict[str, list[dict[str, Any]]]:
+def told(*captures: Path | str, cut: bool, redactor: Redactor | None = None, **options: Any) -> dict[str, list[dict[str, Any]]]:
     """The tables of a reading in the same form."""
     messages = []
     with Reading([str(one) for one in captures], **options) as reading:
-        reading.check()
+        reading.check(redactor=redactor)
         for batch in reading:
-            rows = message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS))
+            rows = message_rows(batch.redacted(redactor), np.arange(len(batch)), ("connection", *COLUMNS))
             messages += rows.to_pylist()
         tables = {name: kept(name, records.arrow()).to_pylist() for name, records in reading.by_name().items()}
     return _comparable({**tables, "messages": messages}, cut=cut)

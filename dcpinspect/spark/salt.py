@@ -1,0 +1,180 @@
+"""The salt of an output that is redacted: a file outside of it, which its owner alone can read.
+
+Tables have pseudonyms, as ``protocol.redact`` makes them. What later runs need besides, packets and parts, is encrypted with a key that is
+made of the salt. So without the salt nobody reads what is private out of any file of an output. Every process reads the file: the salt
+itself never travels.
+"""
+
+from __future__ import annotations
+
+import hmac
+import io
+import os
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from dcpinspect.capture.remote import is_uri
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.protocol.redact import Redactor
+
+LEAST = 16
+"""Bytes of a salt: a shorter one might be guessed."""
+_BYTES = 32
+_BEGIN = b"dcpsealed1\0\0\0\0\0\0"
+"""Of a file that is encrypted."""
+_NONCE = _BLOCK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Salt:
+    """A salt by its file. It can be pickled, and is read where it is used."""
+
+    path: str
+
+    @classmethod
+    def of(cls, out: str, path: str | None, *, makes: bool = False) -> Salt:
+        """The salt of an output: at ``path``, else in the file beside it that is called as it is. ``makes``: there may be none yet.
+
+        Raises UsageError where it cannot be had, or is none.
+        """
+        if path is None and is_uri(out):
+            raise UsageError(
+                f"--redact: nothing in storage is kept from its readers; name a file for the salt of {escape(out)} with --salt-file"
+            )
+        found = cls(os.path.abspath(f"{out.rstrip('/')}.salt" if path is None else path))
+        if os.path.realpath(found.path).startswith(os.path.realpath(out) + os.sep):
+            raise UsageError(f"--salt-file {escape(found.path)}: who reads {escape(out)} must not have it; name a file elsewhere")
+        if makes and not os.path.lexists(found.path):
+            try:
+                os.makedirs(os.path.dirname(found.path), exist_ok=True)
+                with os.fdopen(os.open(found.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                    file.write(f"{secrets.token_hex(_BYTES)}\n")
+            except OSError as error:
+                raise UsageError(f"--salt-file {escape(found.path)}: cannot be written ({error.strerror})") from error
+        if len(found.read()) < LEAST:
+            raise UsageError(f"--salt-file {escape(found.path)}: has less than {LEAST} bytes, which others might guess; name a new file")
+        return found
+
+    def read(self) -> bytes:
+        """The salt. Raises UsageError where it is not here."""
+        try:
+            with open(self.path, "rb") as file:
+                return file.read().strip()
+        except OSError as error:
+            what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+            raise UsageError(
+                f"{escape(self.path)}: {what}, and the salt of a redacted output is in it; name its file with --salt-file"
+            ) from error
+
+    @property
+    def mark(self) -> str:
+        """By which it is known again, and which tells nothing of it."""
+        return self._made("mark").hex()[:32]
+
+    def redactor(self) -> Redactor:
+        """Who replaces by it."""
+        return Redactor(self.read())
+
+    def sealing(self, stream: Any) -> Any:
+        """What encrypts to a stream."""
+        return _Sealing(stream, self._made("packets"))
+
+    def sealed(self, data: bytes) -> bytes:
+        """The same of a whole file."""
+        nonce = secrets.token_bytes(_NONCE)
+        return _BEGIN + nonce + bytes(_cipher(self._made("packets"), nonce).encryptor().update(data))
+
+    def opening(self, source: Any) -> Any:
+        """What was encrypted, at any place. Raises OSError for what was not."""
+        return _Opening(source, self._made("packets"))
+
+    def _made(self, what: str) -> bytes:
+        """Bytes made of the salt, by another hash than pseudonyms: who chooses keys of documents must not find them among these."""
+        return hmac.digest(self.read(), f"dcpinspect {what}".encode(), "sha512")[:32]
+
+
+def is_sealed(source: Any) -> bool:
+    """Whether a file is encrypted; it is read from its begin."""
+    return bool(source.read(len(_BEGIN)) == _BEGIN)
+
+
+class _Sealing(io.RawIOBase):
+    """A stream that is encrypted. It closes the one below."""
+
+    def __init__(self, stream: Any, key: bytes) -> None:
+        self._stream = stream
+        nonce = secrets.token_bytes(_NONCE)
+        self._encrypted = _cipher(key, nonce).encryptor()
+        self._at = 0
+        stream.write(_BEGIN + nonce)
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Encrypts bytes."""
+        octets = memoryview(data).cast("B")
+        self._stream.write(self._encrypted.update(octets))
+        self._at += len(octets)
+        return len(octets)
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self._at
+
+    def close(self) -> None:
+        """Ends the stream below, too."""
+        if not self.closed:
+            super().close()
+            self._stream.close()
+
+
+class _Opening(io.RawIOBase):
+    """What is encrypted in a file."""
+
+    def __init__(self, source: Any, key: bytes) -> None:
+        self._source = source
+        if not is_sealed(source):
+            msg = "is not encrypted"
+            raise OSError(msg)
+        self._key, self._nonce = key, int.from_bytes(source.read(_NONCE), "big")
+        self._size = source.size() - len(_BEGIN) - _NONCE
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes before the next one."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Goes to a place."""
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        return self._at
+
+    def readinto(self, target: Any, /) -> int:
+        """As a file has it."""
+        view = memoryview(target).cast("B")
+        first = self._at - self._at % _BLOCK
+        self._source.seek(len(_BEGIN) + _NONCE + first)
+        encrypted = self._source.read(self._at - first + len(view))
+        count = ((self._nonce + first // _BLOCK) % (1 << 128)).to_bytes(_NONCE, "big")
+        plain = memoryview(_cipher(self._key, count).decryptor().update(encrypted))[self._at - first :]
+        view[: len(plain)] = plain
+        self._at += len(plain)
+        return len(plain)
+
+
+def _cipher(key: bytes, count: bytes) -> Any:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # deferred: most outputs are not redacted
+
+    return Cipher(algorithms.AES(key), modes.CTR(count))
