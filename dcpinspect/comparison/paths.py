@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.comparison.contracts import PATHS
-from dcpinspect.comparison.segments import Ints, Segments, segments_of
-from dcpinspect.comparison.side import Answers, Side
+from dcpinspect.comparison.segments import Ints, Segments, Tap, segments_of
+from dcpinspect.comparison.side import Answers
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Records
 
@@ -41,9 +41,9 @@ class Losses:
     """By side: bytes that its capture lacks, and the other has."""
 
 
-def pairs(a: Side, b: Side) -> list[Pair]:
+def pairs(a: Tap, b: Tap) -> list[Pair]:
     """Connections that may be the same."""
-    one, two = a.reading.engine.transport, b.reading.engine.transport
+    one, two = a.transport, b.transport
     by_seq = {two.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
     late = [link.number for link in b.compared_links if not link.has_handshake]
     found: list[Pair] = []
@@ -55,9 +55,9 @@ def pairs(a: Side, b: Side) -> list[Pair]:
     return found
 
 
-def _overlap(a: Side, one: int, b: Side, other: int) -> bool:
+def _overlap(a: Tap, one: int, b: Tap, other: int) -> bool:
     """Whether both directions of two connections have sequence numbers in common."""
-    transports = a.reading.engine.transport, b.reading.engine.transport
+    transports = a.transport, b.transport
     for direction in (0, 1):
         begins = [transport.first_seq(number)[direction] for transport, number in zip(transports, (one, other), strict=True)]
         accounts = [transport.account(number, direction) for transport, number in zip(transports, (one, other), strict=True)]
@@ -67,12 +67,12 @@ def _overlap(a: Side, one: int, b: Side, other: int) -> bool:
     return True
 
 
-def paths(a: Side, b: Side) -> Records:
+def paths(a: Tap, b: Tap) -> Records:
     """Each direction of each connection that both captures have. Reads their packets again."""
     rows, matched = list[Row](), set[int]()
     is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
     if is_of_two and (candidates := pairs(a, b)):
-        origins = {one: a.reading.engine.transport.first_seq(one) for one, _ in candidates}
+        origins = {one: a.transport.first_seq(one) for one, _ in candidates}
         of_a = segments_of(a, origins)
         of_b = segments_of(b, {other: origins[one] for one, other in reversed(candidates)})
         for one, other in candidates:
@@ -91,7 +91,7 @@ def _are_alike(one: Segments, two: Segments) -> bool:
     return not len(left) or float(np.mean(one.hash[left] == two.hash[right])) >= _ALIKE
 
 
-def _records(a: Side, b: Side, pair: Pair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[Row]:
+def _records(a: Tap, b: Tap, pair: Pair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[Row]:
     differences = [_differences(*way) for way in ways]
     if not all(len(found) for found in differences):
         return []
@@ -176,7 +176,7 @@ def _times_seen(way: Segments, places: Ints) -> Ints:
     return np.cumsum(change)[: len(places) - 1]
 
 
-def _waits(a: Side, b: Side, pair: Pair, direction: int, near_client: str, origin: tuple[int, int]) -> Row:
+def _waits(a: Tap, b: Tap, pair: Pair, direction: int, near_client: str, origin: tuple[int, int]) -> Row:
     """How long requests of this direction waited for their answers, and how much of that beyond the other tap."""
     answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
     _, left, right = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
@@ -194,8 +194,8 @@ def _waits(a: Side, b: Side, pair: Pair, direction: int, near_client: str, origi
     }
 
 
-def _answers(answers: Answers, connection: int, direction: int, side: Side, origin: tuple[int, int]) -> tuple[Ints, Ints]:
+def _answers(answers: Answers, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[Ints, Ints]:
     """(place, time that the answer took) of the answers that one direction of a connection has."""
     offset, rtt = answers.of(connection, direction)
-    shift = (side.reading.engine.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2
+    shift = (side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2
     return offset + shift, rtt

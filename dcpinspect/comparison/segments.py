@@ -1,18 +1,22 @@
-"""The TCP segments of some connections of a side: read again from its captures, without decoding them."""
+"""The TCP segments of some connections at one place: read again from its captures, without decoding them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.capture.open import open_capture
-from dcpinspect.comparison.side import Side
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.comparison.side import Answers
 from dcpinspect.streams.events import hash_keys
+from dcpinspect.streams.links import Link
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CAPTURED, FLAGS, PAYLOAD, SEQ, SYN, UNUSUAL, WIRE, HeaderParser
+from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
 
 Ints = npt.NDArray[np.int64]
@@ -35,16 +39,43 @@ class Segments:
     is_syn: npt.NDArray[np.bool_]
 
 
-def segments_of(side: Side, origins: Mapping[int, tuple[int, int]]) -> dict[tuple[int, int], Segments]:
+class Tap(Protocol):
+    """One of two places at which connections were captured, once these were read."""
+
+    name: str
+    """a or b."""
+    answers: Answers
+
+    @property
+    def files(self) -> Sequence[str]:
+        """What was captured there."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether its packets can be had again."""
+
+    @property
+    def compared_links(self) -> list[Link]:
+        """The connections that are compared."""
+
+    @property
+    def transport(self) -> Reassembler:
+        """What knows their sequence numbers."""
+
+    def packets(self) -> AbstractContextManager[Iterable[PacketBatch]]:
+        """The packets, once more."""
+
+
+def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple[int, int], Segments]:
     """The segments of each direction of these connections; ``origins``: sequence numbers that places count from, by connection."""
     found: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
-    links = {link.number: link for link in side.reading.engine.links}
+    links = {link.number: link for link in side.compared_links}
     wanted: dict[tuple[str, str], list[int]] = {}
     for number in sorted(origins):
         wanted.setdefault((links[number].client, links[number].server), []).append(number)
     parser, pairs = HeaderParser(None), AddressPairs()
     unusual = UnusualPackets(parser)
-    with open_capture(side.files) as capture:
+    with side.packets() as capture:
         for batch in capture:
             headers, data = parser.columns(batch), batch.data
             if (headers.classes == UNUSUAL).any():

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.comparison.branches import Branch, Log, branches, logs_of, uuids
 from dcpinspect.comparison.events import event_batch
 from dcpinspect.comparison.shelves import Shelves
@@ -33,6 +34,7 @@ from dcpinspect.streams.verdicts import Ends
 from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection, within
+from dcpinspect.transport.reassembly import Reassembler
 
 BUCKET_SHIFT = 16
 """Bits of a place that are the vbucket's own."""
@@ -94,6 +96,15 @@ class Side:
     def is_repeatable(self) -> bool:
         """Whether its captures can be read again."""
         return self.reading.capture.size is not None
+
+    @property
+    def transport(self) -> Reassembler:
+        """What knows the sequence numbers of its connections."""
+        return self.reading.engine.transport
+
+    def packets(self) -> Capture:
+        """Its packets, once more."""
+        return open_capture(self.files)
 
     @property
     def compared_links(self) -> list[Link]:

@@ -10,12 +10,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem, open_capture
+from dcpinspect.comparison.side import Answers
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.findings.registry import RULES
@@ -25,6 +26,7 @@ from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.message_files import MessageFiles
+from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
@@ -90,6 +92,8 @@ class Work:
     """The same of messages; empty where nobody wants them."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """As ``Kept.originals``."""
+    beside: Sequence[Work] = ()
+    """Of a part of copies: the same connections at the points where they count, which it is compared with."""
     share: int = 0
     """Which of the tasks that share the part; the last one follows its connections."""
     shares: int = 1
@@ -105,10 +109,13 @@ class Work:
         first, behind = (int(total * edge) for edge in (0.0, *_edges(self.shares))[self.share :][:2])
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
+    def packets(self) -> UnitPackets:
+        """All packets."""
+        return UnitPackets(self.files, self.bundles)
+
     def reading(self) -> Reading:
         """The packets, as a part of a larger reading."""
-        packets = UnitPackets(self.files, self.bundles)
-        return Reading(packets, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
+        return Reading(self.packets(), extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
 
 
 def _edges(shares: int) -> list[float]:
@@ -161,17 +168,26 @@ class UnitPackets:
     def close(self) -> None:
         """Nothing stays open."""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def analyse(work: Work) -> Analysed:
     """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
     own, redactor = attempt(), None if work.salt is None else work.salt.redactor()
     messages = MessageFiles(f"{work.messages}.{own}", work.point)
     start, end = work.stretch()
+    answers = Answers() if work.beside else None
     with work.reading() as reading:
         if work.follows:
             reading.check(RULES, redactor=redactor)
         with closing(iter(reading)) as batches:
             for batch in batches:
+                if answers is not None:
+                    answers.feed(batch)
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
                     messages.add(batch.redacted(redactor), ids(reading)[batch.connection])
@@ -185,6 +201,8 @@ def analyse(work: Work) -> Analysed:
     files.write(part, Part.of(reading).to_bytes(), work.salt)
     keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
     written += map(Written.of, (part, keys))
+    if answers is not None:
+        written.append(Written.of(write_paths(part, work, reading, answers)))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
     return Analysed(part, tuple(messages.paths), tuple(written), messages.rows, tuple(closed[:MOST_CLOSED]))

@@ -23,7 +23,7 @@ from dcpinspect.spark.salt import is_sealed
 
 _RANDOM = 8
 """Bytes of chance in a name: task attempts are numbered anew by every session."""
-_ARROW = (".arrow", ".index", ".keys")
+_ARROW = (".arrow", ".index", ".keys", ".paths")
 
 
 def attempt() -> str:

@@ -214,7 +214,7 @@ class Manifest:
     @property
     def table_names(self) -> list[str]:
         """The tables that a query may name."""
-        return list(SCHEMAS)
+        return [name for name in SCHEMAS if name in self.tables]  # an older version may not have had all
 
     def index(self, number: int) -> Any:
         """What the index of a unit says. Raises OSError where it is not there any more."""
@@ -297,7 +297,7 @@ class Manifest:
         somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
-        parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys")]
+        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", ".keys", ".paths")]
         self._keep((RAW, PARTS), {*bundles, *parts}, since=since)
         for name in SCHEMAS:
             own: set[str] = set()

@@ -18,9 +18,10 @@ from dcpinspect.parts import Merged
 from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read
+from dcpinspect.spark.paths import read_paths
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
-from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS
+from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
 from dcpinspect.spark.whole import Whole
 from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
@@ -40,6 +41,8 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
     tables["findings"] = finding_records(found, RULES, everything.files)
     arrow = {name: _pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
+    paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
+    arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
     arrow["captures"], arrow["bad"] = iter([_captures(manifest)]), iter([pa.Table.from_pylist(list(problems(manifest)), schema=BAD)])
     return {name: [_written(manifest.out, name, batch, pieces)] for name, pieces in arrow.items()}
 

@@ -102,12 +102,15 @@ def parts(
         points.setdefault(one.unit.point, _Point()).add(number, index, one, is_new=anew or one.batch == batch)
     total = sum(sum(point.sizes.values()) for point in points.values())
     twice = copies(_seen(points))
+    left = {name: _of_left(manifest, name) for name in points}
+    new = {(name, key) for name, point in points.items() for key in point.touched | left[name]}
     stay: list[Kept] = []
     works: list[Work] = []
     for name, point in points.items():
         of = components(point.sizes, point.joins)
-        touched = (point.touched | _of_left(manifest, name)) & of.keys()
         originals = twice.get(name, {})
+        compared = {key for key, place in originals.items() if place in new}
+        touched = (point.touched | left[name] | compared) & of.keys()
         copied = _whole_components(of, set(originals))
         roots = {of[key] for key in touched}
         for part in manifest.parts:
@@ -131,11 +134,20 @@ def parts(
                 keys = sorted(key for root in group for key in members[root])
                 size = sum(weight[root] for root in group)
                 shares = min(MOST_SHARES, size // PART_BYTES, -(-processors * size // total))
-                units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
                 file = f"{BATCH}{batch}/{len(works):06}"
-                work = _work(manifest, name, units, keys, file, secrets or Secrets(), is_copy=is_copy)
-                translated = {key.hex(): originals[key].hex() for key in keys if is_copy and originals.get(key, key) != key}
-                works.append(replace(work, shares=1 if is_copy else max(1, shares), originals=translated))
+                work = _work(manifest, name, point.having(keys), keys, file, secrets or Secrets(), is_copy=is_copy)
+                if is_copy:
+                    there: dict[str, list[bytes]] = {}
+                    for other, key in sorted({originals[key] for key in keys}):
+                        there.setdefault(other, []).append(key)
+                    beside = [
+                        _work(manifest, other, points[other].having(own), own, "", secrets or Secrets(), is_copy=True)
+                        for other, own in there.items()
+                    ]
+                    translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
+                    works.append(replace(work, originals=translated, beside=beside))
+                else:
+                    works.append(replace(work, shares=max(1, shares)))
     return stay, works
 
 
@@ -165,6 +177,10 @@ class _Point:
         self.joins += [(bytes.fromhex(a), bytes.fromhex(b)) for a, b in (*one.report.joins, *one.report.tunnels)]
         if is_new:
             self.touched.update(sizes)
+
+    def having(self, keys: Collection[bytes]) -> list[int]:
+        """Numbers of the units that have some of these groups in them."""
+        return [number for number, sizes in self.units.items() if not sizes.keys().isdisjoint(keys)]
 
 
 def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:

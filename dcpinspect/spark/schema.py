@@ -58,8 +58,13 @@ def columns_of(name: str) -> Mapping[str, Any]:
         raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}")
     if name == "messages":
         return {column.name: type_of(column.name) for column in COLUMNS}
+    return record_types(_record_columns(name))
+
+
+def record_types(columns: Sequence[RecordColumn]) -> dict[str, Any]:
+    """The types of records in Arrow: beside a time stand its nanoseconds."""
     types = {}
-    for column in _record_columns(name):
+    for column in columns:
         types[column.name] = arrow_type(column)
         if column.kind == "time":
             types[f"{column.name}_ns"] = pa.int64()

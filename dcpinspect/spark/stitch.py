@@ -16,6 +16,8 @@ from dcpinspect.spark.marks import Marks, are_same
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 
 Pair = tuple[bytes, bytes]
+Place = tuple[str, bytes]
+"""A capture point, and the key of a group there."""
 
 
 def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Iterable[Pair] = ()) -> dict[bytes, bytes]:
@@ -69,8 +71,8 @@ class Seen:
         return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(self.marks, other.marks)
 
 
-def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, bytes]]:
-    """By point: the groups of which another point has the same connections, and more of them; and what the group is called there."""
+def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, Place]]:
+    """By point: the groups of which another point has the same connections, and more of them; and where: this point, and the key there."""
     ordered = sorted(groups, key=lambda one: (-one.bytes, one.point, one.key))
     if len({one.point for one in ordered}) < 2:
         return {}
@@ -78,16 +80,16 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, bytes]]:
     for number, one in enumerate(ordered):
         for token in _tokens(one):
             holders.setdefault(token, []).append(number)
-    found: dict[int, bytes] = {}
+    found: dict[int, Place] = {}
     for number, one in enumerate(ordered):
         if number in found:
             continue
         for other in {other for token in _tokens(one) for other in holders[token] if other > number and other not in found}:
             if ordered[other].point != one.point and one.is_same(ordered[other]):
-                found[other] = one.key
-    by_point: dict[str, dict[bytes, bytes]] = {}
-    for number, key in found.items():
-        by_point.setdefault(ordered[number].point, {})[ordered[number].key] = key
+                found[other] = one.point, one.key
+    by_point: dict[str, dict[bytes, Place]] = {}
+    for number, place in found.items():
+        by_point.setdefault(ordered[number].point, {})[ordered[number].key] = place
     return by_point
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dcpinspect.spark.schema import TABLES, table_schema
+from dcpinspect.comparison.contracts import PATHS as _PATHS
+from dcpinspect.spark.schema import TABLES, record_types, table_schema
 
 CONNECTION_ID, POINT, DAY = pa.field("connection_id", pa.int64()), pa.field("capture_point", pa.string()), pa.field("day", pa.date32())
 PARTITIONS = (POINT.name, DAY.name)
@@ -42,10 +43,16 @@ BAD = pa.schema(
         pa.field("what", pa.string()),
     ]
 )
+_PLACES = [
+    pa.field(f"{side}_{name}", kind) for name, kind in (("connection_id", pa.int64()), ("capture_point", pa.string())) for side in "ab"
+]
+PATHS = pa.schema([*_PLACES, *(pa.field(*one) for one in record_types(_PATHS.columns[2:]).items())])
+"""Connections that were captured at two points, compared: A is where they count."""
 SCHEMAS = {
     **{name: table_schema(name) for name in TABLES},
     "messages": MESSAGES,
     "connections": CONNECTIONS,
+    "paths": PATHS,
     "captures": CAPTURES,
     "bad": BAD,
 }

@@ -60,7 +60,7 @@ def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     manifest = Manifest.newest(out)
     tables = {}
     for name in manifest.tables:
-        if name not in ("captures", "bad"):
+        if name not in ("captures", "bad", "paths"):
             tables[name] = manifest.dataset(name).to_table().to_pylist()
     tables["connections"] = [row for row in tables["connections"] if row["duplicate_of"] is None]
     number = {row["connection_id"]: row["connection"] for row in tables["connections"]}

@@ -58,14 +58,14 @@ def test_parts_are_balanced_and_hold_everything_once() -> None:
 def test_connections_at_several_points_are_copies_but_where_there_is_most_of_them() -> None:
     seen = [Seen("a", b"x", {1, 2}, 10), Seen("b", b"x", {2, 3}, 30), Seen("c", b"x", {9}, 5), Seen("d", b"x", (), 99)]
     assert copies([*seen, Seen("a", b"y", {7}, 4), Seen("b", b"y", {7}, 4), Seen("a", b"z", {7}, 4)]) == {
-        "a": {b"x": b"x"},
-        "b": {b"y": b"y"},
+        "a": {b"x": ("b", b"x")},
+        "b": {b"y": ("a", b"y")},
     }
 
 
 def test_the_same_bytes_in_the_same_places_are_the_same_connection_whatever_its_addresses() -> None:
     marks = np.arange(10, dtype=np.uint64)
     one, other = Seen("a", b"x", (), 10, marks), Seen("b", b"behind NAT", (), 9, marks[3:])
-    assert copies([other, one]) == {"b": {b"behind NAT": b"x"}}
+    assert copies([other, one]) == {"b": {b"behind NAT": ("a", b"x")}}
     assert copies([one, Seen("a", b"behind NAT", (), 9, marks)]) == {}
     assert copies([one, Seen("b", b"y", (), 9, marks + np.uint64(7))]) == {}

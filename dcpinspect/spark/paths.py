@@ -1,0 +1,83 @@
+"""Connections that were captured at several points, compared: what was lost between two taps, how long it took, how clocks differ.
+
+A part of copies knows where the connections that count instead are; who reads the part reads these beside it. What comes of it is in a
+file beside the part, so that later runs need not read either again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dcpinspect.comparison.paths import paths
+from dcpinspect.comparison.side import Answers
+from dcpinspect.escape import escape
+from dcpinspect.reading import Reading
+from dcpinspect.spark import files
+from dcpinspect.spark.stored import PATHS
+
+if TYPE_CHECKING:
+    from dcpinspect.spark.analysis import UnitPackets, Work
+    from dcpinspect.streams.links import Link
+    from dcpinspect.transport.reassembly import Reassembler
+
+
+class PointTap:
+    """What one capture point has of some connections."""
+
+    is_repeatable = True
+
+    def __init__(self, name: str, work: Work, reading: Reading, answers: Answers) -> None:
+        """``name``: a or b. ``reading``: of ``work``, which has come to its end."""
+        self.name = name
+        self.files = [work.point]
+        self.answers = answers
+        self._work = work
+        self._reading = reading
+
+    @property
+    def compared_links(self) -> list[Link]:
+        """Its connections."""
+        return self._reading.engine.links
+
+    @property
+    def transport(self) -> Reassembler:
+        """What knows their sequence numbers."""
+        return self._reading.engine.transport
+
+    def packets(self) -> UnitPackets:
+        """Their packets, once more."""
+        return self._work.packets()
+
+
+def read_paths(part: str) -> Any:
+    """What was found of a part of copies, as a table. Raises OSError."""
+    with files.source(f"{part}.paths") as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def write_paths(part: str, work: Work, reading: Reading, answers: Answers) -> str:
+    """Compares the connections of a part of copies with those that count, writes what was found beside the part, and gives the path.
+
+    ``reading``: of the part, which has come to its end; ``answers``: its.
+    """
+    from dcpinspect.spark.analysis import ids
+
+    tables = [PATHS.empty_table()]
+    for original in work.beside:
+        waited = Answers()
+        with original.reading() as counting:
+            for batch in counting:
+                waited.feed(batch)
+        found = paths(PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)).arrow()
+        places = {"a": (original.point, counting), "b": (work.point, reading)}
+        for side, (point, told) in places.items():
+            numbers = found[f"{side}_connection"].to_numpy()
+            found = found.append_column(f"{side}_connection_id", pa.array(ids(told)[numbers]))
+            found = found.append_column(f"{side}_capture_point", pa.array([escape(point)] * len(found), pa.string()))
+        tables.append(found.select(PATHS.names))
+    path = f"{part}.paths"
+    with files.created(path) as stream, pa.ipc.new_file(stream, PATHS) as file:
+        file.write_table(pa.concat_tables(tables))
+    return path
