@@ -106,7 +106,7 @@ class Checker:
 
     def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
         """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
-        self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.connections.producer)
+        self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.producers)
         found = list(self.look(batch) if alone is None else alone)
         fed = Fed(batch, self._tracker, self._facts, self._with_rows)
         for watcher in self._watchers.values():

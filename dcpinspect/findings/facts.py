@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -54,21 +54,20 @@ class Facts:
         """(row, connection, fact, value) of the batch at hand."""
         self._before = self._state
 
-    def take(self, batch: MessageBatch, news: list[News], producers: Rows) -> None:
-        """``news``: what the batch says of its connections; ``producers``: the direction of each connection's producer, or -1."""
+    def take(self, batch: MessageBatch, news: list[News], producers: Callable[[Rows, Rows], Rows]) -> None:
+        """``news``: what the batch says of its connections; ``producers``: as ``State`` has it."""
         self._meet(batch)
         self._before, self._changes = self._state.copy(), []
         losses = batch.losses
-        holes = zip(losses.before.tolist(), losses.connection.tolist(), losses.direction.tolist(), strict=True)
-        events: list[tuple[int, int, News | tuple[int, int]]] = [(row, 0, (connection, way)) for row, connection, way in holes]
+        of_consumer = losses.direction != producers(losses.connection, batch.row[losses.before] - 1)
+        holes = zip(losses.before[of_consumer].tolist(), losses.connection[of_consumer].tolist(), strict=True)
+        events: list[tuple[int, int, News | int]] = [(row, 0, connection) for row, connection in holes]
         events += [(one.index, 1, one) for one in news]
         for row, _, event in sorted(events, key=lambda one: one[:2]):
             if isinstance(event, News):
                 self._hear(row, event)
             else:
-                connection, direction = event
-                if direction != producers[connection]:
-                    self._forget(row, connection)
+                self._forget(row, event)
 
     def leave(self, connections: Collection[int]) -> None:
         """Nobody asks for these any more."""

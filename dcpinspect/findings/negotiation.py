@@ -191,7 +191,7 @@ class _Against:
 
     def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
         """Messages that were not negotiated."""
-        producers = tracker.state.connections.producer
+        producers = tracker.state.producers(batch.connection, batch.row)
         yield from self._of_requests(batch, producers)
         decoded = batch.decoded
         answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
@@ -208,7 +208,7 @@ class _Against:
     def _of_requests(self, batch: MessageBatch, producers: Rows) -> Iterator[Candidates]:
         decoded = batch.decoded
         requests = ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
-        sent = requests & (producers[batch.connection] == batch.direction)
+        sent = requests & (producers == batch.direction)
         code = decoded.opcode
         has_sid = np.ones(len(batch), dtype=np.bool_) if decoded.sid.valid is None else decoded.sid.valid
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))

@@ -112,11 +112,11 @@ class Refusals(Watcher):
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """The next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
-        producers = fed.tracker.state.connections.producer
+        producers = fed.tracker.state.producers(batch.connection, batch.row)
         of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
         sent = np.flatnonzero(of_stream & ~decoded.is_response)
         is_known = batch.vbucket.valid if batch.vbucket.valid is not None else np.ones(len(batch), dtype=np.bool_)
-        by_consumer = producers[batch.connection] == 1 - batch.direction
+        by_consumer = producers == 1 - batch.direction
         rows = np.flatnonzero(of_stream & decoded.is_response & is_known & by_consumer & ~np.isin(decoded.specific, _NO_STREAM))
         if len(rows):
             opcode, status = decoded.opcode[rows], decoded.specific[rows]

@@ -160,8 +160,7 @@ class FlowControl:
             more = len(state.connections) - len(self._has_window)
             self._has_window = np.concatenate((self._has_window, np.zeros(more, dtype=np.bool_)))
         self._has_window[connection[is_window & (messages.window > 0)]] = True
-        producer = state.connections.producer
-        is_from_producer = messages.direction == producer[connection]
+        is_from_producer = messages.direction == state.producers(connection, messages.place.row)
         acks = ((kind == ACK) | (kind == UNREADABLE_ACK)) & ~is_from_producer
         self._take_unasked(np.flatnonzero(acks & (messages.window == 0)), state)
         if not self._has_window[connection].any():
@@ -195,7 +194,7 @@ class FlowControl:
         """(what the kernel reads, connection of each), sorted by connection. ``said``: those that the kernel of streams has read."""
         messages = state.messages[said]
         index = batch.index_of(messages.place.row)
-        others, other_kind = self._others(batch, index, state.connections.producer)
+        others, other_kind = self._others(batch, index, state)
         rows = np.concatenate((index, others))
         found = FlowMessages.zeros(len(rows))
         mine = slice(0, len(index))
@@ -218,13 +217,13 @@ class FlowControl:
         order = np.lexsort((rows, of))
         return found[order], of[order]
 
-    def _others(self, batch: MessageBatch, index: Rows, producer: Ints) -> tuple[Rows, Rows]:
+    def _others(self, batch: MessageBatch, index: Rows, state: State) -> tuple[Rows, Rows]:
         """(rows, kinds) of answers that the kernel of streams does not read."""
         decoded = batch.decoded
         is_other = decoded.is_response & ~decoded.is_server & decoded.has_magic & self._has_window[batch.connection]
         is_other[index] = False
         rows: Rows = np.flatnonzero(is_other)
-        is_dcp = _OF_DCP[decoded.opcode[rows]] & (batch.direction[rows] == producer[batch.connection[rows]])
+        is_dcp = _OF_DCP[decoded.opcode[rows]] & (batch.direction[rows] == state.producers(batch.connection[rows], batch.row[rows]))
         return rows, np.where(is_dcp, OTHER_ANSWER, 0)
 
     def _follow(self, number: int, messages: FlowMessages) -> None:

@@ -44,6 +44,20 @@ def forget(connection: Connection) -> None:
 
 
 @inline
+def know_producer(state: State, message: Message, connection: Connection, direction: int) -> None:
+    """A message shows which direction is the producer's."""
+    if connection.producer == direction:
+        return
+    turn = state.turns[state.counts.turns]
+    state.counts.turns += 1
+    turn.connection = message.connection
+    turn.row = message.place.row
+    turn.before = connection.producer
+    turn.after = direction
+    connection.producer = direction
+
+
+@inline
 def on_loss(state: State, message: Message) -> None:
     """Bytes before the next message of this direction could not be read."""
     connection, way = state.connections[message.connection], message.direction
@@ -178,7 +192,7 @@ def on_answer(state: State, message: Message) -> None:
     """The answer to a stream request."""
     connection, answer = state.connections[message.connection], state.answers[message.detail]
     if connection.producer < 0:
-        connection.producer = message.direction
+        know_producer(state, message, connection, message.direction)
     if connection.producer != message.direction:
         return  # to what only a consumer may ask
     kept = state.early_answers[keep_answer(state, message, answer)]
@@ -373,7 +387,7 @@ def on_fact(state: State, message: Message, connection: Connection, fact: Extra)
     elif fact.setting == k.FACT_HISTORY:
         connection.history = fact.value
     elif fact.setting == k.FACT_PRODUCER:
-        connection.producer = fact.value
+        know_producer(state, message, connection, fact.value)
 
 
 @inline
@@ -470,7 +484,7 @@ def is_of_producer(state: State, message: Message) -> bool:
     connection = state.connections[message.connection]
     producer = message.direction if message.kind >= k.NOOP else 1 - message.direction
     if connection.producer < 0:
-        connection.producer = producer
+        know_producer(state, message, connection, producer)
     return bool(connection.producer == producer)
 
 

@@ -28,7 +28,7 @@ class NoopMessage(Struct[T]):
 
     code: T = number("What it is: OTHER and those after it.")
     connection: T = number("Its connection.")
-    direction: T = number("0 from the client, 1 from the server.")
+    is_producers: T = number("Its direction is the producer's, as far as was known by then.")
     is_long: T = number("It came in several packets, so the time of its start is unknown.")
     rtt: T = number("Of an answer: nanoseconds since its request, 0 if unknown.")
     arrival: Heard[T] = nested(Heard, "The message itself.")
@@ -216,7 +216,7 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 def on_lost(message: NoopMessage, peer: Peer) -> None:
     """Bytes of a direction could not be read."""
     peer.unseen = max(peer.unseen, 1)
-    if message.direction == peer.producer:
+    if message.is_producers:
         peer.latest.place.row = 0
     else:
         forget_open(peer)
@@ -263,7 +263,7 @@ def follow_noops(start: int, tables: NoopTables) -> int:
             on_lost(message, peer)
             continue
         peer.tolerance = max(peer.tolerance, message.rtt)
-        if message.direction == peer.producer:
+        if message.is_producers:
             on_producer(tables, message, peer)
         else:
             on_consumer(tables, message, peer)

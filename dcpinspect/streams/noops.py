@@ -105,7 +105,7 @@ class Noops:
         """``sessions``: what the connections have said of themselves by now."""
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)).tolist())
         tables = NoopTables()
-        tables.messages, tables.peers = _messages(batch), self.peers
+        tables.messages, tables.peers = _messages(batch, state), self.peers
         tables.events, tables.counts = NoopEvents.zeros(_EVENTS), NoopCounts.one()
         start, end = 0, len(tables.messages)
         while start < end:
@@ -156,7 +156,7 @@ def silence_ns(interval: float) -> int:
     return max(PATIENCE_NS, int(2e9 * interval))
 
 
-def _messages(batch: MessageBatch) -> NoopMessages:
+def _messages(batch: MessageBatch, state: State) -> NoopMessages:
     decoded, losses = batch.decoded, batch.losses
     at: Rows | slice = slice(None)
     if len(losses):
@@ -165,7 +165,7 @@ def _messages(batch: MessageBatch) -> NoopMessages:
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
     table.code[at] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
     table.connection[at] = batch.connection
-    table.direction[at] = batch.direction
+    table.is_producers[at] = batch.direction == state.producers(batch.connection, batch.row)
     table.is_long[at] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
     table.rtt[at] = rtt.values if rtt.valid is None else np.where(rtt.valid, rtt.values, 0)
@@ -176,5 +176,6 @@ def _messages(batch: MessageBatch) -> NoopMessages:
     table.arrival.place.time[at] = batch.time_ns
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
-    table.connection[lost], table.direction[lost] = losses.connection, losses.direction
+    table.connection[lost] = losses.connection
+    table.is_producers[lost] = losses.direction == state.producers(losses.connection, batch.row[losses.before] - 1)
     return table

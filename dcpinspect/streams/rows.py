@@ -364,6 +364,19 @@ class OsoSeqnos(OsoSeqno[Ints], Rows[OsoSeqno]):
     """Seqnos of OSO snapshots that nobody has taken yet."""
 
 
+class Turn(Struct[T]):
+    """A message that says which direction of its connection is the producer's, and says another than was known."""
+
+    connection: T = number("The connection.")
+    row: T = number("Row of the message.")
+    before: T = number("Direction of the producer's messages up to there, or -1.")
+    after: T = number("The same from there on.")
+
+
+class Turns(Turn[Ints], Rows[Turn]):
+    """Those of the latest batch."""
+
+
 class Question(Struct[T]):
     """A stream request, and the stream that it opened, or proved to have opened."""
 
@@ -400,5 +413,6 @@ class Counts(Struct[T]):
     anomalies: T = number("Anomalies.")
     losses: T = number("Losses.")
     oso_seqnos: T = number("Seqnos of OSO snapshots.")
+    turns: T = number("Changes of the producer's direction.")
     questions: T = number("Stream requests.")
     early_answers: T = number("Answers without a request so far.")

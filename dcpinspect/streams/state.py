@@ -30,6 +30,7 @@ from dcpinspect.streams.rows import (
     Requests,
     Snapshots,
     Streams,
+    Turns,
 )
 from dcpinspect.structs import Ints, Rows, Struct, Tables
 from dcpinspect.temporary import room
@@ -95,6 +96,7 @@ class State(Tables):
     anomalies: Anomalies
     losses: Losses
     oso_seqnos: OsoSeqnos
+    turns: Turns
     questions: Questions
     early_answers: EarlyAnswers
     counts: Counts
@@ -112,8 +114,8 @@ class State(Tables):
         self.seed = secrets.randbits(31)
 
     def take(self, messages: Messages, details: Details) -> None:
-        """The next batch; the anomalies are those of it from now on."""
-        self.counts.anomalies = 0
+        """The next batch; the anomalies and turns are those of it from now on."""
+        self.counts.anomalies = self.counts.turns = 0
         self.messages = messages
         self.requests, self.answers, self.markers, self.holes, self.extras = details
 
@@ -132,6 +134,24 @@ class State(Tables):
         table, met = Connections.zeros(rows), np.flatnonzero(self.connections.is_met)
         table[met] = renumbered_rows(self.connections[met], numbers)
         self.connections = table
+
+    def producers(self, connection: Ints, row: Ints) -> Ints:
+        """The direction of the producer's messages, or -1, as it was known at messages of the latest batch.
+
+        By message, ``connection`` and ``row``: the message itself counts.
+        """
+        turns, found = self.used(self.turns), self.connections.producer[connection]
+        if not len(turns):
+            return found
+        turns = turns[np.argsort(turns.connection, kind="stable")]
+        first = np.searchsorted(turns.connection, connection)
+        least = int(turns.row.min()) - 1  # rows that count from there are small
+        span = int(turns.row.max()) - least + 1
+        keys = turns.connection * span + (turns.row - least)
+        past = np.searchsorted(keys, connection * span + np.clip(row - least, 0, span - 1), side="right")
+        later = np.minimum(first, len(turns) - 1)
+        found = np.where(turns.connection[later] == connection, turns.before[later], found)
+        return np.where(past > first, turns.after[past - 1], found)
 
     def unmet(self, connections: Ints) -> list[int]:
         """Those of these numbers that were not met."""
@@ -248,6 +268,7 @@ _GROWING: Mapping[str, type[Rows[Any]]] = {
     "anomalies": Anomalies,
     "losses": Losses,
     "oso_seqnos": OsoSeqnos,
+    "turns": Turns,
     "questions": Questions,
 }
 """The tables that grow, by their names in ``Counts``."""
@@ -270,6 +291,7 @@ def has_room(state: State) -> bool:
         and len(state.anomalies) - state.counts.anomalies >= ROOM
         and len(state.losses) - state.counts.losses >= ROOM
         and len(state.oso_seqnos) - state.counts.oso_seqnos >= ROOM
+        and len(state.turns) - state.counts.turns >= ROOM
         and len(state.questions) - state.counts.questions >= ROOM
     )
 

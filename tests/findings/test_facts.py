@@ -20,7 +20,7 @@ def taken(talk: Told) -> tuple[Facts, SessionPlaces, MessageBatch]:
         one for one in [*(engine.feed(part) for part in batches(packets(talk), [])), engine.finish()] if one is not None and len(one)
     ]
     tracker.feed(batch)
-    facts.take(batch, tracker.conversation.news, tracker.state.connections.producer)
+    facts.take(batch, tracker.conversation.news, tracker.state.producers)
     places.take(batch)
     return facts, places, batch
 

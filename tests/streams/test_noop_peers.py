@@ -17,7 +17,7 @@ def nonsense(seed: int, room: int) -> n.NoopTables:
     for row, message in enumerate(tables.messages):
         time_ns += rng.choice((0, 1, 10**8, 10**9))
         message.code = rng.choice((n.NOOP, n.ANSWER, n.OTHER, *((n.LOST,) if rng.random() < 0.2 else ())))
-        message.connection, message.direction = rng.randrange(2), {n.NOOP: 1, n.ANSWER: 0}.get(message.code, rng.randrange(2))
+        message.connection, message.is_producers = rng.randrange(2), {n.NOOP: 1, n.ANSWER: 0}.get(message.code, rng.randrange(2))
         message.is_long, message.rtt = int(rng.random() < 0.1), rng.choice((0, 10**8))
         message.arrival.opaque = rng.randrange(3)
         message.arrival.place.row, message.arrival.place.time = row + 1, time_ns - rng.choice((0, 0, 0, 10**9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.streams.rows import GREATEST, LEAST
-from dcpinspect.streams.state import State, biased, unbiased
+from dcpinspect.streams.state import NOTHING, State, biased, unbiased
 
 
 def test_biased_seqnos_compare_as_the_unbiased_ones_do() -> None:
@@ -39,3 +39,19 @@ def test_a_connection_seen_from_its_start_has_everything_off_and_another_one_unk
     seen, other = state.connections[3], state.connections[40]
     assert (seen.is_known, seen.window, seen.oso, seen.producer) == (1, 0, 0, -1)
     assert (other.is_known, other.window, other.oso, other.producer) == (0, -1, -1, -1)
+
+
+def test_the_producer_is_the_one_known_at_each_message() -> None:
+    state = State()
+    for connection, direction in ((1, 1), (2, 0), (3, -1)):
+        state.meet(connection, known=True)
+        state.connections[connection].producer = direction
+    said = ((2, 12, 1, 0), (1, 11, -1, 0), (1, 14, 0, 1))
+    for number, values in enumerate(said):
+        turn = state.turns[number]
+        turn.connection, turn.row, turn.before, turn.after = values
+    state.counts.turns = len(said)
+    asked = np.array([(1, 10), (1, 11), (1, 13), (1, 14), (1, 99), (2, 11), (2, 12), (3, 12)])
+    assert state.producers(asked[:, 0], asked[:, 1]).tolist() == [-1, 0, 0, 1, 1, 1, 0, -1]
+    state.take(*NOTHING)
+    assert state.producers(asked[:, 0], asked[:, 1]).tolist() == [1, 1, 1, 1, 1, 0, 0, -1]
