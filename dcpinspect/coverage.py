@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import overload
+from typing import NamedTuple, overload
 
-from dcpinspect.protocol.columns import Rows
+import numpy as np
+
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence
 from dcpinspect.protocol.foreign import NAMES
-from dcpinspect.protocol.framed import FramingAccount
+from dcpinspect.protocol.framed import FramingAccount, FramingSizes
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
-from dcpinspect.transport.reassembly import DirectionAccount, Reassembler
+from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.stage import TlsStage
 
@@ -76,6 +78,75 @@ class DirectionCoverage:
         return not (self.missing or self.skipped or self.unfinished or self.not_decodable)
 
 
+class Sizes(NamedTuple):
+    """The bytes of directions, a column each as ``DirectionCoverage`` has them: there may be very many, of which few are looked at."""
+
+    connection: Rows
+    direction: Rows
+    is_own: Mask
+    """Not of another protocol on a port that was not requested."""
+    captured: Rows
+    duplicate: Rows
+    late: Rows
+    decoded: Rows
+    skipped: Rows
+    unfinished: Rows
+    not_decodable: Rows
+    tls: Rows
+    missing: Rows
+    cut: Rows
+    holes: Rows
+    has_fault: Mask
+    """``first_fault`` is there."""
+
+    @property
+    def unique(self) -> Rows:
+        """As there."""
+        return self.captured - self.duplicate - self.late
+
+    @property
+    def is_whole(self) -> Mask:
+        """As there."""
+        return np.asarray(self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_)
+
+    def only(self, wanted: Mask) -> Sizes:
+        """Those of some."""
+        return Sizes._make(column[wanted] for column in self)
+
+    @property
+    def ways(self) -> set[tuple[int, int]]:
+        """Connection and direction of each."""
+        return set(zip(self.connection.tolist(), self.direction.tolist(), strict=True))
+
+    @staticmethod
+    def of(directions: Sequence[DirectionCoverage]) -> Sizes:
+        """Those of directions that are at hand."""
+        if isinstance(directions, Directions):
+            return directions.sizes
+        numbers = [
+            (
+                one.connection,
+                one.direction,
+                one.protocol != OTHER,
+                one.captured,
+                one.duplicate,
+                one.late,
+                one.decoded,
+                sum(one.skipped.values()),
+                one.unfinished,
+                one.not_decodable,
+                one.tls,
+                one.missing,
+                one.cut,
+                one.holes,
+                one.first_fault is not None,
+            )
+            for one in directions
+        ]
+        columns = dict(zip(Sizes._fields, np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T, strict=True))
+        return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Every packet and every byte of a reading so far."""
@@ -98,6 +169,22 @@ class Coverage:
         return chain(self.directions, self.left)
 
     @property
+    def sizes(self) -> Sizes:
+        """Those of ``directions``, by now."""
+        return Sizes.of(self.directions)
+
+    @property
+    def own(self) -> Sizes:
+        """Those of ``everything``, without other protocols."""
+        both = Sizes._make(map(np.concatenate, zip(self.sizes, Sizes.of(self.left), strict=True)))
+        return both.only(both.is_own)
+
+    def where(self, wanted: Callable[[Sizes], Mask]) -> Iterator[DirectionCoverage]:
+        """Those of ``everything`` that are wanted."""
+        for some in (self.directions, self.left):
+            yield from (some[place] for place in np.flatnonzero(wanted(Sizes.of(some))).tolist())
+
+    @property
     def packets_read(self) -> int:
         """Packets of all classes."""
         return sum(self.packets.values())
@@ -113,6 +200,8 @@ class Coverage:
 
 AccountOf = Callable[[int, int], FramingAccount]
 """Connection and direction, as those of chunks are numbered, to the account of its framing."""
+SizesOf = Callable[[Rows], FramingSizes]
+"""The same of many: 2 * (connection - 1) + direction of each."""
 
 
 class Directions(Sequence[DirectionCoverage]):
@@ -124,6 +213,7 @@ class Directions(Sequence[DirectionCoverage]):
         transport: Reassembler,
         endpoints: Endpoints,
         account_of: AccountOf,
+        sizes_of: SizesOf,
         evidence: Evidence,
         tls: TlsStage,
     ) -> None:
@@ -131,6 +221,7 @@ class Directions(Sequence[DirectionCoverage]):
         self._transport = transport
         self._endpoints = endpoints
         self._account_of = account_of
+        self._sizes_of = sizes_of
         self._evidence = evidence
         self._tls = tls
 
@@ -147,6 +238,34 @@ class Directions(Sequence[DirectionCoverage]):
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
         return map(self._of, range(len(self)))
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of all of them, by now."""
+        connection, direction = np.repeat(self._numbers, 2), np.tile(np.arange(2), len(self._numbers))
+        seen = 2 * (connection - 1) + (direction ^ np.isin(connection, list(self._evidence.reversed)))
+        counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
+        framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
+        tls = np.zeros(len(seen), np.int64)
+        for place in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
+            tls[place] = self._tls.overhead(int(connection[place]), int(seen[place]) % 2)
+        return Sizes(
+            connection,
+            direction,
+            ~is_other,
+            captured=counted["payload"],
+            duplicate=counted["duplicate"],
+            late=counted["late"],
+            decoded=np.where(is_other, 0, framing.messages),
+            skipped=np.where(is_other, 0, framing.skipped),
+            unfinished=np.where(is_other, 0, framing.unfinished),
+            not_decodable=np.where(is_other, counted["unique"], framing.foreign),
+            tls=tls,
+            missing=counted["missing"],
+            cut=counted["cut_off"],
+            holes=counted["holes"],
+            has_fault=framing.has_fault & ~is_other,
+        )
 
     def _of(self, place: int) -> DirectionCoverage:
         connection, direction = int(self._numbers[place // 2]), place % 2

@@ -20,7 +20,7 @@ from dcpinspect.numbering import ByPacket, Consecutive, Numbering
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
-from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, joined
+from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, FramingSizes, joined
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import KnownStreams
@@ -194,7 +194,7 @@ class Engine:
         return Coverage(packets, self._directions(self.transport.with_bytes(there)), others, self.tls.connections, self.tls.has_keys)
 
     def _directions(self, connections: Rows) -> Directions:
-        return Directions(connections, self.transport, self._endpoints, self._account, self._evidence, self.tls)
+        return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
 
     def is_told(self, connection: int, direction: int, end: int) -> bool:
         """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
@@ -222,7 +222,7 @@ class Engine:
         closed, is_over = self.transport.closed_at(there)
         found = there[is_over]
         order = np.argsort(closed[is_over], kind="stable")
-        order = order[[not self._evidence.is_other(number) for number in found[order].tolist()]]
+        order = order[~self._evidence.others(found[order])]
         return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
@@ -363,10 +363,14 @@ class Engine:
         framer = self._framers.get(number)
         return framer.account if framer is not None else self._accounts.get(number)
 
+    def _sizes(self, numbers: Rows) -> FramingSizes:
+        """What became of the bytes of these directions so far."""
+        return self._accounts.sizes(numbers, {number: framer.account for number, framer in self._framers.items()})
+
     def _meet_connections(self) -> None:
         known = self._endpoints.has_handshake
-        for place in np.flatnonzero(~np.isin(self.transport.server_ports(len(known)), self._ports)).tolist():
-            self._evidence.doubt(len(known) + place + 1)
+        is_asked = np.isin(self.transport.server_ports(len(known)), self._ports)
+        self._evidence.doubt(len(known) + 1 + np.flatnonzero(~is_asked))
         known += self.transport.handshakes(len(known)).tobytes()
 
     def _end(self, side: int, index: int) -> str:

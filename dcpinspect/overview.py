@@ -6,7 +6,8 @@ import shlex
 from collections import Counter
 from typing import Any
 
-from dcpinspect.coverage import OTHER
+import numpy as np
+
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import INFO
@@ -22,9 +23,10 @@ def overview(reading: Reading) -> Overview:
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     tables = reading.tracker.tables(reading.engine.links)
-    others = {one.connection for one in reading.coverage.directions if one.protocol == OTHER}
-    own = [one for one in reading.coverage.directions if one.connection not in others]
-    tls = [one for one in own if one.protocol == TLS]
+    sizes = reading.coverage.sizes
+    others, own = set(sizes.connection[~sizes.is_own].tolist()), sizes.only(sizes.is_own)
+    unread = reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
+    tls = [one for one in unread if one.connection and one.protocol == TLS]
     links = [link for link in reading.engine.links if link.number not in others]
     streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
     vbuckets: dict[int, set[int]] = {}
@@ -72,14 +74,14 @@ def overview(reading: Reading) -> Overview:
         ],
         "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
         "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
-        "captured_bytes": sum(one.unique for one in own),
-        "decoded_bytes": sum(one.decoded for one in own),
-        "skipped_bytes": sum(sum(one.skipped.values()) + one.unfinished for one in own),
-        "missing_bytes": sum(one.missing for one in own),
-        "holes": sum(one.holes for one in own),
-        "tls_overhead_bytes": sum(one.tls for one in own),
+        "captured_bytes": int(own.unique.sum()),
+        "decoded_bytes": int(own.decoded.sum()),
+        "skipped_bytes": int((own.skipped + own.unfinished).sum()),
+        "missing_bytes": int(own.missing.sum()),
+        "holes": int(own.holes.sum()),
+        "tls_overhead_bytes": int(own.tls.sum()),
         "unopened_records": sum(one.lost + one.refused for about in reading.coverage.tls.values() for one in about.records),
-        "decrypted_connections": sorted({one.connection for one in own if one.tls}),
+        "decrypted_connections": np.unique(own.connection[own.tls > 0]).tolist(),
         "tls_bytes": sum(one.not_decodable for one in tls),
         "tls_connections": encrypted,
         "tls_next": reading.coverage.tls_advice(encrypted) if encrypted else None,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcpinspect.coverage import OTHER
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import interfaces
@@ -150,18 +149,18 @@ def _of_capture(reading: Reading) -> Iterator[Row]:
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
-    own = [one for one in coverage.everything if one.protocol != OTHER]
-    for name, size in (
-        ("captured", sum(one.captured for one in own)),
-        ("decoded", sum(one.decoded for one in own)),
-        ("skipped", sum(sum(one.skipped.values()) for one in own)),
-        ("unfinished", sum(one.unfinished for one in own)),
-        ("not decodable", sum(one.not_decodable for one in own)),
-        *([("TLS", tls)] if (tls := sum(one.tls for one in own)) else []),
-        ("duplicate", sum(one.duplicate for one in own)),
-        ("late", sum(one.late for one in own)),
-        ("missing", sum(one.missing for one in own)),
-        ("cut off", sum(one.cut for one in own)),
+    own = coverage.own
+    for name, sizes in (
+        ("captured", own.captured),
+        ("decoded", own.decoded),
+        ("skipped", own.skipped),
+        ("unfinished", own.unfinished),
+        ("not decodable", own.not_decodable),
+        *([("TLS", own.tls)] if own.tls.any() else []),
+        ("duplicate", own.duplicate),
+        ("late", own.late),
+        ("missing", own.missing),
+        ("cut off", own.cut),
     ):
-        yield {"section": "capture", "name": name, "bytes": size}
-    yield {"section": "capture", "name": "holes", "count": sum(one.holes for one in own)}
+        yield {"section": "capture", "name": name, "bytes": int(sizes.sum())}
+    yield {"section": "capture", "name": "holes", "count": int(own.holes.sum())}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.coverage import Coverage, DirectionCoverage, Sizes
 from dcpinspect.reading import Reading
 from dcpinspect.transport.headers import CLASS_NAMES
 from tests import builders
@@ -39,6 +39,8 @@ def holds(coverage: Coverage, packets: int, decoded: int) -> None:
         assert (one.first_skipped is None) <= (not one.skipped)
         assert min(one.captured, one.duplicate, one.late, one.decoded, one.unfinished, one.not_decodable, one.packets) >= 0
     assert sum(one.decoded for one in coverage.directions) == decoded
+    for column, of_each in zip(coverage.sizes, Sizes.of(list(coverage.directions)), strict=True):
+        assert column.tolist() == of_each.tolist()
 
 
 @pytest.mark.parametrize("find_ports", [False, True])

@@ -72,8 +72,7 @@ def _absent(reading: Reading, connection: int) -> str:
     """Why there is nothing to show of a connection."""
     from dcpinspect.render.coverage import foreign
 
-    for one in reading.coverage.directions:
-        if one.connection == connection:
-            what = foreign(one.protocol, reading.coverage, connection)
-            return f"connection {connection} has no message" + (f": it carries {what}" if what else "")
+    for one in reading.coverage.where(lambda all_: all_.connection == connection):
+        what = foreign(one.protocol, reading.coverage, connection)
+        return f"connection {connection} has no message" + (f": it carries {what}" if what else "")
     return f"connection {connection}: there are {len(reading.engine.links)}; 'dcpinspect connections' lists them"

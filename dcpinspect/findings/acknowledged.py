@@ -130,7 +130,8 @@ class Acknowledged(Watcher):
         snapshots = context.snapshots
         is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
         is_asked = np.isin(snapshots.place.row, list(self._answers))
-        cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
+        sizes = coverage.sizes
+        cut_off = sizes.only(sizes.unfinished + sizes.missing + sizes.skipped > 0).ways
         before: dict[int, int] = {}
         for number in np.flatnonzero(is_asked).tolist():
             earlier, before[int(snapshots.stream[number])] = before.get(int(snapshots.stream[number])), number

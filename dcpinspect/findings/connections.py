@@ -107,7 +107,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 message = f"{link.missing[direction]:,} bytes in {holes}, {name}"
                 yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
     yield from _without_syn(context.links)
-    for one in coverage.directions:
+    for one in coverage.where(lambda all_: (all_.connection > 0) & (all_.has_fault | (all_.skipped + all_.not_decodable + all_.cut > 0))):
         yield from _faults(context, one)
         yield from _undecoded(context, one)
         if one.cut:

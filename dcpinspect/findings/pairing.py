@@ -260,8 +260,8 @@ class Pairing(Watcher):
         """All occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
-        context, directions = finished.context, finished.coverage.directions
-        cut_off = {(one.connection, one.direction) for one in directions if one.unfinished or one.missing or one.skipped}
+        context, sizes = finished.context, finished.coverage.sizes
+        cut_off = sizes.only(sizes.unfinished + sizes.missing + sizes.skipped > 0).ways
         yield from self._nobody_asked(context)
         for asked in self._waiting.values():
             waited = self._waited(context, asked, cut_off)

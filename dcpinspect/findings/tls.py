@@ -58,8 +58,8 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences."""
     tls = finished.coverage.tls
-    for one in finished.coverage.directions:
-        if one.direction == 0 and one.protocol == TLS and one.not_decodable:
+    for one in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > 0)):
+        if one.connection and one.protocol == TLS:
             yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
     first_ns = {link.number: link.first_ns for link in finished.context.links}  # others are of another protocol
     for number, about in tls.items():

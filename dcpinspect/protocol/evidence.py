@@ -13,9 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpinspect.growing import grown
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import CHAIN, EVENTS, HEADER, default_legal_extras, plausible_headers
+from dcpinspect.structs import Ints, Struct, T, number
+from dcpinspect.structs import Rows as Table
 from dcpinspect.transport.chunk import StreamChunk
 
 
@@ -87,7 +91,10 @@ class _Case:
             self.client_votes[1][asker ^ (opcode in EVENTS)] += 1
 
     def judge(self, release: int, first_byte: Sequence[int], *, final: bool) -> bool | None:
-        """Whether this is the protocol, by packet ``release``; ``None`` while nothing tells. ``first_byte``: as ``_Connection`` has it."""
+        """Whether this is the protocol, by packet ``release``; ``None`` while nothing tells.
+
+        ``first_byte``: by direction, the packet that brought it, or -1.
+        """
         if self.bad > sum(self.good):
             return False if final else None
         if self.has_answer or (all(self.good) and sum(self.good) >= CHAIN):
@@ -107,70 +114,79 @@ class _Case:
         return False
 
 
-class _Connection:
-    """One connection that was in doubt."""
+class Doubted(Struct[T]):
+    """A connection, whether it was ever in doubt or not. A scan of all ports has millions."""
 
-    __slots__ = ("case", "first_byte", "is_oriented", "is_proven", "is_reversed")
-
-    def __init__(self) -> None:
-        self.is_oriented = False  # its handshake says who the client is
-        self.is_proven: bool | None = None
-        self.is_reversed = False
-        self.first_byte: tuple[int, int] = _NO_BYTES  # by direction: the packet that brought it, or -1
-        self.case: _Case | None = None  # from its first message until it is decided
+    is_doubted: T = number("It was from the start.", bits=8)
+    is_oriented: T = number("Its handshake says who the client is.", bits=8)
+    is_proven: T = number("1: it carries the protocol; -1: another one; 0: nothing has told.", bits=8)
+    is_reversed: T = number("Its first packet came from the server.", bits=8)
+    first_c2s: T = number("One more than the number of the packet that brought the first byte of that direction; 0: there was none.")
+    first_s2c: T = number("The same.")
 
 
-_NO_BYTES = (-1, -1)
+class Connections(Doubted[Ints], Table[Doubted]):
+    """They are numbered from 1."""
 
 
 class Evidence:
     """The connections in doubt. Nothing here depends on how packets came in batches."""
 
     def __init__(self) -> None:
-        self._connections: dict[int, _Connection] = {}
+        self._known = Connections.zeros(64)
+        self._cases: dict[int, _Case] = {}  # from a connection's first message until it is decided
+        self.is_needed = False
+        """Whether any connection was ever in doubt."""
         self.reversed: set[int] = set()
         """Connections whose first packet came from the server."""
         self.just_reversed: list[int] = []
         """Those of them that the latest call of ``believed`` found."""
 
-    def doubt(self, connection: int) -> None:
-        """Believe no message of ``connection`` without proof."""
-        self._connections[connection] = _Connection()
+    def doubt(self, connections: Rows) -> None:
+        """Believe no message of these without proof."""
+        if len(connections):
+            if connections[-1] >= len(self._known):
+                self._known = Connections(grown(self._known.array, int(connections[-1]) + 1))
+            self._known.is_doubted[connections] = 1
+            self.is_needed = True
 
     def orient(self, connection: int) -> None:
         """Which end is the client is certain."""
-        if connection in self._connections:
-            self._connections[connection].is_oriented = True
+        if connection < len(self._known):
+            self._known[connection].is_oriented = 1
 
     def is_doubted(self, connection: int) -> bool:
         """Whether it was in doubt from the start."""
-        return connection in self._connections
+        return connection < len(self._known) and self._known[connection].is_doubted != 0
 
     def held_from(self, connection: int, direction: int) -> int | None:
         """Stream offset of the first message that is held back of a direction, or None."""
-        known = self._connections.get(connection)
-        held = known.case.held if known is not None and known.case is not None else ()
+        held = self._cases[connection].held if connection in self._cases else ()
         return min((int(part.framed.stream_offset[0]) for part in held if part.direction == direction), default=None)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether any connection was ever in doubt."""
-        return bool(self._connections)
 
     def is_other(self, connection: int) -> bool:
         """Whether it has not proven to be of this protocol."""
-        known = self._connections.get(connection)
-        return known is not None and not known.is_proven
+        return self.is_doubted(connection) and self._known[connection].is_proven <= 0
+
+    def others(self, connections: Rows) -> Mask:
+        """The same of each of these."""
+        known = self._known[np.minimum(connections, len(self._known) - 1)]
+        return np.asarray((connections < len(self._known)) & (known.is_doubted != 0) & (known.is_proven <= 0), dtype=np.bool_)
 
     def note(self, chunk: StreamChunk) -> None:
         """``chunk`` is about to be framed."""
-        known = self._connections.get(chunk.connection)
-        if known is not None and known.first_byte[chunk.direction] < 0 and len(chunk.data):
+        if not self.is_doubted(chunk.connection) or not len(chunk.data):
+            return
+        known = self._known[chunk.connection]
+        if not (known.first_s2c if chunk.direction else known.first_c2s):
             given = np.flatnonzero(chunk.segments.frame > 0)
             if len(given):
-                release = int(chunk.segments.release[given[0]])
-                c2s, s2c = known.first_byte
-                known.first_byte = (c2s, release) if chunk.direction else (release, s2c)
+                self.meet(chunk.connection, chunk.direction, int(chunk.segments.release[given[0]]))
+
+    def meet(self, connection: int, direction: int, packet: int) -> None:
+        """This packet brought the first byte of a direction."""
+        if self.is_doubted(connection):
+            setattr(self._known[connection], "first_s2c" if direction else "first_c2s", 1 + packet)
 
     def believed(self, parts: Iterable[Part], *, final: bool = False) -> list[Part]:
         """Of these parts, and of those held back before, what may be shown; ``final``: the input has ended."""
@@ -178,29 +194,32 @@ class Evidence:
         out: list[Part] = []
         news: dict[int, list[Part]] = {}
         for part in parts:
-            known = self._connections.get(part.connection)
-            if known is None:
+            if not self.is_doubted(part.connection):
                 out.append(part)
-            elif known.is_proven:
+                continue
+            known = self._known[part.connection]
+            if known.is_proven > 0:
                 out.append(part._replace(direction=part.direction ^ known.is_reversed))
-            elif known.is_proven is None:
+            elif not known.is_proven:
                 news.setdefault(part.connection, []).append(part)
-        for connection in sorted(self._connections if final else news):
-            known = self._connections[connection]
-            if known.is_proven is None:
-                out += self._decided(connection, known, news.get(connection, []), final=final)
+        for connection in sorted({*self._cases, *news} if final else news):
+            out += self._decided(connection, news.get(connection, []), final=final)
+        if final:
+            self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # those without a message
         return out
 
-    def _decided(self, connection: int, known: _Connection, news: list[Part], *, final: bool) -> Iterator[Part]:
+    def _decided(self, connection: int, news: list[Part], *, final: bool) -> Iterator[Part]:
         """The parts held back, and the news, if these prove the connection; they come late."""
-        case = known.case = known.case or _Case()
-        release = _consider(case, known, news, final=final)
-        if known.is_proven is None:
+        known = self._known[connection]
+        case = self._cases.setdefault(connection, _Case())
+        is_proven, release = _consider(case, (known.first_c2s - 1, known.first_s2c - 1), news, final=final)
+        if is_proven is None:
             return
-        known.case = None
-        if known.is_proven:
+        del self._cases[connection]
+        known.is_proven = 1 if is_proven else -1
+        if is_proven:
             if not known.is_oriented and case.is_reversed():
-                known.is_reversed = True
+                known.is_reversed = 1
                 self.reversed.add(connection)
                 self.just_reversed.append(connection)
             for part in case.held:
@@ -208,22 +227,20 @@ class Evidence:
                 yield part._replace(direction=part.direction ^ known.is_reversed, framed=late)
 
 
-def _consider(case: _Case, known: _Connection, news: list[Part], *, final: bool) -> int:
-    """Weighs the news in the order of release; returns the packet that decided."""
+def _consider(case: _Case, first_byte: Sequence[int], news: list[Part], *, final: bool) -> tuple[bool | None, int]:
+    """Weighs the news in the order of release; what they prove, and the packet that decided. ``first_byte``: as ``_Case.judge``."""
     case.held += news
     rows = sorted(
-        (release, part.direction, offset, number, row)
-        for number, part in enumerate(news)
+        (release, part.direction, offset, place, row)
+        for place, part in enumerate(news)
         for row, (release, offset) in enumerate(zip(part.framed.release.tolist(), part.framed.stream_offset.tolist(), strict=True))
     )
-    for release, direction, _, number, row in rows:
-        framed = news[number].framed
+    for release, direction, _, place, row in rows:
+        framed = news[place].framed
         start = int(framed.start[row])
         case.weigh(direction, framed.data[start : start + HEADER].tobytes())
         case.size += int(framed.length[row])
-        known.is_proven = case.judge(release, known.first_byte, final=False)
-        if known.is_proven is not None:
-            return int(release)
-    if final:
-        known.is_proven = case.judge(_AT_END, known.first_byte, final=True)
-    return _AT_END
+        is_proven = case.judge(release, first_byte, final=False)
+        if is_proven is not None:
+            return is_proven, int(release)
+    return (case.judge(_AT_END, first_byte, final=True) if final else None), _AT_END

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import grown, only
-from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+from dcpinspect.protocol.foreign import MEMCACHED_TEXT, NAMES, TLS
 from dcpinspect.protocol.stretch import Bytes, Column
 
 Mask = npt.NDArray[np.bool_]
@@ -109,6 +109,19 @@ class FramingAccount:
             self.reasons[reason] = self.reasons.get(reason, 0) + size
 
 
+class FramingSizes(NamedTuple):
+    """What accounts of many directions say, a column each."""
+
+    messages: Column
+    skipped: Column
+    """Without what is of another protocol."""
+    foreign: Column
+    """Of another protocol."""
+    unfinished: Column
+    has_fault: Mask
+
+
+_FOREIGN = [REASONS.index(name) for name in sorted(NAMES)]
 _MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
 _DIGIT = 3
 """Bits that number a reason, from 1."""
@@ -152,6 +165,23 @@ class Accounts:
         staying = np.ones(len(self._rows), dtype=np.bool_)
         staying[[number for number in numbers if number < len(staying)]] = False
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
+
+    def sizes(self, numbers: Column, others: Mapping[int, FramingAccount]) -> FramingSizes:
+        """Of the directions with these numbers, in order; ``others``: accounts of those that have not ended."""
+        rows = self._rows[np.minimum(numbers, len(self._rows) - 1)] * (numbers < len(self._rows))[:, None]
+        foreign = rows[:, _REASONS:][:, _FOREIGN].sum(axis=1)
+        found = FramingSizes(
+            rows[:, _MESSAGES], rows[:, _REASONS:].sum(axis=1) - foreign, foreign, rows[:, _UNFINISHED], rows[:, _FAULT] != 0
+        )
+        known = np.fromiter(others, np.int64, len(others))
+        for place, number in zip(np.searchsorted(numbers, known).tolist(), known.tolist(), strict=True):
+            if place < len(numbers) and numbers[place] == number:
+                one = others[number]
+                strange = sum(size for reason, size in one.reasons.items() if reason in NAMES)
+                sizes = one.messages, one.skipped - strange, strange, one.unfinished, one.first_fault is not None
+                for column, size in zip(found, sizes, strict=True):
+                    column[place] = size
+        return found
 
     def get(self, number: int) -> FramingAccount:
         """What was put in; an empty account where nothing was."""

@@ -43,11 +43,12 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
         if count:
             yield f"{count:>12,} {name}"
     yield from drops(files)
-    yield from _direction_table([one for one in coverage.everything if (one.captured or one.missing) and one.protocol != OTHER])
-    others = [one for one in coverage.directions if one.protocol == OTHER]
-    if others:
-        connections = len({one.connection for one in others})
-        yield f"{sum(one.captured for one in others):>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
+    yield from _direction_table([*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))])
+    sizes = coverage.sizes
+    others = sizes.only(~sizes.is_own)
+    if len(others.connection):
+        connections = len(np.unique(others.connection))
+        yield f"{others.captured.sum():>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
 
 
 def direction_cells(shown: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
@@ -111,10 +112,9 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage) -> Iterator[str]:
     """A line for each direction of which bytes are missing or not in messages. Connections of other protocols have none."""
-    for one in coverage.everything:
-        if one.protocol != OTHER and not one.is_whole:
-            where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
-            yield f"{where}: {'; '.join(_parts(one, coverage))}"
+    for one in coverage.where(lambda all_: all_.is_own & ~all_.is_whole):
+        where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
+        yield f"{where}: {'; '.join(_parts(one, coverage))}"
 
 
 def _way(one: DirectionCoverage) -> str:
@@ -158,11 +158,10 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     used = int(parser.counts[USED])
     if used:
         carriers: dict[str, set[int]] = {}
-        captured = cut = 0
-        for one in reading.coverage.directions:
-            captured, cut = captured + one.captured, cut + one.cut
-            if one.not_decodable:
-                carriers.setdefault(one.protocol, set()).add(one.connection)
+        sizes = reading.coverage.sizes
+        captured, cut = sizes.captured.any(), sizes.cut.any()
+        for one in reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0)):
+            carriers.setdefault(one.protocol, set()).add(one.connection)
         for protocol in (TLS, MEMCACHED_TEXT):
             if found := carriers.get(protocol):
                 what = foreign(protocol, reading.coverage, *found)

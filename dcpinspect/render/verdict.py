@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dcpinspect.coverage import OTHER
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
@@ -39,9 +38,8 @@ class LookedAt:
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing) -> LookedAt:
         """Of a reading that was checked by these rules."""
-        mine = [one for one in reading.coverage.everything if one.protocol != OTHER]
-        decoded = sum(one.decoded for one in mine)
-        known = sum(one.unique + one.missing for one in mine)
+        mine = reading.coverage.own
+        decoded, known = int(mine.decoded.sum()), int((mine.unique + mine.missing).sum())
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
         return cls(reading.messages, streams, decoded, known, some, nothing)

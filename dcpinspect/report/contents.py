@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
+from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.overview import overview
@@ -204,7 +204,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
         rollbacks=source.by_name["rollbacks"],
         timelines=[_timeline(source, number, most) for number in numbers],
         charts=source.charts,
-        coverage=[one for one in source.coverage.everything if (one.captured or one.missing) and one.protocol != OTHER],
+        coverage=[*source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))],
         is_redacted=source.is_redacted,
         limits=most,
         left_out=left_out,

@@ -63,7 +63,7 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
 
 def _lost(reading: Reading) -> int:
     """Bytes on connections of the protocol that are in no message."""
-    found = (one for one in reading.coverage.everything if one.protocol == DCP)
+    found = (one for one in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole) if one.protocol == DCP)
     return sum(one.unfinished + sum(one.skipped.values()) for one in found)
 
 

@@ -47,7 +47,7 @@ from dcpinspect.transport.unusual import UnusualPackets
 Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
-_COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
+COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
 """Fields of a flow, as ``DirectionAccount`` has them behind the packets."""
 
 MOST_LAST = 1 << 14
@@ -127,7 +127,7 @@ class Reassembler:
         tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
         tables.fresh = tables.current = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
-        self._dropped = np.zeros((2, 1 + len(_COUNTED)), np.int64)  # what connections that left memory had in all, by direction
+        self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # what connections that left memory had in all, by direction
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
@@ -272,7 +272,12 @@ class Reassembler:
         """The bytes of one direction so far."""
         packets = self._tables.sides[2 * connection - 2 + direction].packets
         flow = self._tables.flows[self._tables.connections[connection - 1].flows + direction]
-        return DirectionAccount(connection, direction, packets, *(getattr(flow, name) for name in _COUNTED))
+        return DirectionAccount(connection, direction, packets, *(getattr(flow, name) for name in COUNTED))
+
+    def counted(self, sides: Column) -> list[Column]:
+        """``COUNTED`` of these directions."""
+        flows = self._tables.flows[self._tables.connections.flows[sides // 2] + sides % 2]
+        return [getattr(flows, name) for name in COUNTED]
 
     def with_bytes(self, connections: Column) -> Column:
         """Those of these connections that carried a byte, or are known to lack one."""
@@ -357,7 +362,7 @@ class Reassembler:
     def _sums(self, places: Column) -> Column:
         packets, flows, first = self._tables.sides.packets, self._tables.flows, self._tables.connections.flows[places]
         return np.array(
-            [[packets[2 * places + side].sum(), *(getattr(flows, name)[first + side].sum() for name in _COUNTED)] for side in (C2S, S2C)]
+            [[packets[2 * places + side].sum(), *(getattr(flows, name)[first + side].sum() for name in COUNTED)] for side in (C2S, S2C)]
         )
 
     @property

@@ -179,7 +179,13 @@ class Inspection:
             self._heat.now,
             self.reading.coverage,
             LookedAt.of(self.reading),
-            len({one.connection for one in self.reading.coverage.directions if one.protocol == TLS and one.not_decodable}),
+            len(
+                {
+                    one.connection
+                    for one in self.reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
+                    if one.connection and one.protocol == TLS
+                }
+            ),
             Marked(findings),
         )
         with self._choosing:

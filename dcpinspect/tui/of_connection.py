@@ -62,12 +62,12 @@ def _rows_of(table: Records, connection: int) -> Rows:
 
 
 def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
-    return replace(coverage, directions=[one for one in coverage.directions if one.connection == connection], left=())
+    return replace(coverage, directions=[*coverage.where(lambda all_: all_.connection == connection)], left=())
 
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
-    decoded = sum(one.decoded for one in coverage.directions)
-    known = sum(one.unique + one.missing for one in coverage.directions)
+    sizes = coverage.sizes
+    decoded, known = int(sizes.decoded.sum()), int((sizes.unique + sizes.missing).sum())
     return LookedAt(messages, len(records["streams"]) if "streams" in records else 0, decoded, known)
 
 
