@@ -203,9 +203,10 @@ def _for_readers() -> list[Any]:
             list[str] | None,
             typer.Option(
                 "--keylog",
-                metavar="FILE",
+                metavar="[POINT=]FILE",
                 callback=_choose_keylogs,
-                help="Decrypt TLS with the secrets of this key log. env means the file that SSLKEYLOGFILE names. May be repeated.",
+                help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means the file that SSLKEYLOGFILE names. "
+                "May be repeated. pipeline uses POINT=FILE for this capture point only.",
             ),
         ] = None,
         tls_search: Annotated[

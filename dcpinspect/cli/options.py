@@ -25,7 +25,7 @@ from dcpinspect.suggest import did_you_mean
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.spark.analysis import Secrets
+    from dcpinspect.spark.secrets import Secrets
     from dcpinspect.tables.color_rules import ColorRules
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.filter_tree import Source
@@ -378,11 +378,10 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
 
 def secrets() -> Secrets:
     """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: processes of Spark read it, too."""
-    from dcpinspect.spark.analysis import secrets_at
+    from dcpinspect.spark.secrets import secrets_at
     from dcpinspect.transport.tls.keylog import chosen
 
-    keys = chosen.open()
-    return secrets_at(keys.paths, keys.search, "--keylog")
+    return secrets_at(chosen.names, chosen.search, "--keylog")
 
 
 def choose_search(trials: int | None) -> int | None:

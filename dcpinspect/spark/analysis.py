@@ -6,19 +6,16 @@ them alone follows the connections, and each writes the messages of one stretch 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem, open_capture
+from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.comparison.side import Answers
-from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
@@ -28,7 +25,7 @@ from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
-from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
+from dcpinspect.spark.secrets import Secrets
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -39,37 +36,6 @@ MOST_SHARES = 3
 """Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""
 MOST_CLOSED = 10_000
 """TLS connections of a part that are remembered because no key opened them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """Where the secrets of TLS connections are. These themselves never travel, and are in no file that is written."""
-
-    keylogs: tuple[str, ...] = ()
-    search: int = SEARCH
-    captures: Sequence[tuple[str, int]] = ()
-    """Captures that have some in them, and in how many blocks."""
-
-    def read(self) -> KeyLog:
-        """The secrets. Raises CaptureError for a key log that cannot be read here."""
-        keys = KeyLog(self.keylogs, search=self.search)
-        for path, blocks in self.captures:
-            with suppress(CaptureError, OSError), open_capture(path) as capture:  # it may be gone by now
-                found = capture.files[0]
-                for _ in capture:
-                    if len(found.secrets) >= blocks:
-                        break
-                for text in found.secrets:
-                    keys.add(text)
-        return keys
-
-
-def secrets_at(paths: Sequence[str], search: int = SEARCH, option: str = "keylog") -> Secrets:
-    """Where the secrets are that an option names. Raises UsageError for what is no file: other processes read it, too."""
-    for path in paths:
-        if not os.path.isfile(path):
-            raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file")
-    return Secrets(tuple(map(os.path.abspath, paths)), search)
 
 
 @dataclass(frozen=True, slots=True)

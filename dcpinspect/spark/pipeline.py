@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark import files, plan
-from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look, secrets_at
+from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
+from dcpinspect.spark.secrets import Secrets, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
@@ -343,13 +344,13 @@ def _scan(item: tuple[str, str, Stretch | None], **ports: Any) -> tuple[Report, 
 
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
     """Files of the parts with connections that could not be opened before, and can now."""
-    keys = secrets.read()
     is_first = bool(secrets.keylogs) and not manifest.options.get("decrypted")
+    of_point = cache(lambda point: secrets.of(point).read())
 
-    def opens(random: str) -> bool:
-        return bool(keys.of(bytes.fromhex(random), ())) if random else is_first
+    def opens(point: str, random: str) -> bool:
+        return bool(of_point(point).of(bytes.fromhex(random), ())) if random else is_first
 
-    return {part.file for part in manifest.parts if any(map(opens, part.closed))}
+    return {part.file for part in manifest.parts if any(opens(part.point, random) for random in part.closed)}
 
 
 def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:

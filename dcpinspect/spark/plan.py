@@ -8,10 +8,11 @@ from dataclasses import replace
 from heapq import merge
 from typing import Any
 
-from dcpinspect.spark.analysis import MOST_SHARES, Secrets, Work
+from dcpinspect.spark.analysis import MOST_SHARES, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.marks import Marks, together
+from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, with_embedded
@@ -213,7 +214,7 @@ def _work(
         point,
         names_of(manifest.units),
         bundles,
-        secrets=with_embedded(manifest, secrets, units),
+        secrets=with_embedded(manifest, secrets.of(point), units),
         salt=manifest.salt,
         part=manifest.path(f"{PARTS}/{name}"),
         messages="" if is_copy else manifest.path(f"messages/{name}"),

@@ -14,11 +14,12 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.spark.schema import message_rows
+from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, Asked, Part
 from dcpinspect.spark.units import size_of, why_not
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.keylog import of_point
 
 ROWS = 10_000
 """Messages of a record batch at most; Spark takes batches as they come."""
@@ -41,7 +42,7 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
     before, _ = _tried(part.before)
     readable = before + readable
     seen = 0
-    keys = KeyLog(asked.keylogs, search=asked.tls_search)
+    keys = Secrets(tuple(map(of_point, asked.keylogs)), asked.tls_search).of(part.point).read()
     try:
         with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys) as reading:
             for batch in reading:

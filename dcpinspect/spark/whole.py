@@ -19,10 +19,11 @@ from dcpinspect.escape import escape
 from dcpinspect.growing import give_back
 from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
+from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.spark.salt import Salt
+from dcpinspect.spark.secrets import Secrets
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
@@ -128,7 +129,7 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
                 part.point,
                 files,
                 bundles,
-                secrets=with_embedded(manifest, secrets, (one.file for one in bundles)),
+                secrets=with_embedded(manifest, secrets.of(part.point), (one.file for one in bundles)),
                 salt=manifest.salt,
                 **ports(manifest),
             )

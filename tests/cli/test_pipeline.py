@@ -178,7 +178,10 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
-    """Their Python has the libraries, and no dcpinspect but that of the archive."""
+    """Their Python has the libraries, and no dcpinspect but that of the archive. What Spark tells of the run has no secret of TLS."""
+    (tls := Forged(tmp_path / "tls")).send(1, builders.mutation(1))
+    keys = (recorded := tls.finish()).keylog.rename(tmp_path / "keys.log")
+    (events := tmp_path / "events").mkdir()
     package = Path(shutil.make_archive(str(tmp_path / "dcpinspect"), "zip", ROOT, "dcpinspect"))
     libraries = Path(pyspark_folder()).parent
     python = tmp_path / "python"
@@ -188,12 +191,24 @@ def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
     python.chmod(0o755)
     lacks = subprocess.run([python, "-c", "import dcpinspect"], capture_output=True, cwd=tmp_path, check=False, text=True)
     assert "No module named 'dcpinspect'" in lacks.stderr
-    settings = {"spark.files": package, "spark.submit.pyFiles": package, "spark.executor.cores": 1}
+    settings = {
+        "spark.files": package,
+        "spark.submit.pyFiles": package,
+        "spark.executor.cores": 1,
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.compress": False,
+        "spark.eventLog.dir": events,
+    }
     command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "tour.pcapng"), "-o", str(tmp_path / "out")]
+    command += [str(recorded.path), "--keylog", f"tls={keys}"]
     command += ["--master", "local-cluster[2,1,1024]", "--json", *(f"--conf={name}={value}" for name, value in settings.items())]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYSPARK_PYTHON": str(python)})
     assert (done.returncode, done.stderr) == (0, "")
-    equal(stored(tmp_path / "out", cut=False), told(SAMPLES / "tour.pcapng", cut=False))
+    captures = SAMPLES / "tour.pcapng", recorded.path
+    equal(stored(tmp_path / "out", cut=False), told(*captures, cut=False, keys=KeyLog([str(keys)])))
+    told_by_spark = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
+    assert b"SparkListenerJobEnd" in told_by_spark
+    assert not [line for line in keys.read_text().splitlines() if line[0] != "#" and line.split()[-1].encode() in told_by_spark]
 
 
 def pyspark_folder() -> str:

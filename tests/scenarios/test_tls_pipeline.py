@@ -10,8 +10,8 @@ import zstandard
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark.analysis import Secrets
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.secrets import Secrets, secrets_at
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.peers.truth import SAMPLES
@@ -51,7 +51,7 @@ def written(out: Path) -> bytes:
 def test_a_ring_with_a_key_log_is_read_as_its_uncut_capture(recorded: Recorded, tmp_path: Path) -> None:
     *_, last = cut(tmp_path / "ring", packets_of(recorded.path), [12, 25, 50])
     later = last.rename(tmp_path / last.name)
-    secrets = Secrets((str(recorded.keylog),))
+    secrets = secrets_at([str(recorded.keylog)])
     ran(tmp_path / "out", tmp_path / "ring", secrets=secrets)
     later.rename(last)
     with pytest.raises(UsageError, match=r"^--keylog: .*/out was made with one; give it again, or name a new directory$"):
@@ -70,14 +70,19 @@ def test_secrets_that_come_later_open_what_was_closed_and_leave_the_rest(recorde
         (tmp_path / name).mkdir()
         shutil.copy(path, tmp_path / name / "a.pcap")
     folders = tmp_path / "tls", tmp_path / "plain"
-    keylog = tmp_path / "keys.log"
+    keylog = tmp_path / "keys" / "tls.log"
+    keylog.parent.mkdir()
     keylog.write_text("# nothing yet\n")
+    secrets = secrets_at([str(keylog.parent)])
     rules = [row["rule"] for row in (ran(tmp_path / "out", *folders), stored(tmp_path / "out", cut=True))[1]["findings"]]
     assert "tls-without-key" in rules
-    ran(tmp_path / "out", *folders, secrets=Secrets((str(keylog),)))
-    assert ran(tmp_path / "out", *folders, secrets=Secrets((str(keylog),))).parts == 0
+    ran(tmp_path / "out", *folders, secrets=secrets)
+    assert ran(tmp_path / "out", *folders, secrets=secrets).parts == 0
+    shutil.copy(recorded.keylog, elsewhere := keylog.with_name("plain.log"))
+    assert ran(tmp_path / "out", *folders, secrets=secrets).parts == 0  # these are the secrets of another point
+    assert ran(tmp_path / "out", *folders, secrets=secrets_at([f"plain={elsewhere}"])).parts == 0
     shutil.copy(recorded.keylog, keylog)
-    done = ran(tmp_path / "out", *folders, secrets=Secrets((str(keylog),)))
+    done = ran(tmp_path / "out", *folders, secrets=secrets)
     assert (done.captures, done.parts, done.kept_parts) == (0, 1, 1)
     assert done.rows["messages"] > COUNT
     assert not Manifest.newest(tmp_path / "out").parts[-1].closed
@@ -94,14 +99,14 @@ def test_secrets_inside_captures_are_used_and_stay_there(recorded: Recorded, tmp
 
 def test_what_tasks_cannot_read_is_told(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CaptureError, match=r"/gone: the key log cannot be read \(No such file or directory\); check the name"):
-        ran(tmp_path / "out", recorded.path, secrets=Secrets(("/gone",)))
+        ran(tmp_path / "out", recorded.path, secrets=Secrets(((None, "/gone"),)))
     assert not list((tmp_path / "out" / "_manifest").glob("*.json"))
     assert main(["pipeline", "run", str(recorded.path), "-o", str(tmp_path / "out"), "--keylog", "/gone"]) == 2
     assert capsys.readouterr().err == "dcpinspect: /gone: the key log cannot be read (No such file or directory); check the name\n"
 
 
 def test_check_takes_the_key_log_too(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran(tmp_path / "out", recorded.path, secrets=Secrets((str(recorded.keylog),)))
+    ran(tmp_path / "out", recorded.path, secrets=secrets_at([str(recorded.keylog)]))
     assert main(["pipeline", "check", str(tmp_path / "out"), "--keylog", str(recorded.keylog)]) == 1
     assert capsys.readouterr().err == ""
     assert main(["pipeline", "check", str(tmp_path / "out")]) == 1

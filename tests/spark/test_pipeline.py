@@ -282,7 +282,7 @@ def test_what_a_program_asks_for_is_looked_at_first() -> None:
         pipeline.asked("x", "out", None, (), None, (), "skip")
     with pytest.raises(UsageError, match="ports: 70000 is no port"):
         pipeline.asked("x", "out", None, (70_000,), None, (), "keep")
-    with pytest.raises(UsageError, match="keylog /nosuch: every process of Spark reads it; name a file"):
+    with pytest.raises(UsageError, match="keylog /nosuch: every process of Spark reads it; name a file or a folder"):
         pipeline.asked("x", "out", None, (), None, "/nosuch", "keep")
     options = pipeline.asked([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
     assert (options.captures, options.out, options.fails, options.extra_ports, options.find_ports) == (["a", "b"], "out", True, None, True)

@@ -7,8 +7,8 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
-from dcpinspect.spark.analysis import Secrets
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.whole import compared, whole, works_of
 from tests.spark.outputs import ran
 

@@ -150,17 +150,42 @@ class KeyLog:
         self._looked = time.monotonic()
 
 
+def of_point(name: str) -> tuple[str | None, str]:
+    """The capture point and the path of what is written as ``POINT=FILE``; without a point where the whole is a path."""
+    point, sign, path = name.partition("=")
+    return (point, path) if sign and point and not os.path.lexists(name) else (None, name)
+
+
+def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
+    """The key logs that a path is: itself, or all in a folder, each with the names of capture points that it may be of; None: of all.
+
+    ``POINT.log`` and all in ``POINT/`` are of that point. Hidden files are none.
+    """
+    if not os.path.isdir(path):
+        yield path, None
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        inside = Path(folder).relative_to(path)
+        for name in sorted(one for one in names if not one.startswith(".")):
+            within = [str(one) for one in (inside, *inside.parents) if one.parts]
+            yield os.path.join(folder, name), [str(inside / name), os.path.splitext(str(inside / name))[0], *within]
+
+
 class Chosen:
     """What readings have that are given no secrets."""
 
     def __init__(self) -> None:
+        self.names: Sequence[str] = ()
+        """As they were written: files, folders, and those of one capture point."""
         self.search = SEARCH
         """As ``KeyLog.search``."""
         self._keys = KeyLog()
 
-    def choose(self, paths: Sequence[str]) -> KeyLog:
-        """From now on they have those of these key logs. Raises CaptureError."""
-        self._keys = KeyLog(paths)
+    def choose(self, names: Sequence[str]) -> KeyLog:
+        """From now on they have those of these key logs, and of those in these folders, of all capture points. Raises CaptureError."""
+        self.names = names
+        self._keys = KeyLog([file for name in names for file, _ in files_of(of_point(name)[1])])
         return self._keys
 
     @property

@@ -1,0 +1,66 @@
+"""Where the secrets of TLS connections are: in key logs, each maybe of one capture point, and in captures.
+
+These themselves never travel, and are in no file that is written: every process reads them where they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.escape import escape
+from dcpinspect.transport.tls.keylog import SEARCH, KeyLog, files_of, of_point
+
+Named = tuple[str | None, str]
+"""A capture point, None: all of them; and a key log, or a folder with some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Where the secrets of TLS connections are."""
+
+    keylogs: tuple[Named, ...] = ()
+    search: int = SEARCH
+    captures: Sequence[tuple[str, int]] = ()
+    """Captures that have some in them, and in how many blocks."""
+    point: str | None = None
+    """The capture point whose key logs are read; None: those of all."""
+
+    def of(self, point: str) -> Secrets:
+        """Those of one capture point."""
+        return replace(self, point=point)
+
+    def read(self) -> KeyLog:
+        """The secrets. Raises CaptureError for a key log that cannot be read here."""
+        keys = KeyLog(tuple(self._files()), search=self.search)
+        for path, blocks in self.captures:
+            with suppress(CaptureError, OSError), open_capture(path) as capture:  # it may be gone by now
+                found = capture.files[0]
+                for _ in capture:
+                    if len(found.secrets) >= blocks:
+                        break
+                for text in found.secrets:
+                    keys.add(text)
+        return keys
+
+    def _files(self) -> Iterator[str]:
+        for own, path in self.keylogs:
+            if self.point is None or own in (None, self.point):
+                for file, names in files_of(path):
+                    if self.point is None or names is None or self.point in names:
+                        yield file
+
+
+def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog") -> Secrets:
+    """Where the secrets are that an option names. Raises UsageError for what is no file or folder: other processes read it, too."""
+    found = []
+    for name in names:
+        point, path = of_point(name)
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file or a folder")
+        found.append((point, os.path.abspath(path)))
+    return Secrets(tuple(found), search)
