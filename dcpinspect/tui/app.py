@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,6 @@ from dcpinspect.tui.themed import ThemedApp
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.type_ahead import TypeAhead
 from dcpinspect.tui.vbuckets import VbucketsView
-from dcpinspect.tui.view import View
 
 BEAT = 0.1
 """Seconds between two looks at what reading has brought."""
@@ -105,7 +104,7 @@ class InspectApp(ThemedApp):
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.findings = FindingsView(self.navigation, self.glyphs, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.stats = StatsView(self.navigation, self.glyphs)
-        self.views: Sequence[View] = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
+        self.navigation.views = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
@@ -123,8 +122,7 @@ class InspectApp(ThemedApp):
     def compose(self) -> ComposeResult:
         """The parts of all views."""
         yield self._tabs
-        with self.navigation:
-            yield from self.views
+        yield self.navigation
         yield self._progress
         yield self._keys
 
@@ -189,6 +187,7 @@ class InspectApp(ThemedApp):
     def is_at_rest(self) -> bool:
         """Whether nothing runs behind that will change what is shown."""
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
+        is_idle = is_idle and not self.navigation.is_arriving
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
 
     def _choose_first(self) -> None:
@@ -205,8 +204,7 @@ class InspectApp(ThemedApp):
             self.packets.filtering.catch_up()
         if self._shown_results is not self.inspection.results:
             self._shown_results = self.inspection.results
-            for view in self.views:
-                view.take_up(self._shown_results)
+            self.navigation.take_up()
             if self._shown_results.connection is not None and not self._shown_results.charts.commands:
                 self._count(self._shown_results)
             self._choose_first()
@@ -216,7 +214,8 @@ class InspectApp(ThemedApp):
         if self._beside is not None and self._shown_beside is not self._beside.results:
             self._shown_beside = self._beside.results
             self.timeline.compare()
-            self.overview.take_up(self._shown_results)
+            if self.overview.is_mounted:
+                self.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])
@@ -377,11 +376,11 @@ class InspectApp(ThemedApp):
         signs = f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  {glyphs.mark} marked  {glyphs.link} Enter follows"
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
-    async def do(self, command: Command) -> None:
+    def do(self, command: Command) -> None:
         """An entry of the palette; in the view that it belongs to."""
         if self.view not in command.views:
             self.navigation.show(command.views[0])
-        await self.run_action(command.action)
+        self.navigation.call_later(self.run_action, command.action)  # when the view is there
 
     def action_suspend(self) -> None:
         """To the shell, until it wants us back."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from textual.app import ComposeResult
 from textual.widgets import ContentSwitcher
 
 from dcpinspect.errors import UsageError
@@ -27,13 +29,18 @@ from dcpinspect.tui.view import View
 MOST_COPIED = 100_000
 """Characters of what is copied: terminals take no more with OSC 52, where they take as many."""
 
+_Kind = TypeVar("_Kind", bound=View)
+
 
 class Navigation(ContentSwitcher):
-    """Holds the views, and is what they ask for a way out of themselves."""
+    """Holds the views, and is what they ask for a way out of themselves. A view gets its parts when it is first shown."""
 
     def __init__(self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]) -> None:
         """``say`` shows a word to the user; ``switched`` is called when another view is shown."""
         super().__init__(initial="packets", id="views")
+        self.views: Sequence[View] = ()
+        self.is_arriving = False
+        """Whether a view gets its parts before it is shown."""
         self.inspection = inspection
         self.beside: Inspection | None = None
         self.say = say
@@ -42,15 +49,31 @@ class Navigation(ContentSwitcher):
         self.marked_vbuckets: list[int] = []
         """Those that timelines are compared with."""
 
+    def compose(self) -> ComposeResult:
+        """The first view."""
+        yield self.packets
+
+    def _of(self, kind: type[_Kind]) -> _Kind:
+        return next(view for view in self.views if isinstance(view, kind))
+
     @property
     def packets(self) -> PacketsView:
         """The first view."""
-        return self.get_child_by_id("packets", PacketsView)
+        return self._of(PacketsView)
 
     @property
     def view(self) -> View:
         """The one that is shown."""
-        return self.get_child_by_id(self.current or "packets", View)
+        return self._named(self.current or "packets")
+
+    def _named(self, name: str) -> View:
+        return next(view for view in self.views if view.id == name)
+
+    def take_up(self) -> None:
+        """More is known of the capture, or other parts of it are looked at."""
+        for view in self.views:
+            if view.is_mounted:
+                view.take_up(self.inspection.results)
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls something from a thread that works behind the application, while there still is one."""
@@ -110,8 +133,8 @@ class Navigation(ContentSwitcher):
             marked.remove(vbucket)
         else:
             marked.append(vbucket)
-        self.get_child_by_id("vbuckets", VbucketsView).grid.mark(marked)
-        self.get_child_by_id("timeline", TimelineView).compare()
+        self._of(VbucketsView).grid.mark(marked)
+        self._of(TimelineView).compare()
         self.say(f"timelines are compared with vbucket {', '.join(map(str, marked))}" if marked else "timelines are compared with none")
 
     def to_next_mark(self) -> None:
@@ -142,8 +165,7 @@ class Navigation(ContentSwitcher):
     def _restore(self, spot: Spot | None) -> None:
         if spot is not None:
             self._choose(spot.connection)
-            self._switch(spot.view)
-            self.view.restore(spot)
+            self._switch(spot.view, lambda: self.view.restore(spot))
 
     def choose(self, connection: int | None) -> None:
         """Looks at one connection alone, or at all; the way back leads to what was looked at before."""
@@ -154,16 +176,35 @@ class Navigation(ContentSwitcher):
     def _choose(self, connection: int | None) -> None:
         if connection != self.inspection.connection:
             self.inspection.choose(connection)
-            for view in self.query_children(View):
-                view.take_up(self.inspection.results)
+            self.take_up()
             self.packets.filtering.narrow(None if connection is None else filter_of(connection))
             self._switched()
 
-    def _switch(self, view: str) -> None:
-        self.current = view
-        self.view.keyboard.focus()
-        self.view.arrive()
+    def _switch(self, name: str, then: Callable[[], None] | None = None) -> None:
+        """To a view, and then on to a place in it, once it has its parts."""
+        view = self._named(name)
+        if view.is_mounted:
+            self._arrive(view, then)
+            return
+        self.is_arriving = True
+        if not view.is_attached:
+            view.display = False
+            self.mount(view)
+            self.call_later(lambda: view.take_up(self.inspection.results))
+        self.call_later(self._arrive, view, then)
+
+    def _arrive(self, view: View, then: Callable[[], None] | None) -> None:
+        self.current = view.id
+        view.keyboard.focus()
+        view.arrive()
         self._switched()
+        if then is not None:
+            then()
+        if self.is_arriving:
+            self.call_after_refresh(self._arrived)
+
+    def _arrived(self) -> None:
+        self.is_arriving = False
 
     def begin_with(self, view: str) -> None:
         """The view that the user sees first: there is no way back from it."""
@@ -178,15 +219,13 @@ class Navigation(ContentSwitcher):
         if view == here.id:
             return
         self.leave()
-        timeline = self.get_child_by_id("timeline", TimelineView)
+        timeline, vbucket = self._of(TimelineView), None
         if view == "timeline" and timeline.lanes.vbucket is None:
             known = self.inspection.results.vbuckets
             vbucket = here.vbucket_here
             if vbucket is None or (here.id == "packets" and vbucket not in known):
                 vbucket = min(known, default=None)
-            if vbucket is not None:
-                timeline.tell(vbucket)
-        self._switch(view)
+        self._switch(view, None if vbucket is None else partial(timeline.tell, vbucket))
 
     def to_row(self, row: int, *fields: str) -> None:
         """To a message, and to the first of these fields that it has, whatever view is shown."""
@@ -195,9 +234,11 @@ class Navigation(ContentSwitcher):
             self.say(f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}")
             return
         self.leave()
-        if self.current != "packets":
-            self._switch("packets")
-        self.packets.go(row, *fields)
+        go = partial(self.packets.go, row, *fields)
+        if self.current == "packets":
+            go()
+        else:
+            self._switch("packets", go)
 
     def to_time(self, time_ns: int) -> None:
         """To the first message at or after a time."""
@@ -205,8 +246,8 @@ class Navigation(ContentSwitcher):
 
     def to_map(self, vbucket: int) -> None:
         """To a vbucket on the map of all."""
-        self.show("vbuckets")
-        self.get_child_by_id("vbuckets", VbucketsView).show_grid(vbucket)
+        self.leave()
+        self._switch("vbuckets", partial(self._of(VbucketsView).show_grid, vbucket))
 
     def _to_first(self, condition: str) -> None:
         rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))
@@ -234,16 +275,14 @@ class Navigation(ContentSwitcher):
     ) -> None:
         """To the timeline of a vbucket, and to a seqno, a stream or a span of time of it."""
         self.leave()
-        self._switch("timeline")
-        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream, span)
+        self._switch("timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span))
 
     def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
         """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""
         self.leave()
-        self._switch("findings")
-        view = self.get_child_by_id("findings", FindingsView)
+        view = self._of(FindingsView)
         view.others = others
-        view.choose(number, row=row, vbucket=vbucket)
+        self._switch("findings", partial(view.choose, number, row=row, vbucket=vbucket))
 
     def to_filter(self, condition: str) -> None:
         """To the messages for which this is true."""
@@ -262,7 +301,7 @@ class Navigation(ContentSwitcher):
             self.to_row(place.row)
         elif place.vbucket is not None:
             if self.current == "vbuckets" and place.seqno is None:
-                self.get_child_by_id("vbuckets", VbucketsView).grid.move_to(place.vbucket)
+                self._of(VbucketsView).grid.move_to(place.vbucket)
             else:
                 self.to_vbucket(place.vbucket, place.seqno)
         elif place.mark is not None:

@@ -69,10 +69,11 @@ class TimelineView(View):
     def _draw_legend(self) -> None:
         """Of the glyphs that are drawn: a tree has no snapshots, and curves only with lanes below."""
         form, text = self.lanes.form, Text()
+        width = (self.size.width or self.app.size.width) - 2  # as high as it stays, before there is a layout
         self._explained = form, self.lanes.has_lanes
         signs = legend(self._glyphs)
         for group in signs if self.lanes.has_lanes else [_told(_TREE if form == "tree" else _CURVE, self._glyphs), signs[-1]]:
-            for line in legend_lines(group, self.size.width - 2):
+            for line in legend_lines(group, width):
                 text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
         text.rstrip()
         self._legend.update(text)

@@ -6,7 +6,7 @@ from dcpinspect.escape import cells, one_line
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.strips import wrapped
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import Keys, play, press, screen, settled
 
 
 def test_severities_fold() -> None:
@@ -21,8 +21,9 @@ def test_severities_fold() -> None:
 
 def test_nothing_wrong_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.finding_list.show([], {}, is_final=True)
         await press(app, pilot, "4")
+        app.finding_list.show([], {}, is_final=True)
+        await settled(app, pilot)
         assert "no findings" in screen(app)
 
     play("rollback.pcap", scene)

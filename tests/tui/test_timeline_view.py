@@ -67,6 +67,7 @@ def test_what_is_learnt_while_a_vbucket_is_read_does_not_move_its_cursor() -> No
 
 def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3")
         app.navigation.to_vbucket(8)
         app.action_leave()
         await settled(app, pilot)
