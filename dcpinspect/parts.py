@@ -83,7 +83,7 @@ class Part:
     @staticmethod
     def from_bytes(data: bytes) -> Part:
         """Raises ValueError for what ``to_bytes`` did not write."""
-        found = _plain(data)
+        found = _part(data)
         if not isinstance(found, Part):
             msg = f"this is no part but {type(found).__name__}"
             raise ValueError(msg)
@@ -257,24 +257,29 @@ def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
     return zstandard.ZstdCompressor(level=1).compress(b"".join(padded))
 
 
-def _plain(data: bytes) -> object:
-    """What was ``packed``. Large tables stay in a temporary file."""
+def unpacked(data: bytes) -> list[memoryview]:
+    """What was ``packed``, to be written to. Large tables stay in a temporary file."""
+    view = _content(data)
+    count = int.from_bytes(view[:8], "little")
+    sizes = np.frombuffer(view, "<i8", count, 8).tolist()
+    at, pieces = 8 * (1 + count), []
+    for size in sizes:
+        at += -at % _ALIGNED
+        pieces.append(view[at : at + size])
+        at += size
+    return pieces
+
+
+def _part(data: bytes) -> object:
     try:
-        view = _unpacked(data)
-        count = int.from_bytes(view[:8], "little")
-        sizes = np.frombuffer(view, "<i8", count, 8).tolist()
-        at, pieces = 8 * (1 + count), []
-        for size in sizes:
-            at += -at % _ALIGNED
-            pieces.append(view[at : at + size])
-            at += size
-        return _Unpickler(io.BytesIO(pieces[0]), buffers=pieces[1:]).load()
+        plain, *tables = unpacked(data)
+        return _Unpickler(io.BytesIO(plain), buffers=tables).load()
     except Exception as error:  # bytes may make unpickling fail in any way
         msg = f"this is no part: {error}"
         raise ValueError(msg) from error
 
 
-def _unpacked(data: bytes) -> memoryview:
+def _content(data: bytes) -> memoryview:
     import zstandard  # deferred: as above
 
     unpack = zstandard.ZstdDecompressor()

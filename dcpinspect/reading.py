@@ -136,6 +136,8 @@ class Reading:
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, where the capture is one that is waited for."""
+        self.on_end: Callable[[], object] = lambda: None
+        """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
         """Sees every batch of packets before the engine does; what came before was decoded by then, unless the reading goes ahead."""
         self.most_closed = MOST_CLOSED
@@ -338,4 +340,5 @@ class Reading:
                 yield self.engine.frame_overdue(packets.clock_ns)
             if not len(packets):
                 self.on_pause()
+        self.on_end()
         yield self.engine.frame_rest()

@@ -206,7 +206,7 @@ def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
         (name, field.struct.ctype() if field.struct else ctypes.c_int64 * 2 if field.is_pair else integers[field.bits])
         for name, field in struct.fields.items()
     ]
-    return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields})
+    return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields, "struct": struct})
 
 
 class Rows(Generic[R]):
@@ -299,9 +299,25 @@ class Tables:
         """The members as interpreted kernels see them."""
         return SimpleNamespace(**{name: _view(getattr(self, name)) for name in self.members()})
 
+    def check(self) -> None:
+        """Raises ValueError where the number of a row is none of its table, which would make a kernel write anywhere."""
+        rows = {name: len(table) for name in self.members() if isinstance(table := getattr(self, name, None), Rows)}
+        for name in rows:
+            _check(f"{type(self).__name__}.{name}", getattr(self, name), getattr(self, name).array, rows)
+
     def words(self) -> Ints:
         """Address and length of each member, as compiled kernels take them; an integer stands for itself."""
         return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
+
+
+def _check(name: str, struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void], rows: Mapping[str, int]) -> None:
+    for field in struct.fields.values():
+        column = array[field.name]
+        if field.struct is not None:
+            _check(name, field.struct, column, rows)
+        elif field.of in rows and len(column) and not -1 <= column.min() <= column.max() < max(1, rows[field.of]):
+            msg = f"{name}: {field.name} is no row of {field.of}"
+            raise ValueError(msg)
 
 
 def _is_member(kind: Any) -> bool:

@@ -14,6 +14,7 @@ from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.parts import Merged, Part, merged, shown
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
+from dcpinspect.resuming import go_on, put_aside
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
@@ -119,6 +120,22 @@ def joined(
         return FoundEvents.joined(wanted, again)
 
     found.compare(look)
+    return found
+
+
+def gone_on(stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options()) -> Merged:
+    """What a reading knows at its end that was put aside after each of these stretches of packets, and gone on with by another one."""
+    states: list[bytes] = []
+    for stretch in stretches:
+        reading = options.reading(Given([CaptureFile(name) for name in files], list(stretch)))
+        if states:
+            go_on(reading, states[-1])
+        reading.on_end = lambda reading=reading: states.append(put_aside(reading))  # type: ignore[misc]
+        for _ in reading:
+            pass
+    found = merged([Part.of(reading)], files)
+    every = Given([CaptureFile(name) for name in files], [batch for stretch in stretches for batch in stretch])
+    found.compare(lambda wanted: shown(options.reading(every), wanted, found.numbers[0]))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.states import mark_of, read_state, write_state
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -39,6 +40,20 @@ MOST_CLOSED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """A part that goes on in new captures."""
+
+    state: str
+    """Path of its state."""
+    bundles: Sequence[Bundled]
+    """What that has seen."""
+    messages: tuple[str, ...]
+    """Files of its messages that stay, as the manifest names them."""
+    rows: int
+    """Messages in these."""
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """A part to be read."""
 
@@ -47,6 +62,8 @@ class Work:
     """Names of all captures, by number."""
     bundles: Sequence[Bundled]
     """In the order of the captures."""
+    before: Former | None = None
+    """What was made of the captures before these; None: these are all."""
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets())
@@ -63,6 +80,16 @@ class Work:
     share: int = 0
     """Which of the tasks that share the part; the last one follows its connections."""
     shares: int = 1
+
+    @property
+    def all_bundles(self) -> list[Bundled]:
+        """With those that were read before."""
+        return [*(self.before.bundles if self.before else ()), *self.bundles]
+
+    @property
+    def from_first(self) -> Work:
+        """The same without what was made before: all is read again."""
+        return replace(self, bundles=self.all_bundles, before=None)
 
     @property
     def follows(self) -> bool:
@@ -110,6 +137,16 @@ class Analysed:
     rows: int
     closed: tuple[str, ...] = ()
     """As ``Kept.closed``."""
+    state: str = ""
+    """Path of what it takes to go on; empty where it does not."""
+    folded: str = ""
+    """As ``Kept.folded``."""
+    ending: tuple[str, ...] = ()
+    """Those of ``messages`` that only the end completed."""
+    ending_rows: int = 0
+    """Messages in these."""
+    goes_on: bool = True
+    """Whether it could begin with the state that there is; else there is nothing, and it is to begin with its first packet."""
 
 
 class UnitPackets:
@@ -144,34 +181,56 @@ class UnitPackets:
 def analyse(work: Work) -> Analysed:
     """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
     own, redactor = attempt(), None if work.salt is None else work.salt.redactor()
-    messages = MessageFiles(f"{work.messages}.{own}", work.point)
+    messages, ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
+    part, states, is_ended = f"{work.part}.{own}.part", list[str](), False
     start, end = work.stretch()
     answers = Answers() if work.beside else None
     with work.reading() as reading:
+
+        def on_end() -> None:
+            nonlocal is_ended
+            is_ended = True
+            if work.follows and work.messages:
+                states.append(write_state(reading, f"{work.part}.{own}", work.salt))
+
+        reading.on_end = on_end
         if work.follows:
             reading.check(RULES, redactor=redactor)
+        if work.before is not None and not read_state(reading, work.before.state, work.salt):
+            return Analysed("", (), (), 0, goes_on=False)
         with closing(iter(reading)) as batches:
             for batch in batches:
                 if answers is not None:
                     answers.feed(batch)
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    messages.add(batch.redacted(redactor), ids(reading)[batch.connection])
+                    (ending if is_ended else messages).add(batch.redacted(redactor), ids(reading)[batch.connection])
                 if not work.follows and packets >= end:
                     break
     messages.close()
-    written = list(map(Written.of, messages.paths))
+    ending.close()
+    paths, rows = (*messages.paths, *ending.paths), messages.rows + ending.rows
+    written = list(map(Written.of, paths))
     if not work.follows:
-        return Analysed("", tuple(messages.paths), tuple(written), messages.rows)
-    part = f"{work.part}.{own}.part"
+        return Analysed("", paths, tuple(written), rows)
     files.write(part, Part.of(reading).to_bytes(), work.salt)
-    keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
-    written += map(Written.of, (part, keys))
+    keys = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))
+    written += map(Written.of, (part, keys, *filter(None, states)))
     if answers is not None:
         written.append(Written.of(write_paths(part, work, reading, answers)))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
-    return Analysed(part, tuple(messages.paths), tuple(written), messages.rows, tuple(closed[:MOST_CLOSED]))
+    return Analysed(
+        part,
+        paths,
+        tuple(written),
+        rows,
+        tuple(closed[:MOST_CLOSED]),
+        state="".join(states),
+        folded=mark_of(work.all_bundles),
+        ending=tuple(ending.paths),
+        ending_rows=ending.rows,
+    )
 
 
 def nothing(files: Sequence[str]) -> Part:

@@ -91,6 +91,14 @@ class Kept:
     """Client randoms, which are no secrets, of its TLS connections that no key opened; empty ones where the start was not captured."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """Of groups that have other addresses at the other point: their keys here and there, in hex."""
+    state: str = ""
+    """File with what it takes to go on with it, where its connections may; as ``states`` has it."""
+    folded: str = ""
+    """Which packets that has seen, as ``states.mark_of`` says it."""
+    ending: tuple[str, ...] = ()
+    """Those of ``messages`` that only the end of the captures completed, which leave where it goes on."""
+    ending_rows: int = 0
+    """Messages in these."""
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
 
@@ -164,7 +172,7 @@ class Manifest:
                 content["options"],
                 content["points"],
                 [_read_unit(one) for one in content["units"]],
-                [Kept(**{**one, "messages": tuple(one["messages"]), "closed": tuple(one.get("closed", ()))}) for one in content["parts"]],
+                [_read_part(one) for one in content["parts"]],
                 run.tables,
                 run.state,
             )
@@ -298,7 +306,8 @@ class Manifest:
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", ".keys", ".paths")]
-        self._keep((RAW, PARTS), {*bundles, *parts}, since=since)
+        states = [part.state for part in self.parts]
+        self._keep((RAW, PARTS), {*bundles, *parts, *states}, since=since)
         for name in SCHEMAS:
             own: set[str] = set()
             if name in self.tables:
@@ -345,6 +354,10 @@ class Manifest:
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
 """Directories that runs write."""
+
+
+def _read_part(content: dict[str, Any]) -> Kept:
+    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in ("messages", "closed", "ending")}})
 
 
 def _read_unit(content: dict[str, Any]) -> Read:

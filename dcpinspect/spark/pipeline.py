@@ -70,7 +70,7 @@ class Summary:
     bytes: int = 0
     packets: int = 0
     messages: int = 0
-    """Messages of the parts that were read, which may be some of before, too."""
+    """Messages that were found: of new captures, and those of before of what was read again."""
     parts: int = 0
     kept_parts: int = 0
     rows: dict[str, int] = field(default_factory=dict)
@@ -238,9 +238,7 @@ class _Run:
             manifest, is_renumbered = plan.numbered(manifest, read)
             stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
         with self._timed("analysis"):
-            shares = [replace(work, share=share) for work in works for share in range(work.shares)]
-            done = iter(tasks.each("following streams", analyse, shares, [_size(one) // one.shares for one in shares]))
-            analysed = [[next(done) for _ in range(work.shares)] for work in works]
+            works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
             found = whole(replace(manifest, parts=kept))
@@ -248,9 +246,8 @@ class _Run:
             tables = write_tables(found, self.batch)
         with self._timed("commit"):
             verify(self.written)
-            gone = [part for part in self.manifest.parts if part not in stay]
             tables["messages"] = [one for one in self.written if one.path.endswith(".parquet")]
-            manifest = found.manifest.with_tables(tables, gone if stay else None).commit()
+            manifest = found.manifest.with_tables(tables, _gone(self.manifest.parts, kept)).commit()
             manifest.clean(self.batch)
         self.found = replace(found, manifest=manifest)
         self._sum_up(manifest, works=len(works))
@@ -300,15 +297,19 @@ class _Run:
         """A part; ``shares``: what the tasks made of it, the one last that followed its connections."""
         for one in shares:
             self.written += one.written
-        messages = tuple(self._relative(path) for one in shares for path in one.messages)
-        rows = sum(one.rows for one in shares)
+        rows, last, before = sum(one.rows for one in shares), shares[-1], work.before
+        self.summary.messages += rows
         return Kept(
             work.point,
-            self._relative(shares[-1].part),
-            messages,
-            rows,
-            shares[-1].closed,
+            self._relative(last.part),
+            (*(before.messages if before else ()), *(self._relative(path) for one in shares for path in one.messages)),
+            rows + (before.rows if before else 0),
+            last.closed,
             originals=work.originals,
+            state=self._relative(last.state),
+            folded=last.folded,
+            ending=tuple(map(self._relative, last.ending)),
+            ending_rows=last.ending_rows,
             is_copy=not work.messages,
         )
 
@@ -318,7 +319,6 @@ class _Run:
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary
         summary.parts, summary.kept_parts = works, len(manifest.parts) - works
-        summary.messages = sum(part.rows for part in manifest.parts[summary.kept_parts :])
         summary.rows = dict(rows_of(manifest))
         summary.problems = list(problems(manifest, self.batch))
         states = [state_of(manifest, one) for one in manifest.units if one.batch == self.batch]
@@ -332,6 +332,30 @@ class _Run:
 
     def _took(self, what: str, start: float) -> None:
         self.summary.seconds[what] = round(time.monotonic() - start, 3)
+
+
+def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[list[Analysed]]]:
+    """What became of parts, and the works as they were done: those that could not go on from their states begin with the first packet."""
+    done = dict(enumerate(works))
+    found: dict[int, list[Analysed]] = {}
+    while left := [number for number in done if number not in found]:
+        shares = [replace(done[number], share=share) for number in left for share in range(done[number].shares)]
+        told = iter(tasks.each("following streams", analyse, shares, [_size(one) // one.shares for one in shares]))
+        for number in left:
+            of = [next(told) for _ in range(done[number].shares)]
+            if all(one.goes_on for one in of):
+                found[number] = of
+            else:
+                done[number] = done[number].from_first
+    return [*done.values()], [found[number] for number in done]
+
+
+def _gone(old: Sequence[Kept], now: Sequence[Kept]) -> list[Kept] | None:
+    """Parts of before that are no more, with those of their files of messages that leave; None where all files leave."""
+    staying = {name for part in now for name in part.messages}
+    files = {part.file for part in now}
+    gone = [replace(part, messages=tuple(name for name in part.messages if name not in staying)) for part in old if part.file not in files]
+    return gone if any(name in staying for part in old for name in part.messages) else None
 
 
 def _scan(item: tuple[str, str, Stretch | None], **ports: Any) -> tuple[Report, tuple[Written, ...]]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from heapq import merge
 from typing import Any
 
-from dcpinspect.spark.analysis import MOST_SHARES, Work
+from dcpinspect.spark.analysis import MOST_SHARES, Former, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.marks import Marks, together
 from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, with_embedded
@@ -114,6 +115,7 @@ def parts(
         touched = (point.touched | left[name] | compared) & of.keys()
         copied = _whole_components(of, set(originals))
         roots = {of[key] for key in touched}
+        old: list[tuple[Kept, list[bytes]]] = []
         for part in manifest.parts:
             if part.point == name:
                 keys = read_keys(manifest.path(part.file))
@@ -121,8 +123,16 @@ def parts(
                 if is_same and not anew and part.file not in opened:
                     stay.append(part)
                 else:
+                    old.append((part, keys))
                     touched.update(key for key in keys if key in of)
-        roots = {of[key] for key in touched}
+        known = secrets or Secrets()
+        going_on = [] if anew else _going_on(manifest, point, of, old, {*copied, *opened})
+        for part, keys in going_on:
+            file = f"{BATCH}{batch}/{len(works):06}"
+            work = _work(manifest, name, point.having(keys), keys, file, known, is_copy=False)
+            size = sum(sizes.get(key, 0) for number, sizes in point.units.items() if manifest.units[number].batch == batch for key in keys)
+            works.append(replace(_continued(manifest, work, part), shares=_shares(size, processors, total)))
+        roots = {of[key] for key in touched} - {of[key] for _, keys in going_on for key in keys}
         for is_copy in (False, True):
             members: dict[bytes, list[bytes]] = {}
             for key, root in of.items():
@@ -134,22 +144,24 @@ def parts(
             for group in balanced(weight, wanted):
                 keys = sorted(key for root in group for key in members[root])
                 size = sum(weight[root] for root in group)
-                shares = min(MOST_SHARES, size // PART_BYTES, -(-processors * size // total))
                 file = f"{BATCH}{batch}/{len(works):06}"
-                work = _work(manifest, name, point.having(keys), keys, file, secrets or Secrets(), is_copy=is_copy)
+                work = _work(manifest, name, point.having(keys), keys, file, known, is_copy=is_copy)
                 if is_copy:
                     there: dict[str, list[bytes]] = {}
                     for other, key in sorted({originals[key] for key in keys}):
                         there.setdefault(other, []).append(key)
                     beside = [
-                        _work(manifest, other, points[other].having(own), own, "", secrets or Secrets(), is_copy=True)
-                        for other, own in there.items()
+                        _work(manifest, other, points[other].having(own), own, "", known, is_copy=True) for other, own in there.items()
                     ]
                     translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
                     works.append(replace(work, originals=translated, beside=beside))
                 else:
-                    works.append(replace(work, shares=max(1, shares)))
+                    works.append(replace(work, shares=_shares(size, processors, total)))
     return stay, works
+
+
+def _shares(size: int, processors: int, total: int) -> int:
+    return max(1, min(MOST_SHARES, size // PART_BYTES, -(-processors * size // max(1, total))))
 
 
 class _Point:
@@ -204,6 +216,46 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
             with suppress(OSError):  # it may have been removed
                 found.update(group_sizes(manifest.index(number)))
     return found
+
+
+def _going_on(
+    manifest: Manifest, point: _Point, of: Mapping[bytes, bytes], old: Sequence[tuple[Kept, Sequence[bytes]]], but: Collection[bytes | str]
+) -> list[tuple[Kept, list[bytes]]]:
+    """Those of the ``old`` parts of a point that go on from their states, and their groups, with those that new captures have joined.
+
+    Nothing may come before or between what a state has seen, and no component may have been joined with one of another part. ``but``:
+    groups, and files of parts, that do not.
+    """
+    owner = {key: part.file for part, keys in old for key in keys}
+    members: dict[bytes, list[bytes]] = {}
+    for key, root in of.items():
+        members.setdefault(root, []).append(key)
+    there: set[str] | None = None
+    found = []
+    for part, keys in old:
+        if not part.state or not of.keys() >= {*keys} or any(one in but for one in (part.file, *keys)):
+            continue
+        wide = sorted({member for key in keys for member in members[of[key]]})
+        units = point.having(wide)
+        before = [one for number in units if manifest.units[number].batch <= manifest.number for one in manifest.bundled(number, wide)]
+        if mark_of(before) != part.folded or any(owner.get(key, part.file) != part.file for key in wide):
+            continue
+        if part.ending:
+            there = set(manifest.files("messages")) if there is None else there
+            if not there.issuperset(map(manifest.path, part.ending)):  # somebody has compacted them with others
+                continue
+        found.append((part, wide))
+    return found
+
+
+def _continued(manifest: Manifest, work: Work, part: Kept) -> Work:
+    """Work on a part that goes on from its state."""
+    before, new = (
+        [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)
+    )
+    staying = tuple(name for name in part.messages if name not in part.ending)
+    former = Former(manifest.path(part.state), before, staying, part.rows - part.ending_rows)
+    return replace(work, bundles=new, before=former)
 
 
 def _work(

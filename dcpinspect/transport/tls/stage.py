@@ -38,7 +38,8 @@ class TlsStage:
         self.connections: dict[int, TlsConnection] = {}
         """Those that look like TLS, by number."""
         self._talks: dict[int, _Talk] = {}
-        self._plain: set[int] = set()
+        self.plain_ones: set[int] = set()
+        """Connections that pass as they are."""
         self._seen = keys.count  # secrets, when what waits was looked at last
         self.left = [0, 0]
         """``overhead`` of connections that have left, by direction, and what they still held back."""
@@ -47,13 +48,13 @@ class TlsStage:
         """What framing is to see of the chunks; with the last ones, also of those that were held back."""
         for chunk in chunks:
             number = chunk.connection
-            if number in self._plain:
+            if number in self.plain_ones:
                 yield chunk
                 continue
             talk = self._talks.get(number)
             if talk is None:
                 if not self._looks_like_tls(chunk):
-                    self._plain.add(number)
+                    self.plain_ones.add(number)
                     yield chunk
                     continue
                 self.connections[number] = about = TlsConnection()
@@ -83,11 +84,11 @@ class TlsStage:
     def _end(self, number: int, talk: _Talk) -> None:
         if talk.is_over:
             del self._talks[number]
-            self._plain.add(number)
+            self.plain_ones.add(number)
 
     def leave(self, connections: Collection[int]) -> None:
         """Nobody asks for these any more; nothing comes of them."""
-        self._plain.difference_update(connections)
+        self.plain_ones.difference_update(connections)
         for number in connections:
             for side in range(2):
                 self.left[side] += self.overhead(number, side)
@@ -100,6 +101,11 @@ class TlsStage:
         """As ``TlsConnection.text``; None without TLS."""
         about = self.connections.get(connection)
         return None if about is None else about.text
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all passes as it is: nothing is held back, and no secret is in use."""
+        return not self._talks and not any(about.is_open or about.secrets for about in self.connections.values())
 
     @property
     def has_keys(self) -> bool:

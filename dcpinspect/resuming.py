@@ -1,0 +1,237 @@
+"""A reading that is put aside before its end, and gone on with later: the same messages, tables and findings as if it had not stopped.
+
+What is kept are the attributes of its objects: numbers, texts, tables. It is data: nothing in it names code to run, and objects are made
+without running any of theirs. Tables are checked, since kernels take the row numbers in them as they are.
+
+Nothing is kept where TLS is decrypted, for its keys are secrets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import pickle
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.parts import packed, unpacked
+from dcpinspect.protocol import resync
+from dcpinspect.reading import Reading
+from dcpinspect.streams.state import NOTHING
+from dcpinspect.structs import Rows, Struct, Tables
+
+_FORMAT = "dcpinspect.reading/1"
+_KEPT = ("coverage", "engine", "findings", "numbering", "protocol", "streams", "tables", "transport")
+"""Modules and packages whose objects are kept."""
+_NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction")
+"""Those that have keys."""
+_CONSTANTS = ("default_legal_extras", "_no_release", "_NO_CHAINS", "_NONE_WAITING", "_NO_CURSORS")
+"""What objects are compared with, or call."""
+_OF_READING = ("first_time_ns", "last_time_ns", "clock_ns", "truncated", "messages")
+
+
+class NotKeptError(ValueError):
+    """A reading that cannot be put aside, or was not."""
+
+
+def put_aside(reading: Reading) -> bytes:
+    """What a reading knows between two batches of packets, which goes on as if nothing had been asked.
+
+    Raises NotKeptError where it cannot be kept.
+    """
+    engine, tracker = reading.engine, reading.tracker
+    if not engine.tls.is_plain or tracker is None or reading.checker is None:
+        msg = "keys of TLS are not kept, and neither are readings that do not check"
+        raise NotKeptError(msg)
+    tracker.state.take(*NOTHING)  # the latest batch has been looked at
+    known = {
+        "format": _FORMAT,
+        "reading": {name: getattr(reading, name) for name in _OF_READING},
+        "packets": reading.capture.packets,
+        "tls": engine.tls.connections,
+        "plain": engine.tls.plain_ones,
+        "engine": vars(engine),
+        "tracker": vars(tracker),
+        "checker": vars(reading.checker),
+    }
+    file, tables = io.BytesIO(), list[pickle.PickleBuffer]()
+    writer = _Pickler(file, _named(reading), tables)
+    try:
+        writer.dump(known)
+    except (pickle.PicklingError, TypeError) as error:
+        msg = f"this reading cannot be put aside: {error}"
+        raise NotKeptError(msg) from error
+    return packed([file.getvalue(), *(table.raw() for table in tables)])
+
+
+def go_on(reading: Reading, data: bytes) -> None:
+    """Makes a new reading, which has the options of the one that was put aside, what that one was; its packets are those that come next.
+
+    One that does not check knows only what it takes to find messages. Raises NotKeptError for what was not put aside by this version.
+    """
+    try:
+        plain, *tables = unpacked(data)
+        known = _Unpickler(io.BytesIO(plain), _named(reading), tables).load()
+        if not isinstance(known, dict) or known.get("format") != _FORMAT:
+            raise pickle.UnpicklingError(_FORMAT)
+        parts = {"engine": reading.engine, "tracker": reading.tracker, "checker": reading.checker}
+        for name, part in parts.items():
+            if part is not None:
+                vars(part).update(known[name])
+        if reading.checker is not None:
+            vars(reading).update({name: known["reading"][name] for name in _OF_READING})
+        reading.engine.tls.connections, reading.engine.tls.plain_ones = known["tls"], known["plain"]
+    except Exception as error:  # bytes may make this fail in any way
+        msg = f"this is no reading that was put aside: {error}"
+        raise NotKeptError(msg) from error
+
+
+def _named(reading: Reading) -> dict[str, Any]:
+    """What a reading has from who makes it, by names."""
+    engine, checker = reading.engine, reading.checker
+    found: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
+    found |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_files", "_ports")}
+    found |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
+    found |= {"engine": engine, "opened_by": engine._numbering._opened_by}  # type: ignore[attr-defined] # those of parts have it
+    found |= {"redactor": reading.redactor}
+    found |= {"layers": engine.transport._unusual._layers, "tracker": reading.tracker, "checker": checker}
+    if checker is not None:
+        found |= {"rules": checker._rules, "sets": checker._sets}
+    return found
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, named: Mapping[str, Any], tables: list[pickle.PickleBuffer]) -> None:
+        super().__init__(file, protocol=5, buffer_callback=tables.append)
+        self._names = {id(value): name for name, value in named.items() if value is not None}
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return self._names.get(id(obj))
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if isinstance(obj, np.ndarray | np.generic | np.dtype | Counter | deque):
+            return NotImplemented
+        if isinstance(obj, type | FunctionType | BuiltinFunctionType | MethodType):
+            return NotImplemented if (obj.__module__, obj.__qualname__) in _GLOBALS else _refused(obj)
+        if isinstance(obj, ctypes.Structure):
+            return _record, (_name(kind.struct), bytes(obj))
+        if not _is_kept(kind.__module__):
+            return _refused(obj)
+        if isinstance(obj, Rows):
+            return _table, (_name(kind), obj.array)
+        if isinstance(obj, Enum):
+            return _member, (_name(kind), obj.value)
+        if isinstance(obj, tuple):
+            return _tuple, (_name(kind), tuple(obj))
+        return _blank, (_name(kind),), dict(_attributes(obj)), None, None, _fill
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, named: Mapping[str, Any], tables: list[memoryview]) -> None:
+        super().__init__(file, buffers=tables)
+        self._named = named
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._named.get(pid)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Only what makes data of data."""
+        if (module, name) in _GLOBALS:
+            return super().find_class(module, name)
+        msg = f"{module}.{name} has no place in a reading"
+        raise pickle.UnpicklingError(msg)
+
+
+def _refused(obj: Any) -> Any:
+    msg = f"{type(obj).__module__}.{type(obj).__qualname__} is not kept"
+    raise pickle.PicklingError(msg)
+
+
+def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(obj, "__dict__", {}).items()
+    for kind in type(obj).__mro__:
+        for name in vars(kind).get("__slots__", ()):
+            if not name.startswith("__") and hasattr(obj, name):
+                yield name, getattr(obj, name)
+
+
+def _is_kept(module: str) -> bool:
+    first, _, rest = module.partition(".")
+    return first == "dcpinspect" and rest.partition(".")[0] in _KEPT and module not in _NEVER
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _class(name: str, base: type) -> Any:
+    """A class of what is kept. Raises ValueError for all else."""
+    module, _, own = name.partition(":")
+    kind = getattr(import_module(module), own, None) if _is_kept(module) else None
+    if not (isinstance(kind, type) and kind.__module__ == module and issubclass(kind, base)):
+        msg = f"{name} is no class of what is kept"
+        raise ValueError(msg)
+    return kind
+
+
+# -- what makes objects of data: no code of theirs runs ---------------------------------------------------------------------------------
+
+
+def _blank(name: str) -> Any:
+    return object.__new__(_class(name, object))
+
+
+def _fill(obj: Any, attributes: dict[str, Any]) -> None:
+    if not _is_kept(type(obj).__module__) or isinstance(obj, type):
+        msg = f"{type(obj).__name__} is not filled"
+        raise ValueError(msg)
+    for name, value in attributes.items():
+        if name.startswith("__"):
+            raise ValueError(name)
+        object.__setattr__(obj, name, value)
+    if isinstance(obj, Tables):
+        obj.check()
+
+
+def _table(name: str, array: Any) -> Any:
+    kind = _class(name, Rows)
+    if not isinstance(array, np.ndarray) or array.dtype != kind.dtype or array.ndim != 1:
+        msg = f"this is no table of {name}"
+        raise ValueError(msg)
+    return kind(np.require(array, requirements=("C", "W", "A")))
+
+
+def _record(name: str, data: bytes) -> Any:
+    return _class(name, Struct).of_bytes(data)
+
+
+def _tuple(name: str, values: tuple[Any, ...]) -> Any:
+    return tuple.__new__(_class(name, tuple), values)
+
+
+def _member(name: str, value: Any) -> Any:
+    return _class(name, Enum)(value)
+
+
+_GLOBALS = {
+    *((__name__, one.__name__) for one in (_blank, _fill, _table, _record, _tuple, _member)),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy.core.numeric", "_frombuffer"),
+    ("collections", "Counter"),
+    ("collections", "deque"),
+    ("array", "_array_reconstructor"),
+    ("array", "array"),
+}
