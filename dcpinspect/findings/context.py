@@ -87,18 +87,21 @@ class Context:
 
         What another capture has says nothing of it, unless connections run from the one into the other.
         """
-        if link.closed:
-            return link.closed_ns
-        until = link.last_ns
-        for first_ns, last_ns, first_file in self._spans:
-            if first_ns <= until or first_file == link.first_file:
-                until = max(until, last_ns)
-        return until
+        return link.closed_ns if link.closed else self._until[link.first_file]
 
     @cached_property
-    def _spans(self) -> Sequence[tuple[int, int, int]]:
-        """First and last packet of every connection, and the file it begins in, in order of the first."""
-        return sorted((link.first_ns, link.last_ns, link.first_file) for link in self.links)
+    def _until(self) -> Mapping[int, int]:
+        """By file: the last packet of the connections that begin in it, and of those that go on meanwhile."""
+        found: dict[int, int] = {}
+        together: set[int] = set()
+        until = 0
+        for first_ns, last_ns, file in sorted((link.first_ns, link.last_ns, link.first_file) for link in self.links):
+            if first_ns > until:  # nothing was captured in between
+                found |= dict.fromkeys(together, until)
+                together.clear()
+            together.add(file)
+            until = max(until, last_ns)
+        return found | dict.fromkeys(together, until)
 
     def session(self, connection: int) -> Session:
         """What a connection has said of itself."""
