@@ -58,18 +58,20 @@ def info(name: str) -> FileInfo:
     return found
 
 
-def files_below(name: str) -> Iterator[str]:
-    """The URIs of all files below one, in their order; none of hidden folders, and no hidden ones."""
+def files_below(name: str) -> dict[str, FileInfo]:
+    """All files below a URI by theirs, in their order; none of hidden folders, and no hidden ones."""
     from pyarrow.fs import FileSelector
 
     filesystem, path = place(name)
     with told():
         found = filesystem.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
     base = name.rstrip("/")
+    below: dict[str, FileInfo] = {}
     for one in sorted((one for one in found if one.is_file), key=lambda one: str(one.path)):
-        below = one.path.removeprefix(path).lstrip("/")
-        if not any(part.startswith(".") for part in below.split("/")):
-            yield f"{base}/{below}"
+        inside = one.path.removeprefix(path).lstrip("/")
+        if not any(part.startswith(".") for part in inside.split("/")):
+            below[f"{base}/{inside}"] = one
+    return below
 
 
 class RemoteFile(io.RawIOBase):

@@ -117,7 +117,9 @@ class Asked:
     def parts(self, *, may_be_empty: bool = False) -> list[Part]:
         """What tasks are to read, in the order of the paths. Raises UsageError for what is not there, unless it ``may_be_empty``."""
         units, _ = units_of(
-            [path for path in files_of(self.paths, without="", may_be_empty=may_be_empty) if self._counts(path)], self.point_rule, {}
+            {path: stamp for path, stamp in files_of(self.paths, without="", may_be_empty=may_be_empty).items() if self._counts(path)},
+            self.point_rule,
+            {},
         )
         points: dict[str, list[str]] = {}
         for unit in units:

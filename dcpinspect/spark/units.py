@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from dcpinspect.capture import remote
 from dcpinspect.capture.folders import captures_in, has_name_of_capture
@@ -22,6 +23,9 @@ from dcpinspect.capture.remote import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark.places import place
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo
 
 END = 1 << 16
 """Bytes of each end of a file that tell it from others."""
@@ -45,6 +49,8 @@ class Unit:
     """Digest of its first 64 KiB; empty where it cannot be read."""
     tail: str = ""
     """Digest of its last 64 KiB."""
+    stamp: str = ""
+    """Its size, and the time of its change, when it was found. While these are the same at its path, nobody looks at its bytes."""
 
     @property
     def identity(self) -> tuple[str, int, str, str]:
@@ -57,6 +63,16 @@ class Unit:
             return size_of(path) > self.size and digests(path, self.size) == (self.head, self.tail)
         except OSError:
             return False
+
+
+def digested(unit: Unit) -> Unit:
+    """A unit with its digests; without, and of no size, where it cannot be read."""
+    try:
+        size = size_of(unit.path)
+        head, tail = digests(unit.path, size)
+    except OSError:
+        return replace(unit, size=0, stamp="")
+    return replace(unit, size=size, head=head, tail=tail)
 
 
 def digests(path: str, size: int) -> tuple[str, str]:
@@ -85,20 +101,20 @@ def why_not(error: OSError) -> str:
     return NO_FILE if error.strerror == NO_FILE else f"cannot be opened ({error.strerror})"
 
 
-def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) -> list[str]:
-    """The files that ``names`` are: files, patterns, or directories, of which captures are taken; no file twice.
+def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) -> dict[str, str]:
+    """The files that ``names`` are: files, patterns, or directories, of which captures are taken; no file twice. With each its stamp.
 
     ``without``: a directory that is not looked into. Raises UsageError for what is not there; a directory or pattern
     without captures is none where it ``may_be_empty``.
     """
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for given in names:
         if given == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
         name = place(given, "captures are read")
         if is_uri(name):
-            for uri in _remote_files(name, may_be_empty=may_be_empty):
-                found.setdefault(uri, uri)
+            for uri, about in _remote_files(name, may_be_empty=may_be_empty).items():
+                found.setdefault(uri, (uri, f"{about.size} {about.mtime_ns}"))
             continue
         if os.path.isdir(name):
             paths = list(captures_in(name, os.path.realpath(without)))
@@ -112,27 +128,36 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
                 what = "no file matches" if glob.has_magic(name) else "is missing"
                 raise UsageError(f"{escape(name) or 'an empty name'}: {what}; name captures, patterns or directories of them")
         for path in paths:
-            found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+            found.setdefault(os.path.realpath(path), (path, _stamp(path)))
+    return dict(found.values())
 
 
-def _remote_files(name: str, *, may_be_empty: bool) -> list[str]:
+def _stamp(path: str) -> str:
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ""
+    return f"{about.st_size} {about.st_mtime_ns}" if stat.S_ISREG(about.st_mode) else ""
+
+
+def _remote_files(name: str, *, may_be_empty: bool) -> dict[str, FileInfo]:
     """The same of a URI. Folders are looked through by the names of files only: to open each would take long."""
     magic = re.search(r"[*?]", name)
     base = name if magic is None else name[: magic.start()].rpartition("/")[0]
     try:
-        if remote.info(base).is_file and magic is None:
-            return [name]
-        found = list(remote.files_below(base))
+        about = remote.info(base)
+        if about.is_file and magic is None:
+            return {name: about}
+        found = remote.files_below(base)
     except FileNotFoundError:
-        found = []
+        found = {}
     except OSError as error:
         raise UsageError(f"{escape(name)}: cannot be looked through ({error.strerror})") from error
     if magic is None:
-        found = [uri for uri in found if has_name_of_capture(uri)]
+        found = {uri: about for uri, about in found.items() if has_name_of_capture(uri)}
     else:
         wanted = re.compile(_pattern(name), re.DOTALL)
-        found = [uri for uri in found if wanted.fullmatch(uri)]
+        found = {uri: about for uri, about in found.items() if wanted.fullmatch(uri)}
     if not found and not may_be_empty:
         what = "no file matches" if magic is not None else "is missing, or has no captures in it"
         raise UsageError(f"{escape(name)}: {what}; name captures, patterns or directories of them")
@@ -145,24 +170,23 @@ def _pattern(text: str) -> str:
     return "".join(words.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*/|\*\*|\*|\?)", text))
 
 
-def units_of(paths: Sequence[str], rule: str, points: Mapping[str, str]) -> tuple[list[Unit], dict[str, str]]:
+def units_of(
+    paths: Mapping[str, str], rule: str, points: Mapping[str, str], known_units: Iterable[Unit] = ()
+) -> tuple[list[Unit], dict[str, str]]:
     """A unit for each file, and the names of the points by what makes them one; ``points``: those that are known already.
 
-    ``rule``: ``dir``, ``stem`` or ``name:`` with a name. A file that cannot be read is a unit, too, for whoever reads it to say why.
+    ``paths``: with the stamp of each. ``rule``: ``dir``, ``stem`` or ``name:`` with a name. ``known_units``: one of these stands for a file
+    that has not changed since; others have no digests yet. A file that cannot be read is a unit, too, for whoever reads it to say why.
     """
+    before = {(unit.path, unit.stamp): unit for unit in known_units if unit.head and unit.stamp}
     known = dict(points)
     found = []
-    for path in paths:
+    for path, stamp in paths.items():
         key = _point_key(path, rule)
         if key not in known:
             known[key] = _free_name(key, set(known.values()))
-        size, head, tail = 0, "", ""
-        try:
-            size = size_of(path)
-            head, tail = digests(path, size)
-        except OSError:
-            pass
-        found.append(Unit(path, path if is_uri(path) else os.path.abspath(path), known[key], size, head, tail))
+        absolute = path if is_uri(path) else os.path.abspath(path)
+        found.append(before.get((absolute, stamp)) or Unit(path, absolute, known[key], int(stamp.partition(" ")[0] or 0), stamp=stamp))
     return found, known
 
 

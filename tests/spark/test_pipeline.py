@@ -42,7 +42,8 @@ def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tasks share a capture, and a part, however small."""
+    """Several tasks share a capture, and a part, however small; tasks look at all bytes."""
+    monkeypatch.setattr(pipeline, "FEW", 0)
     monkeypatch.setattr(scan, "BATCH_BYTES", 16 << 10)
     monkeypatch.setattr(plan, "PART_BYTES", 8 << 10)
     monkeypatch.setattr(stretches, "BYTES", 4 << 10)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.units import Unit, check_rule, files_of, in_order, units_of
+from dcpinspect.spark.units import Unit, check_rule, digested, files_of, in_order, units_of
 
 PCAP = bytes.fromhex("d4c3b2a1") + b"\0" * 20
 
@@ -22,14 +22,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_directory_gives_its_captures_by_name_or_by_how_they_begin(folder: Path) -> None:
-    found = files_of([str(folder)], without=str(folder / "out"))
+    found = list(files_of([str(folder)], without=str(folder / "out")))
     assert [os.path.relpath(path, folder) for path in found] == ["node1/ring_1.pcap", "node1/ring_2.pcap.gz", "node2/no-ending"]
 
 
 def test_no_file_comes_twice_and_what_is_named_comes_whatever_it_is(folder: Path) -> None:
     (folder / "link.pcap").symlink_to(folder / "node1" / "ring_1.pcap")
     names = [str(folder / "node2" / "notes.txt"), str(folder / "node1" / "*.pcap"), str(folder / "link.pcap")]
-    assert files_of(names, without="") == [names[0], str(folder / "node1" / "ring_1.pcap")]
+    assert list(files_of(names, without="")) == [names[0], str(folder / "node1" / "ring_1.pcap")]
 
 
 @pytest.mark.parametrize(
@@ -59,22 +59,36 @@ def test_points_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True)
         path.write_bytes(PCAP)
-    assert [unit.point for unit in units_of([str(path) for path in paths], "dir", {})[0]] == ["ring", "west/ring"]
+    assert [unit.point for unit in units_of({str(path): "" for path in paths}, "dir", {})[0]] == ["ring", "west/ring"]
 
 
 def test_a_unit_is_its_bytes_and_knows_what_continues_it(tmp_path: Path) -> None:
     one, other = tmp_path / "a.pcap", tmp_path / "b.pcap"
     one.write_bytes(PCAP)
     other.write_bytes(PCAP)
-    (first, second), _ = units_of([str(one), str(other)], "dir", {})
+    first, second = map(digested, units_of({str(one): "", str(other): ""}, "dir", {})[0])
     assert first.identity == second.identity
     assert not first.is_continued_by(str(other))
     other.write_bytes(PCAP + b"more")
     assert first.is_continued_by(str(other))
     other.write_bytes(b"X" + PCAP)
     assert not first.is_continued_by(str(other))
-    (missing,), _ = units_of([str(tmp_path / "c.pcap")], "dir", {})
+    (missing,), _ = units_of({str(tmp_path / "c.pcap"): ""}, "dir", {})
+    missing = digested(missing)
     assert (missing.size, missing.head) == (0, "")
+
+
+def test_nobody_looks_at_the_bytes_of_a_file_that_has_not_changed(folder: Path) -> None:
+    path = str(folder / "node1/ring_1.pcap")
+    (first,), points = units_of(files_of([path], without=""), "dir", {})
+    assert (first.head, first.size) == ("", len(PCAP))
+    known = digested(first)
+    (again,), _ = units_of(files_of([path], without=""), "dir", points, [known])
+    assert again is known
+    os.utime(path, ns=(0, 1))
+    (touched,), _ = units_of(files_of([path], without=""), "dir", points, [known])
+    assert not touched.head
+    assert digested(touched).identity == known.identity
 
 
 def named(*names: tuple[str, int | None]) -> list[tuple[Unit, int | None]]:
