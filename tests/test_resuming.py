@@ -27,6 +27,7 @@ from tests.model.judge import conversation, damaged
 from tests.model.play import play
 from tests.parted import Given, Options, everything, gone_on, recut, whole
 from tests.peers.truth import SAMPLES
+from tests.streams.told import opened, packets
 from tests.transport import test_unusual
 
 OPTIONS = Options(list(RULES))
@@ -75,6 +76,17 @@ def test_fragments_in_tunnels(tmp_path: Path) -> None:
 
 def test_what_is_replaced() -> None:
     check(batches_of(SAMPLES / "tour.pcapng"), ["x"], 3, random.Random(3), Options(salt=b"salt"))
+
+
+def test_a_key_that_comes_twice_is_known_again_by_another_process() -> None:
+    """Each reading hashes keys in a way of its own, as each process does."""
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 20, "memory")
+    stream.mutation(1, "k")
+    stream.mutation(2, "k")
+    found = everything(gone_on([[one] for one in batches(packets(talk), [1] * 30)], ["x"], OPTIONS))
+    assert "duplicate-key-in-snapshot" in [one["rule"] for one in found["findings"]]
 
 
 def aside(reading: Reading) -> bytes:

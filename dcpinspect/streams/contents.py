@@ -14,7 +14,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
-from dcpinspect.streams.events import collections_of, key_hashes
+from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import LEAST, Messages, Streams
@@ -40,6 +40,7 @@ class Contents:
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = keys.Marks.one()
         tables.seed = secrets.randbits(31)
+        self._secrets = new_secrets()  # its own: what it knows of keys may be gone on with in another process
 
     def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
         """``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
@@ -47,7 +48,7 @@ class Contents:
         chosen = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
         if not len(chosen):
             return
-        tables.events = _events(batch, messages, chosen, state.streams, filters)
+        tables.events = _events(batch, messages, chosen, state.streams, filters, self._secrets)
         tables.messages, tables.streams, tables.snapshots, tables.counts = messages, state.streams, state.snapshots, state.counts
         start = 0
         while start < len(chosen):
@@ -100,12 +101,17 @@ class Contents:
 
 
 def _events(
-    batch: MessageBatch, messages: Messages, chosen: Rows, streams: Streams, filters: list[dict[str, Any] | None]
+    batch: MessageBatch,
+    messages: Messages,
+    chosen: Rows,
+    streams: Streams,
+    filters: list[dict[str, Any] | None],
+    hashed_by: tuple[int, int],
 ) -> keys.KeyEvents:
     rows = batch.index_of(messages.place.row[chosen])
     numbers, decoded = batch.decoded.numbers, batch.decoded
     collection = collections_of(batch, rows)
-    hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows), -1)
+    hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows, hashed_by), -1)
     events = keys.KeyEvents.zeros(len(chosen))
     spread = (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
     events.message[:] = chosen

@@ -37,11 +37,14 @@ VBUCKETS = 1 << 16
 _CONNECTION_SHIFT = 34
 _END_COLLECTION = 1
 _PRIME = (1 << 31) - 1
-_SECRETS = (
-    2 + secrets.randbelow(_PRIME - 2),
-    2 + secrets.randbelow(_PRIME - 2),
-)  # keys are chosen by clients: nobody shall choose which ones collide
 
+
+def new_secrets() -> tuple[int, int]:
+    """By which keys are hashed: they are chosen by clients, and nobody shall choose which ones collide."""
+    return 2 + secrets.randbelow(_PRIME - 2), 2 + secrets.randbelow(_PRIME - 2)
+
+
+_SECRETS = new_secrets()
 _IS_EVENT = opcodes_with(Trait.EVENT)
 
 
