@@ -7,7 +7,9 @@ import io
 import json
 import random
 import tempfile
-from collections.abc import Hashable
+import zlib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,10 @@ from dcpinspect.export.formats import Csv, NdJson, Text
 from dcpinspect.export.json_table import plain_json
 from dcpinspect.export.message_writers import Wishes
 from dcpinspect.export.target import Target
+from dcpinspect.findings.finding import Finding
 from dcpinspect.reading import Reading
 from dcpinspect.render.findings import report_lines
+from dcpinspect.tables.messages import MessageBatch
 from tests import builders, damage
 from tests.fuzz.captures import IN_MEMORY
 from tests.protocol.vectors import ALL
@@ -43,7 +47,9 @@ FORMS = (
     (Text(), Wishes(verbose=True, hex_grid=1)),
     (NdJson(), Wishes()),
     (Csv(), Wishes()),
+    None,
 )
+"""Of messages; None: what is said of findings."""
 
 
 @cache
@@ -53,12 +59,17 @@ def pieces() -> tuple[bytes, ...]:
     return (*asked[:4], *granted[:4], *(damage.event(n, n % 3, b"v" * n) for n in range(1, 9)), *(one.data for one in ALL))
 
 
-def said(program: bytes) -> list[tuple[int, bytes]]:
-    """Direction and bytes of each message: two bytes say which, one how many places are changed, two each where and what with."""
-    made: list[tuple[int, bytes]] = []
+def said(program: bytes) -> list[list[tuple[int, bytes]]]:
+    """Direction and bytes of each message, by connection: two bytes say which, one how many places are changed, two each where and
+    what with."""
+    made: list[list[tuple[int, bytes]]] = [[]]
     at = 0
-    while at + 2 < len(program) and len(made) < 24:
+    while at + 2 < len(program) and len(made[-1]) < 24:
         choice, changes = int.from_bytes(program[at : at + 2], "big"), program[at + 2] & 7
+        if choice == _NEXT:
+            made.append([])
+            at += 3
+            continue
         piece = bytearray(pieces()[(choice >> 1) % len(pieces())])
         at += 3
         for place, value in zip(program[at : at + 2 * changes : 2], program[at + 1 : at + 2 * changes : 2], strict=False):
@@ -68,8 +79,17 @@ def said(program: bytes) -> list[tuple[int, bytes]]:
             else:
                 piece[place % len(piece)] = value
         at += 2 * changes
-        made.append((choice & 1, bytes(piece)))
+        made[-1].append((choice & 1, bytes(piece)))
     return made
+
+
+_NEXT = 0xFFFF
+"""In place of a message: another connection begins."""
+
+
+def joined(programs: Sequence[bytes]) -> bytes:
+    """One that says what they say, side by side."""
+    return b"\xff\xff\0".join(programs)
 
 
 @cache
@@ -98,8 +118,8 @@ def assert_escaped(text: str) -> None:
 
 
 def assert_steers_nothing(text: str) -> None:
-    """What terminals act on is not there: controls, line separators, marks of reading order. JSON may hold what is only invisible."""
-    steering = [one for one in set(text) - {"\n"} if category(one) in ("Cc", "Zl", "Zp") or bidirectional(one) in _ORDER]
+    """Controls, line separators and marks of reading order are not there. JSON may hold what is only invisible, and tabs."""
+    steering = [one for one in set(text) - {"\n", "\t"} if category(one) in ("Cc", "Zl", "Zp") or bidirectional(one) in _ORDER]
     assert not steering, ascii(steering)
 
 
@@ -107,51 +127,93 @@ _ORDER = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def check(program: bytes) -> set[Hashable]:
-    """Rows, tables and findings are the same in buffers of any size, and what is said of them has no character that is not escaped."""
-    talk = damage.Talk(mss=200 + 2 * len(program))
-    talk.handshake()
-    for direction, data in said(program):
-        talk.stream(direction, data)
-    packets = [builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in talk.packets]
-    found: set[Hashable] = set()
+    """As ``check_all``."""
+    return check_all([program])[0]
+
+
+def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
+    """Rows, tables and findings are the same in buffers of any size, and what is said of them has no character that is not escaped.
+
+    All are one capture: most of the time that a reading of few messages takes is the same for many. What there was to see is told of each.
+    Of many at once only one form of text is looked at, which depends on the bytes.
+    """
+    talks: list[damage.Talk] = []
+    owners: list[int] = []
+    for owner, program in enumerate(programs):
+        for spoken in said(program):
+            number = len(talks)
+            talk = damage.Talk(50_000 + number, mss=200 + 2 * len(program), hosts=(f"10.0.{number % 3}.1", "10.0.0.2"))
+            talk.handshake()
+            for direction, data in spoken:
+                talk.stream(direction, data)
+            talks.append(talk)
+            owners.append(owner)
+    packets = sorted((one for talk in talks for one in talk.packets), key=lambda one: one.time_ns)
+    content = builders.pcap([builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in packets])
+    size = len(content) // 4 + zlib.crc32(content) % (len(content) // 2)  # two to four buffers
     with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
-        Path(file.name).write_bytes(builders.pcap(packets))
-        told = [_told(file.name, size, found) for size in (1 << 20, 600)]
-    assert told[0] == told[1]
-    return found
+        Path(file.name).write_bytes(content)
+        whole, cut = _read(file.name, 1 << 20), _read(file.name, size)
+        assert whole.told == cut.told
+        for form in FORMS if len(programs) == 1 else (FORMS[zlib.crc32(content, 1) % len(FORMS)],):
+            _check_text(whole, file.name, form)
+    return _seen(whole, owners, len(programs))
 
 
-def _told(path: str, size: int, found: set[Hashable]) -> list[list[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a reading says."""
+
+    reading: Reading
+    batches: list[MessageBatch]
+    findings: list[Finding]
+    told: tuple[list[Any], list[Any]]
+    """Rows, and the records of all tables, with findings."""
+
+
+def _read(path: str, size: int) -> _Read:
     with Reading(open_capture(path, batch_bytes=size)) as reading:
         reading.check()
         batches = list(reading)
         _, findings, tables = reading.worked_out()
-    rows = [row for batch in batches for row in damage.rows_in(batch)]
     for direction in reading.coverage.everything:
         assert direction.unique == direction.decoded + sum(direction.skipped.values()) + direction.unfinished + direction.not_decodable
-    lines = list(report_lines(findings, [path], lambda text, _: text))
-    records = [plain_json(one) for name in sorted(tables) for one in tables[name].records()]
-    if not found:
-        for form, wishes in FORMS:
-            target = Kept()
-            writer = form.messages(target, wishes, lambda: reading.first_time_ns)
-            for batch in batches:
-                writer.write(batch, np.arange(len(batch)))
-            writer.end()
-            text = target.text.decode()
-            if isinstance(form, Csv):  # a file of it has what the wire held; a terminal is sent it escaped
-                assert len({len(row) for row in csv.reader(io.StringIO(text, newline=""))}) == 1
-            elif isinstance(form, NdJson):
-                assert_steers_nothing(text)
-                assert all(json.loads(line) for line in text.splitlines())
-            else:
-                assert_escaped(text)
-        assert_escaped("\n".join(lines))
-    found |= {(one.rule, one.severity) for one in findings}
-    for batch in batches:
-        found |= {(int(batch.decoded.opcode[i]), batch.problem_of(i) is None) for i in range(len(batch))}
-    found.add(len(rows).bit_length())
-    return [rows, lines, records]
+    rows = [row for batch in batches for row in damage.rows_in(batch)]
+    return _Read(reading, batches, findings, (rows, [plain_json(one) for name in sorted(tables) for one in tables[name].records()]))
+
+
+def _check_text(read: _Read, path: str, form: tuple[Text | NdJson | Csv, Wishes] | None) -> None:
+    if form is None:
+        assert_escaped("\n".join(report_lines(read.findings, [path], lambda text, _: text)))
+        return
+    target = Kept()
+    writer = form[0].messages(target, form[1], lambda: read.reading.first_time_ns)
+    for batch in read.batches:
+        writer.write(batch, np.arange(len(batch)))
+    writer.end()
+    text = target.text.decode()
+    if isinstance(form[0], Csv):  # a file of it has what the wire held; a terminal is sent it escaped
+        assert len({len(row) for row in csv.reader(io.StringIO(text, newline=""))}) == 1
+    elif isinstance(form[0], NdJson):
+        assert_steers_nothing(text)
+        assert all(json.loads(line) for line in text.splitlines())
+    else:
+        assert_escaped(text)
+
+
+def _seen(read: _Read, owners: Sequence[int], count: int) -> list[set[Hashable]]:
+    found: list[set[Hashable]] = [set() for _ in range(count)]
+    rows = [0] * count
+    for one in read.findings:
+        for connection in one.connections:
+            found[owners[connection - 1]].add((one.rule, one.severity))
+    for batch in read.batches:
+        for index, (connection, opcode) in enumerate(zip(batch.connection.tolist(), batch.decoded.opcode.tolist(), strict=True)):
+            found[owners[connection - 1]].add((opcode, batch.problem_of(index) is None))
+            rows[owners[connection - 1]] += 1
+    for seen, number in zip(found, rows, strict=True):
+        seen.add(number.bit_length())
+    return found
 
 
 def program(rng: random.Random) -> bytes:

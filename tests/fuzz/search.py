@@ -7,7 +7,7 @@ import random
 import resource
 import signal
 import traceback
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ SECONDS = 5
 MEMORY = 1 << 30
 """Bytes that an execution may take beside what there is."""
 LONGEST = 1024
+AT_ONCE = 32
+"""Executions, of a target that shares time among them."""
 TRIES = 300
 """To make a find smaller."""
 
@@ -33,13 +35,17 @@ class Target:
     """Raises if it is not read as it should be; else returns what there was to see, so that new things are noticed."""
     make: Callable[[random.Random], bytes]
     """An input to begin with."""
+    check_all: Callable[[Sequence[bytes]], list[set[Hashable]]] | None = None
+    """``check`` for many at once, where they share what takes most of the time."""
+    joined: Callable[[Sequence[bytes]], bytes] = b"".join
+    """One input for these."""
 
 
 TARGETS = {
     "framing": Target(framer.check, framer.program),
     "packets": Target(lambda data: captures.check_packets(data, (1 + len(data) % 3,)), captures.small),
     "files": Target(captures.check_file, captures.file),
-    "messages": Target(conversations.check, conversations.program),
+    "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined),
     "tls": Target(tls.check, tls.program),
 }
 
@@ -79,22 +85,29 @@ class Search:
         self._pool: list[bytes] = []
 
     def step(self) -> bytes | None:
-        """One execution; the input, if it is a find."""
+        """One execution, or some at once; the input, if it is a find."""
+        target = self._target
+        inputs = [self._next() for _ in range(AT_ONCE if target.check_all is not None else 1)]
+        self.count += len(inputs)
+        try:
+            with bounded():
+                seen = [target.check(inputs[0])] if target.check_all is None else target.check_all(inputs)
+        except (Exception, Overrun):
+            return next((data for data in inputs if failure(target, data) is not None), target.joined(inputs))
+        for data, things in zip(inputs, seen, strict=True):
+            if not things <= self.seen:
+                self.seen |= things
+                self._pool.append(data)
+        return None
+
+    def _next(self) -> bytes:
+        """An input that was not tried yet."""
         rng = self._rng
         is_new = not self._pool or rng.random() < 0.2
         data = self._target.make(rng) if is_new else rng.choice(self._pool)
         if not is_new or rng.random() < 0.5:
             data = changed(data, rng, self._pool)
-        self.count += 1
-        try:
-            with bounded():
-                seen = self._target.check(data)
-        except (Exception, Overrun):
-            return data
-        if not seen <= self.seen:
-            self.seen |= seen
-            self._pool.append(data)
-        return None
+        return data
 
 
 _VALUES = (
