@@ -2,6 +2,9 @@
 
 Those of a vbucket stand together: as many messages as memory allows are sorted by it, in their order otherwise, before they are written.
 Who wants one vbucket reads the row groups that may have it, which their statistics say, and leaves out the others.
+
+A file has the columns that are not null everywhere in it, of which there are half as many as the table has: to write nulls would take as
+long as numbers. Delta's readers know the columns from the log. A file ends where messages come that have others.
 """
 
 from __future__ import annotations
@@ -16,16 +19,18 @@ import pyarrow.parquet as pq
 from dcpinspect.capture.batch import Column
 from dcpinspect.escape import escape
 from dcpinspect.spark import files
-from dcpinspect.spark.schema import message_rows
-from dcpinspect.spark.stored import COLUMNS, MESSAGES
+from dcpinspect.spark.schema import message_columns
+from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
 from dcpinspect.tables.messages import MessageBatch
 
-ROWS = 1 << 19
+ROWS = 1 << 20
 """Messages that are sorted together, about."""
-BYTES = 64 << 20
-"""Bytes of memory of these from which on there are enough."""
-GROUP = 1 << 13
-"""Messages of a row group. Of a million, a query for one of 1,024 vbuckets reads 3 % of the bytes; with groups twice as large, 7 %."""
+BYTES = 192 << 20
+"""Bytes of memory of these from which on there are enough: about 700,000 messages."""
+GROUP = 1 << 14
+"""Messages of a row group. A query for one of 1,024 vbuckets reads the places of all groups, and of each 700,000 messages one or two."""
+TAKEN = 8
+"""Row groups that are put in order at a time: all messages in order would take as much memory again."""
 FILE_BYTES = 256 << 20
 """Bytes of a file from which on the next one begins."""
 _DICTIONARIES = [name for name in MESSAGES.names if MESSAGES.field(name).type == pa.string() and name != "key"]
@@ -52,12 +57,13 @@ class MessageFiles:
 
     def add(self, batch: MessageBatch, ids: Column) -> None:
         """Messages of some connections; ``ids``: of each message's connection."""
-        found = message_rows(batch, np.arange(len(batch)), COLUMNS)
-        point = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int8)), pa.array([self._point])).cast(pa.string())
-        day = pa.array((found["time_ns"].to_numpy() // DAY_NS).astype(np.int32)).cast(pa.date32())
-        columns = dict(zip(MESSAGES.names, (pa.array(ids), point, day, *found.columns), strict=True))
-        # most columns are null everywhere, and to sort them takes as long as to sort others
-        self._waiting.append(pa.table({name: column for name, column in columns.items() if column.null_count < len(batch)}))
+        columns = {
+            CONNECTION_ID.name: pa.array(ids),
+            POINT.name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int32)), pa.array([self._point])),
+            DAY.name: pa.array((batch.time_ns // DAY_NS).astype(np.int32)).cast(pa.date32()),
+            **message_columns(batch, COLUMNS),
+        }
+        self._waiting.append(pa.table(columns))
         self._waiting_rows += len(batch)
         self._waiting_bytes += self._waiting[-1].nbytes
         if self._waiting_rows >= ROWS or self._waiting_bytes >= BYTES:
@@ -70,7 +76,7 @@ class MessageFiles:
         self._end()
 
     def _flush(self) -> None:
-        table = pa.concat_tables(self._waiting, promote_options="default")
+        table = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         self._waiting.clear()
         self._waiting_rows = self._waiting_bytes = 0
         self.rows += len(table)
@@ -79,27 +85,29 @@ class MessageFiles:
         order = np.lexsort((vbucket, day))
         edges = np.concatenate(([0], np.flatnonzero(np.diff(day[order])) + 1, [len(order)]))
         for start, end in pairwise(edges.tolist()):
-            self._write(table.take(order[start:end]), int(day[order[start]]))
+            for first in range(start, end, TAKEN * GROUP):
+                self._write(table.take(order[first : min(end, first + TAKEN * GROUP)]), int(day[order[start]]))
 
     def _write(self, table: Any, day: int) -> None:
-        """Messages of one day, sorted by vbucket."""
-        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES:
+        """The next messages of one day in the order of the file."""
+        present = {*table.column_names}
+        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES or not present <= {*self._writer.schema.names}:
             self._end()
             self._day = day
             self.paths.append(f"{self._stem}-{len(self.paths)}.parquet")
             self._stream = files.created(self.paths[-1])
             self._writer = pq.ParquetWriter(
                 self._stream,
-                MESSAGES,
+                pa.schema([table.schema.field(name) for name in MESSAGES.names if name in present]),
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=_DICTIONARIES,
-                write_statistics=_STATISTICS,
+                use_dictionary=[name for name in _DICTIONARIES if name in present],
+                write_statistics=[name for name in _STATISTICS if name in present],
                 store_schema=False,
             )
-        present = {*table.column_names}
-        columns = [table[field.name] if field.name in present else pa.nulls(len(table), field.type) for field in MESSAGES]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=MESSAGES), row_group_size=GROUP)
+        schema = self._writer.schema
+        columns = [table[field.name] if field.name in present else pa.nulls(len(table), field.type) for field in schema]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
 
     def _end(self) -> None:
         if self._writer is not None:

@@ -34,6 +34,10 @@ collections; keys of requests are a join away."""
 TABLES = ("messages", *CONTRACTS)
 """The tables, by their names in SQL."""
 
+WORD = pa.dictionary(pa.int32(), pa.string())
+"""The type of texts that come again and again, while they are sorted and written."""
+_FEW = 16
+"""Texts of a dictionary from which on it is made anew; there may be 10,000 names of captures, and each row group has its dictionary."""
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 _NAMES = {
     pa.bool_(): "BOOLEAN",
@@ -95,13 +99,31 @@ def ddl(schema: Any) -> str:
 
 def message_rows(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
     """These columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
-    arrays = []
+    arrays = [_plain(short(batch, rows, name), name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
+
+
+def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, Any]:
+    """The columns that have a value, as those of ``message_rows``; but texts that come again and again stay dictionaries."""
+    rows, found = np.arange(len(batch)), {}
     for name in columns:
         array = short(batch, rows, name)
-        if BY_NAME[name].kind != "hex64":
-            array = plain(array, name)
-        arrays.append(_kept(array, table_schema("messages").field(name).type))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
+        if array.null_count < len(array):
+            is_word = pa.types.is_dictionary(array.type) and type_of(name) == pa.string()
+            found[name] = _small(array) if is_word else _plain(array, name)
+    return found
+
+
+def _plain(array: Any, name: str) -> Any:
+    """A column of messages as Spark keeps it, from its short form."""
+    return _kept(array if BY_NAME[name].kind == "hex64" else plain(array, name), table_schema("messages").field(name).type)
+
+
+def _small(array: Any) -> Any:
+    """A dictionary of what is in the array, and of nothing else."""
+    if len(array.dictionary) > _FEW:
+        array = array.dictionary.take(array.indices).dictionary_encode()
+    return array.cast(WORD)
 
 
 def kept(name: str, table: Any) -> Any:

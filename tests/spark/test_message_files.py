@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,17 +65,25 @@ def test_messages_of_a_vbucket_stand_together_in_their_order(tmp_path: Path, mon
     assert sum(low <= 5 <= high for low, high in bounds) < len(bounds)
 
 
-def test_a_file_has_all_columns_and_messages_of_one_day(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 1 << 20])
+def test_a_file_has_one_day_and_the_columns_that_are_not_null(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_files, "ROWS", rows)
     files = MessageFiles(str(tmp_path / "x"), "p")
     for batch in batches():
         files.add(batch, batch.connection)
+    for batch in batches():
         files.add(replace(batch, time_ns=batch.time_ns + message_files.DAY_NS), batch.connection)
     files.close()
     found = [pq.ParquetFile(path).read() for path in files.paths]
-    assert [table["day"].unique().to_pylist() for table in found] == [[date(2024, 4, 6)], [date(2024, 4, 7)]]
+    days = [table["day"].unique().to_pylist() for table in found]
+    assert days == sorted(days)
+    assert {day for (day,) in days} == {date(2024, 4, 6), date(2024, 4, 7)}
+    assert sum(len(table) for table, (day,) in zip(found, days, strict=True) if day == date(2024, 4, 7)) == files.rows / 2
     for table in found:
-        assert table.schema.names == MESSAGES.names
-        assert len(table) == files.rows / 2
+        assert table.schema.names == [name for name in MESSAGES.names if name in table.schema.names]
+        assert [name for name in table.schema.names if table[name].null_count == len(table)] == []
+    for (before, one), (after, two) in pairwise(zip(days, found, strict=True)):
+        assert before != after or not {*two.schema.names} <= {*one.schema.names}, "it would have gone into the same file"
 
 
 def test_no_messages_make_no_file(tmp_path: Path) -> None:
