@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.escape import escape
+from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.tables.records import RecordColumn, Records, RecordTable
 
 if TYPE_CHECKING:
@@ -24,9 +26,19 @@ EVENTS = (
 """The last three are of statistics; all others are lines of the log."""
 PRODUCER = "eq_dcpq:"
 """What the server puts before the DCP name of a client."""
-_QUOTES = frozenset(("stream-refused", "connection-destroyed"))
-"""Events whose reason may be anything, unless it is about seqnos; the others have words of the server."""
-_SEQNOS = ("the start seqno (", "the snap start seqno (")
+_WORDS = frozenset(
+    re.findall(
+        r"\S+",
+        """a ago ahead already and at because been changed common consumer could doesn't end exist exists failed failover for found greater
+        has have history in is it larger last manifest message miss no not of producer purge purged received request required requires
+        rollback s seconds seqno shutdown slow snap snapshot start stream table than the this to too uid unclean up upper vb vbucket was
+        were ackedBytes DCP highSeqno idle PRODUCER Received snapshotStart timeout UUID vBucket - <=
+        active backfilling dead deletions in-memory pending reading replica takeover-send takeover-wait transitory""",
+    )
+).union(STREAM_END_REASONS.values())
+"""What the server says of reasons and states. All other words of a reason may name somebody."""
+_TOKEN = re.compile(r"[^\s(){}\[\],;.:][^\s(){}\[\],;]*?(?=[.:]?(?:[\s(){}\[\],;]|$))")
+_NUMBER = re.compile(r"\d{1,20}(?:[mun]?s)?")
 ROLES = ("producer", "consumer", "notifier")
 
 LOG_EVENTS = RecordTable(
@@ -110,9 +122,12 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
 
     prefix = PRODUCER if event.name is not None and event.name.startswith(PRODUCER) else ""
     name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
-    may_name = event.event in _QUOTES and not (event.reason or "").startswith(_SEQNOS)
-    reason = shown(event.reason) if may_name else event.reason
-    return replace(event, bucket=shown(event.bucket), name=name, reason=reason, text=shown(event.text))
+
+    def word(found: re.Match[str]) -> str:
+        return found[0] if found[0] in _WORDS or _NUMBER.fullmatch(found[0]) else redactor.text(found[0])
+
+    reason, state = (None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state))
+    return replace(event, bucket=shown(event.bucket), name=name, reason=reason, state=state, text=shown(event.text))
 
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:

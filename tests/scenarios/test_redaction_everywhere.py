@@ -24,7 +24,7 @@ from dcpinspect.tui.export import REPORTS, export, report
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import VIEWS
 from dcpinspect.tui.screenshot import key_of, screenshots
-from tests.logs.written import NAME, producer, rollback
+from tests.logs.written import NAME, json_line, line, producer, rollback
 from tests.scenarios.marked import found, mark, marked
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
@@ -143,6 +143,12 @@ def test_logs_and_checkpoints_have_no_marker(capture: Path, tmp_path: Path, capf
     log, checkpoint = tmp_path / "memcached.log", tmp_path / "offsets.json"
     lines = [
         rollback(7),
+        rollback(8, reason=f"consumer ahead of producer - {mark('lv')} at ({mark('lw')}.{mark('lx')})"),
+        rollback(9, reason=f"purge seqno ({mark('ly')}) is greater than start seqno"),
+        json_line("VBucket::setState: transitioning", f'"vb":"vb:7","high_seqno":5,"from":"active","to":"{mark("ls")}"'),
+        producer("Disconnecting because a message has not been received for " + mark("lz"), None),
+        producer("Stream request failed because the start seqno (5) is larger than " + mark("lq"), 7),
+        line(f"57: DCP connection opened successfully. PRODUCER, [ {mark('lo')}:4000 - {mark('lp')}:11210 (reader) ]"),
         producer("Stream request failed because " + mark("lr"), 7, bucket=mark("lu")),
         producer("Destroying connection. " + mark("ld"), None),
         producer("Creating stream with start seqno 0 and end seqno 5 " + mark("lt"), 7),
