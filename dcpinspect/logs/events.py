@@ -26,16 +26,14 @@ EVENTS = (
 """The last three are of statistics; all others are lines of the log."""
 PRODUCER = "eq_dcpq:"
 """What the server puts before the DCP name of a client."""
-_WORDS = frozenset(
-    re.findall(
-        r"\S+",
-        """a ago ahead already and at because been changed common consumer could doesn't end exist exists failed failover for found greater
-        has have history in is it larger last manifest message miss no not of producer purge purged received request required requires
-        rollback s seconds seqno shutdown slow snap snapshot start stream table than the this to too uid unclean up upper vb vbucket was
-        were ackedBytes DCP highSeqno idle PRODUCER Received snapshotStart timeout UUID vBucket - <=
-        active backfilling dead deletions in-memory pending reading replica takeover-send takeover-wait transitory""",
-    )
-).union(STREAM_END_REASONS.values())
+_WORDS = re.compile(
+    r"-|<=|a|ackedBytes|active|ago|ahead|already|and|at|backfilling|because|been|changed|common|consumer|could|DCP|dead"
+    r"|deletions|doesn't|end|exist|exists|failed|failover|for|found|greater|has|have|highSeqno|history|idle|in|in-memory|is|it"
+    r"|larger|last|manifest|message|miss|no|not|of|pending|PRODUCER|producer|purge|purged|reading|Received|received|replica"
+    r"|request|required|requires|rollback|s|seconds|seqno|shutdown|slow|snap|snapshot|snapshotStart|start|stream|table"
+    r"|takeover-send|takeover-wait|than|the|this|timeout|to|too|transitory|uid|unclean|up|upper|UUID|vb|vBucket|vbucket|was"
+    r"|were" + "|" + "|".join(STREAM_END_REASONS.values())
+)
 """What the server says of reasons and states. All other words of a reason may name somebody."""
 _TOKEN = re.compile(r"[^\s(){}\[\],;.:][^\s(){}\[\],;]*?(?=[.:]?(?:[\s(){}\[\],;]|$))")
 _NUMBER = re.compile(r"\d{1,20}(?:[mun]?s)?")
@@ -124,7 +122,7 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
     name = None if event.name is None else prefix + redactor.text(event.name.removeprefix(prefix))
 
     def word(found: re.Match[str]) -> str:
-        return found[0] if found[0] in _WORDS or _NUMBER.fullmatch(found[0]) else redactor.text(found[0])
+        return found[0] if _WORDS.fullmatch(found[0]) or _NUMBER.fullmatch(found[0]) else redactor.text(found[0])
 
     reason, state = (None if text is None else _TOKEN.sub(word, text) for text in (event.reason, event.state))
     return replace(event, bucket=shown(event.bucket), name=name, reason=reason, state=state, text=shown(event.text))
