@@ -6,6 +6,7 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,6 +26,8 @@ from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
 OTHER = "other"
+AT_ONCE = 1 << 15
+"""Directions whose columns are made at once, so that those of millions take little memory."""
 LEFT = "connections that have left memory"
 """Sender and receiver of what these said together."""
 
@@ -86,6 +89,7 @@ class Sizes(NamedTuple):
     is_own: Mask
     """Not of another protocol on a port that was not requested."""
     captured: Rows
+    unique: Rows
     duplicate: Rows
     late: Rows
     decoded: Rows
@@ -100,35 +104,20 @@ class Sizes(NamedTuple):
     """``first_fault`` is there."""
 
     @property
-    def unique(self) -> Rows:
-        """As there."""
-        return self.captured - self.duplicate - self.late
-
-    @property
     def is_whole(self) -> Mask:
         """As there."""
         return np.asarray(self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_)
 
-    def only(self, wanted: Mask) -> Sizes:
-        """Those of some."""
-        return Sizes._make(column[wanted] for column in self)
-
-    @property
-    def ways(self) -> set[tuple[int, int]]:
-        """Connection and direction of each."""
-        return set(zip(self.connection.tolist(), self.direction.tolist(), strict=True))
-
     @staticmethod
     def of(directions: Sequence[DirectionCoverage]) -> Sizes:
         """Those of directions that are at hand."""
-        if isinstance(directions, Directions):
-            return directions.sizes
         numbers = [
             (
                 one.connection,
                 one.direction,
                 one.protocol != OTHER,
                 one.captured,
+                one.unique,
                 one.duplicate,
                 one.late,
                 one.decoded,
@@ -145,6 +134,10 @@ class Sizes(NamedTuple):
         ]
         columns = dict(zip(Sizes._fields, np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T, strict=True))
         return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
+
+
+Wanted = Callable[[Sizes], Mask]
+"""Says of directions which are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +162,38 @@ class Coverage:
         return chain(self.directions, self.left)
 
     @property
-    def sizes(self) -> Sizes:
-        """Those of ``directions``, by now."""
-        return Sizes.of(self.directions)
+    def sizes(self) -> Iterator[tuple[Sequence[DirectionCoverage], Sizes]]:
+        """Some of ``everything`` after the other, each with their columns."""
+        for some in (self.directions, self.left):
+            for start in range(0, len(some), AT_ONCE):
+                part = some[start : start + AT_ONCE]
+                yield part, part.sizes if isinstance(part, Directions) else Sizes.of(part)
+
+    def where(self, wanted: Wanted) -> Iterator[DirectionCoverage]:
+        """Those of ``everything`` that are wanted."""
+        for some, sizes in self.sizes:
+            yield from (some[place] for place in np.flatnonzero(wanted(sizes)).tolist())
+
+    def ways(self, wanted: Wanted) -> set[tuple[int, int]]:
+        """Connection and direction of those that are wanted."""
+        found: set[tuple[int, int]] = set()
+        for _, sizes in self.sizes:
+            chosen = wanted(sizes)
+            found.update(zip(sizes.connection[chosen].tolist(), sizes.direction[chosen].tolist(), strict=True))
+        return found
+
+    def sums(self, wanted: Wanted) -> Counter[str]:
+        """By field of ``Sizes``, the sum of those that are wanted."""
+        found: Counter[str] = Counter()
+        for _, sizes in self.sizes:
+            chosen = wanted(sizes)
+            found.update({name: int(column[chosen].sum()) for name, column in sizes._asdict().items()})
+        return found
 
     @property
-    def own(self) -> Sizes:
-        """Those of ``everything``, without other protocols."""
-        both = Sizes._make(map(np.concatenate, zip(self.sizes, Sizes.of(self.left), strict=True)))
-        return both.only(both.is_own)
-
-    def where(self, wanted: Callable[[Sizes], Mask]) -> Iterator[DirectionCoverage]:
-        """Those of ``everything`` that are wanted."""
-        for some in (self.directions, self.left):
-            yield from (some[place] for place in np.flatnonzero(wanted(Sizes.of(some))).tolist())
+    def own(self) -> Counter[str]:
+        """Those sums of all but other protocols."""
+        return self.sums(lambda all_: all_.is_own)
 
     @property
     def packets_read(self) -> int:
@@ -231,10 +242,15 @@ class Directions(Sequence[DirectionCoverage]):
     @overload
     def __getitem__(self, index: int) -> DirectionCoverage: ...
     @overload
-    def __getitem__(self, index: slice) -> list[DirectionCoverage]: ...
-    def __getitem__(self, index: int | slice) -> DirectionCoverage | list[DirectionCoverage]:
+    def __getitem__(self, index: slice) -> Sequence[DirectionCoverage]: ...
+    def __getitem__(self, index: int | slice) -> DirectionCoverage | Sequence[DirectionCoverage]:
         places = range(len(self))[index]
-        return self._of(places) if isinstance(places, int) else [self._of(place) for place in places]
+        if isinstance(places, int):
+            return self._of(places)
+        if places.start % 2 or places.step != 1 or (len(places) % 2):
+            return [self._of(place) for place in places]
+        numbers = self._numbers[places.start // 2 : places.stop // 2]
+        return Directions(numbers, self._transport, self._endpoints, self._account_of, self._sizes_of, self._evidence, self._tls)
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
         return map(self._of, range(len(self)))
@@ -254,6 +270,7 @@ class Directions(Sequence[DirectionCoverage]):
             direction,
             ~is_other,
             captured=counted["payload"],
+            unique=counted["payload"] - counted["duplicate"] - counted["late"],
             duplicate=counted["duplicate"],
             late=counted["late"],
             decoded=np.where(is_other, 0, framing.messages),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, Directions, left
 from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
+from dcpinspect.protocol.brief import BriefDirections, Told
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
@@ -30,7 +32,7 @@ from dcpinspect.streams.naming import NameTeller
 from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
-from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
+from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
@@ -55,6 +57,7 @@ class Frames(NamedTuple):
     """What was framed, and has not been decoded yet."""
 
     parts: list[Part]
+    told: list[Told]
     begun: list[tuple[int, bool]]
     """Connections that there were no bytes of before, and whether their handshake was captured."""
     is_last: bool
@@ -122,6 +125,10 @@ class Engine:
         self.keys = chosen.open() if keys is None else keys
         self.tls = TlsStage(self.keys)
         """What is known of TLS connections."""
+        self._brief = BriefDirections()
+        self._told: list[Told] = []
+        if keeper is None:  # one wants all chunks
+            self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
@@ -168,7 +175,8 @@ class Engine:
 
     def frame_overdue(self, time_ns: int) -> Frames:
         """The first half of ``pass_time``."""
-        return self._found(self._settled(self._kept(None, self.transport.pass_time(time_ns)), time_ns))
+        waited = chain.from_iterable(self._left_to_framers(connection) for connection in self._brief.due(time_ns))
+        return self._found(self._settled(self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns))
 
     def frame_rest(self) -> Frames:
         """The first half of ``finish``."""
@@ -183,7 +191,7 @@ class Engine:
         for connection, has_handshake in found.begun:
             self._sessions.begin(connection, handshake=has_handshake)
             self._requests.begin(connection, known=has_handshake)
-        return self._messages(found.parts, at_end=found.is_last) if found.parts else None
+        return self._messages(found.parts, found.told, at_end=found.is_last) if found.parts or found.told else None
 
     @property
     def coverage(self) -> Coverage:
@@ -237,6 +245,7 @@ class Engine:
             framer = self._framers.pop(number, None)
             if framer is not None:
                 self._accounts.put(number, framer.account)
+        self._brief.forget(np.array(numbers, dtype=np.int64))
         self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
         self._accounts.leave(numbers)
         self._requests.leave(connections)
@@ -296,12 +305,56 @@ class Engine:
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
         """The chunks that framing sees; without a keeper there is but one at a time."""
-        chunks = self.tls.plain((chunk for chunk in chunks if not self._has_left(chunk.connection)), is_last=is_last)
+        chunks = self.tls.plain((chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection)), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
             if packets is not None or chunks:
                 self._keeper.keep(packets, chunks)
         return chunks
+
+    def _take_first(self, first: FirstBytes) -> Mask | None:
+        """Of directions that say their first bytes, those that need no framer."""
+        self._meet_connections()
+        connection = (first.number >> 1) + 1
+        has_handshake = self.transport.have_handshake(connection)
+        told = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
+        if told is None:
+            return None
+        accounts = told.accounts
+        self._accounts.put_all(accounts)
+        lacking = first.number[told.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
+        for numbers, size in ((lacking, 0), (accounts.number[accounts.skipped > 0], accounts.skipped[accounts.skipped > 0])):
+            if len(numbers):
+                self._lose(int(numbers.max()), None)  # makes room
+                self._lost[numbers, 0], self._lost[numbers, 1] = 1, 1 + size
+        if len(told.connection):
+            self._told.append(told)
+            for number in np.unique(told.connection).tolist():
+                self._begin(number)
+        return told.is_taken
+
+    def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
+        """The chunks, each after what its connection said before it was left to framers."""
+        for chunk in chunks:
+            yield from self._left_to_framers(chunk.connection)
+            yield chunk
+
+    def _left_to_framers(self, connection: int) -> Iterator[StreamChunk]:
+        for before in self._brief.leave(connection):
+            if before.chunk is not None:
+                yield before.chunk
+                continue
+            self.tls.pass_by(connection)
+            if before.release:
+                self._evidence.meet(connection, before.direction, before.release)
+            asked = self._asked.setdefault(connection, KnownStreams())
+            known = asked if before.direction == C2S else KnownStreams(asked)
+            if before.is_started:
+                known.begin(before.release)
+            if before.may_ask:
+                known.doubt(before.release)
+            if not before.is_ended:
+                self._framers[_number(connection, before.direction)] = Framer.resumed(known, before.messages, before.release)
 
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
         """The messages that chunks complete."""
@@ -337,7 +390,8 @@ class Engine:
     def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Frames:
         found = list(self._believed(parts, final=is_last))
         begun, self._begun = self._begun, []
-        return Frames(found, begun, is_last)
+        told, self._told = self._told, []
+        return Frames(found, told, begun, is_last)
 
     def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
         if not self._evidence.is_needed:
@@ -384,16 +438,18 @@ class Engine:
         if has_handshake:
             self._evidence.orient(connection)
 
-    def _messages(self, parts: Sequence[Part], *, at_end: bool) -> MessageBatch:
+    def _messages(self, parts: Sequence[Part], told: Sequence[Told], *, at_end: bool) -> MessageBatch:
         lost: list[tuple[int, int, int, int, int]] = []
         rows = 0
         for part in parts:
             lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
             rows += len(part.framed.start)
-        framed = joined([part.framed for part in parts])
+        framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
         counts = [len(part.framed.start) for part in parts]
         connections = np.repeat(np.array([part.connection for part in parts], dtype=np.int64), counts)
         directions = np.repeat(np.array([part.direction for part in parts], dtype=np.int64), counts)
+        connections = np.concatenate([connections, *(one.connection for one in told)])
+        directions = np.concatenate([directions, *(one.direction for one in told)])
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]

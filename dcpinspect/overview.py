@@ -6,8 +6,6 @@ import shlex
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import INFO
@@ -23,8 +21,8 @@ def overview(reading: Reading) -> Overview:
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     tables = reading.tracker.tables(reading.engine.links)
-    sizes = reading.coverage.sizes
-    others, own = set(sizes.connection[~sizes.is_own].tolist()), sizes.only(sizes.is_own)
+    own = reading.coverage.sums(lambda all_: all_.is_own & (all_.connection > 0))
+    others = {connection for connection, _ in reading.coverage.ways(lambda all_: ~all_.is_own)}
     unread = reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
     tls = [one for one in unread if one.connection and one.protocol == TLS]
     links = [link for link in reading.engine.links if link.number not in others]
@@ -74,14 +72,14 @@ def overview(reading: Reading) -> Overview:
         ],
         "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
         "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
-        "captured_bytes": int(own.unique.sum()),
-        "decoded_bytes": int(own.decoded.sum()),
-        "skipped_bytes": int((own.skipped + own.unfinished).sum()),
-        "missing_bytes": int(own.missing.sum()),
-        "holes": int(own.holes.sum()),
-        "tls_overhead_bytes": int(own.tls.sum()),
+        "captured_bytes": own["unique"],
+        "decoded_bytes": own["decoded"],
+        "skipped_bytes": own["skipped"] + own["unfinished"],
+        "missing_bytes": own["missing"],
+        "holes": own["holes"],
+        "tls_overhead_bytes": own["tls"],
         "unopened_records": sum(one.lost + one.refused for about in reading.coverage.tls.values() for one in about.records),
-        "decrypted_connections": np.unique(own.connection[own.tls > 0]).tolist(),
+        "decrypted_connections": sorted({connection for connection, _ in reading.coverage.ways(lambda all_: all_.tls > 0) if connection}),
         "tls_bytes": sum(one.not_decodable for one in tls),
         "tls_connections": encrypted,
         "tls_next": reading.coverage.tls_advice(encrypted) if encrypted else None,

@@ -150,17 +150,8 @@ def _of_capture(reading: Reading) -> Iterator[Row]:
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
     own = coverage.own
-    for name, sizes in (
-        ("captured", own.captured),
-        ("decoded", own.decoded),
-        ("skipped", own.skipped),
-        ("unfinished", own.unfinished),
-        ("not decodable", own.not_decodable),
-        *([("TLS", own.tls)] if own.tls.any() else []),
-        ("duplicate", own.duplicate),
-        ("late", own.late),
-        ("missing", own.missing),
-        ("cut off", own.cut),
-    ):
-        yield {"section": "capture", "name": name, "bytes": int(sizes.sum())}
-    yield {"section": "capture", "name": "holes", "count": int(own.holes.sum())}
+    names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
+    for name in ("captured", "decoded", "skipped", "unfinished", "not_decodable", "tls", "duplicate", "late", "missing", "cut"):
+        if name != "tls" or own[name]:
+            yield {"section": "capture", "name": names.get(name, name), "bytes": own[name]}
+    yield {"section": "capture", "name": "holes", "count": own["holes"]}

@@ -39,8 +39,9 @@ def holds(coverage: Coverage, packets: int, decoded: int) -> None:
         assert (one.first_skipped is None) <= (not one.skipped)
         assert min(one.captured, one.duplicate, one.late, one.decoded, one.unfinished, one.not_decodable, one.packets) >= 0
     assert sum(one.decoded for one in coverage.directions) == decoded
-    for column, of_each in zip(coverage.sizes, Sizes.of(list(coverage.directions)), strict=True):
-        assert column.tolist() == of_each.tolist()
+    for some, sizes in coverage.sizes:
+        for column, of_each in zip(sizes, Sizes.of(list(some)), strict=True):
+            assert column.tolist() == of_each.tolist()
 
 
 @pytest.mark.parametrize("find_ports", [False, True])

@@ -130,8 +130,7 @@ class Acknowledged(Watcher):
         snapshots = context.snapshots
         is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
         is_asked = np.isin(snapshots.place.row, list(self._answers))
-        sizes = coverage.sizes
-        cut_off = sizes.only(sizes.unfinished + sizes.missing + sizes.skipped > 0).ways
+        cut_off = coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         before: dict[int, int] = {}
         for number in np.flatnonzero(is_asked).tolist():
             earlier, before[int(snapshots.stream[number])] = before.get(int(snapshots.stream[number])), number

@@ -260,8 +260,8 @@ class Pairing(Watcher):
         """All occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
-        context, sizes = finished.context, finished.coverage.sizes
-        cut_off = sizes.only(sizes.unfinished + sizes.missing + sizes.skipped > 0).ways
+        context = finished.context
+        cut_off = finished.coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         yield from self._nobody_asked(context)
         for asked in self._waiting.values():
             waited = self._waited(context, asked, cut_off)

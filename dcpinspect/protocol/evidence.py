@@ -159,6 +159,11 @@ class Evidence:
         """Whether it was in doubt from the start."""
         return connection < len(self._known) and self._known[connection].is_doubted != 0
 
+    def doubted(self, connections: Rows) -> Mask:
+        """The same of each of these."""
+        known = self._known.is_doubted[np.minimum(connections, len(self._known) - 1)]
+        return np.asarray((connections < len(self._known)) & (known != 0), dtype=np.bool_)
+
     def held_from(self, connection: int, direction: int) -> int | None:
         """Stream offset of the first message that is held back of a direction, or None."""
         held = self._cases[connection].held if connection in self._cases else ()
@@ -170,8 +175,8 @@ class Evidence:
 
     def others(self, connections: Rows) -> Mask:
         """The same of each of these."""
-        known = self._known[np.minimum(connections, len(self._known) - 1)]
-        return np.asarray((connections < len(self._known)) & (known.is_doubted != 0) & (known.is_proven <= 0), dtype=np.bool_)
+        is_proven = self._known.is_proven[np.minimum(connections, len(self._known) - 1)] > 0
+        return self.doubted(connections) & ~is_proven
 
     def note(self, chunk: StreamChunk) -> None:
         """``chunk`` is about to be framed."""

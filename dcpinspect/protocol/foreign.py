@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
+Column = npt.NDArray[np.int64]
 
 TLS = "tls"
 MEMCACHED_TEXT = "memcached-text"
@@ -40,6 +41,31 @@ _LINE = re.compile(
     rb"|END|STORED|NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|ERROR|CLIENT_ERROR [ -~]*|SERVER_ERROR [ -~]*|OK|RESET"
     rb"|VA \d+(?: [ -~]*)?|HD(?: [ -~]*)?|EN|MN)\r\n"
 )
+
+
+_LINE_STARTS = b"ge to in de ga mg md ma me se ad re ap pr ca ms st ve fl qu mn VA ST VE EN NO EX DE TO ER CL SE OK RE HD MN"
+"""How each of these begins."""
+_BEGINS_LINE = np.zeros(1 << 16, np.bool_)
+_BEGINS_LINE[[start[0] << 8 | start[1] for start in _LINE_STARTS.split()]] = True
+
+
+def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bool_]:
+    """Of pieces of ``data``, one after the other: whether any line of them may be one of text, or anything in them the start of a record.
+
+    It is so of everything that a ``Recogniser`` would name, and of some more.
+    """
+    found = np.zeros(len(start), dtype=np.bool_)
+    if len(data) < 3:
+        return ~found
+    lines = 1 + np.flatnonzero(data[:-2] == ord("\n"))
+    at = np.concatenate((start, lines))
+    at = at[at + 2 <= len(data)]
+    at = at[_BEGINS_LINE[data[at].astype(np.int64) << 8 | data[at + 1]]]
+    kind, version, minor = data[:-2], data[1:-1], data[2:]
+    records = np.flatnonzero((kind >= 0x14) & (kind <= 0x17) & (version == 3) & (minor <= 4))
+    found[np.searchsorted(start, np.concatenate((at, records)), "right") - 1] = True
+    found |= (end - start < 3) & (data[start] == _HANDSHAKE)
+    return found
 
 
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")

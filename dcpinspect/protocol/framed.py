@@ -121,6 +121,18 @@ class FramingSizes(NamedTuple):
     has_fault: Mask
 
 
+class BriefAccounts(NamedTuple):
+    """Accounts of directions that said one thing, a column each."""
+
+    number: Column
+    messages: Column
+    unfinished: Column
+    skipped: Column
+    """From their first byte on."""
+    reason: Column
+    """Why; the place in ``REASONS``."""
+
+
 _FOREIGN = [REASONS.index(name) for name in sorted(NAMES)]
 _MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
 _DIGIT = 3
@@ -155,6 +167,17 @@ class Accounts:
             order = order << _DIGIT | place + 1
         row[_ORDER] = order
 
+    def put_all(self, accounts: BriefAccounts) -> None:
+        """The same of many directions, of which none is there yet."""
+        number = accounts.number
+        if number.max(initial=-1) >= len(self._rows):
+            self._rows = grown(self._rows, int(number.max()) + 1)
+        self._rows[number, _MESSAGES], self._rows[number, _UNFINISHED] = accounts.messages, accounts.unfinished
+        some = accounts.skipped > 0
+        number, place = number[some], accounts.reason[some]
+        self._rows[number, _FIRST_SKIPPED], self._rows[number, _ORDER] = 1, 1 + place
+        self._rows[number, _REASONS + place] = accounts.skipped[some]
+
     def leave(self, numbers: Sequence[int]) -> None:
         """Nobody asks for these any more; ``left`` has what they had together."""
         for number in numbers:
@@ -168,7 +191,7 @@ class Accounts:
 
     def sizes(self, numbers: Column, others: Mapping[int, FramingAccount]) -> FramingSizes:
         """Of the directions with these numbers, in order; ``others``: accounts of those that have not ended."""
-        rows = self._rows[np.minimum(numbers, len(self._rows) - 1)] * (numbers < len(self._rows))[:, None]
+        rows = np.where((numbers < len(self._rows))[:, None], self._rows[np.minimum(numbers, len(self._rows) - 1)], 0)
         foreign = rows[:, _REASONS:][:, _FOREIGN].sum(axis=1)
         found = FramingSizes(
             rows[:, _MESSAGES], rows[:, _REASONS:].sum(axis=1) - foreign, foreign, rows[:, _UNFINISHED], rows[:, _FAULT] != 0

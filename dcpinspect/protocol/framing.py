@@ -84,6 +84,15 @@ class Framer:
         self._skipped: list[tuple[int, int, str]] | None = None  # of the chunk at hand
         self._unfinished = 0
 
+    @classmethod
+    def resumed(cls, known: KnownStreams, messages: int, release: int) -> Framer:
+        """One that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought them."""
+        framer = cls(known=known)
+        framer._begun, framer._recogniser = True, None
+        framer.account.messages = messages
+        framer._known.begin(release)
+        return framer
+
     @property
     def account(self) -> FramingAccount:
         """What became of the bytes so far."""

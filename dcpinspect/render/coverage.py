@@ -44,11 +44,10 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
             yield f"{count:>12,} {name}"
     yield from drops(files)
     yield from _direction_table([*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))])
-    sizes = coverage.sizes
-    others = sizes.only(~sizes.is_own)
-    if len(others.connection):
-        connections = len(np.unique(others.connection))
-        yield f"{others.captured.sum():>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
+    others = coverage.sums(lambda all_: ~all_.is_own)
+    if others["connection"]:
+        connections = len({connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)})
+        yield f"{others['captured']:>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
 
 
 def direction_cells(shown: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
@@ -158,9 +157,9 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     used = int(parser.counts[USED])
     if used:
         carriers: dict[str, set[int]] = {}
-        sizes = reading.coverage.sizes
-        captured, cut = sizes.captured.any(), sizes.cut.any()
-        for one in reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0)):
+        sums = reading.coverage.sums(lambda all_: all_.connection > 0)
+        captured, cut = sums["captured"], sums["cut"]
+        for one in reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > 0)):
             carriers.setdefault(one.protocol, set()).add(one.connection)
         for protocol in (TLS, MEMCACHED_TEXT):
             if found := carriers.get(protocol):

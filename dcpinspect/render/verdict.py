@@ -39,7 +39,7 @@ class LookedAt:
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing) -> LookedAt:
         """Of a reading that was checked by these rules."""
         mine = reading.coverage.own
-        decoded, known = int(mine.decoded.sum()), int((mine.unique + mine.missing).sum())
+        decoded, known = mine["decoded"], mine["unique"] + mine["missing"]
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
         return cls(reading.messages, streams, decoded, known, some, nothing)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
 
@@ -71,6 +73,29 @@ class Segments:
     def only(self, rows: slice | Column) -> Segments:
         """A copy of these entries."""
         return Segments(np.array(self.columns[:, rows], order="C"))
+
+
+class FirstBytes(NamedTuple):
+    """Directions with news, those that said their first bytes in one packet among them: a column each, in the order of chunks."""
+
+    number: Column
+    """2 * (connection - 1) + direction."""
+    data: Bytes
+    """What the bytes are in."""
+    start: Column
+    length: Column
+    """0: no byte came, but the end; -1: what came is something else."""
+    packet: Column
+    """As in ``Segments``, and the next four."""
+    frame: Column
+    file: Column
+    time: Column
+    release: Column
+    is_start: npt.NDArray[np.bool_]
+    """As in ``StreamChunk``, and the next one."""
+    is_end: npt.NDArray[np.bool_]
+    end_release: Column
+    """Greatest packet up to that of the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ keep the bytes of segments that wait longer than a batch; count every payload by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
 from dcpinspect.kernel import Kernel
 from dcpinspect.structs import Rows
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_sides
@@ -127,6 +126,8 @@ class Reassembler:
         tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
         tables.fresh = tables.current = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
+        self.take_first: Callable[[FirstBytes], npt.NDArray[np.bool_] | None] | None = None
+        """Is shown the first bytes of directions, and says of which no chunk is wanted."""
         self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # what connections that left memory had in all, by direction
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
@@ -253,6 +254,11 @@ class Reassembler:
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
         return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
+
+    def have_handshake(self, connections: Column) -> npt.NDArray[np.bool_]:
+        """The same of each of these."""
+        sides = self._tables.sides.started
+        return np.asarray((sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_)
 
     def first_seq(self, connection: int) -> tuple[int, int]:
         """Sequence number of stream offset 0 of both directions, or -1."""
@@ -424,14 +430,51 @@ class Reassembler:
             entries = entries[np.argsort(sides, kind="stable")]
             sides = entries.side
         starts = np.concatenate(([0], np.flatnonzero(sides[1:] != sides[:-1]) + 1))
-        holes = np.add.reduceat(entries.source == HOLE, starts, dtype=np.int64).tolist()
-        edges = pairwise([*starts.tolist(), len(sides)])
+        stops = np.append(starts[1:], len(sides))
+        holes = np.add.reduceat(entries.source == HOLE, starts, dtype=np.int64)
+        if self.take_first is not None:
+            is_left = ~self._taken(entries, starts, stops, data)
+            starts, stops, holes = starts[is_left], stops[is_left], holes[is_left]
+        edges = zip(starts.tolist(), stops.tolist(), strict=True)
         held = self._held
         return (
             chunk
-            for (start, end), count in zip(edges, holes, strict=True)
+            for (start, end), count in zip(edges, holes.tolist(), strict=True)
             for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
         )
+
+    def _taken(self, entries: Entries, starts: Column, stops: Column, data: Bytes) -> npt.NDArray[np.bool_]:
+        """Of each direction with entries, from one place to another, whether no chunk is wanted."""
+        first, last = entries[starts], entries[stops - 1]
+        is_end, count = last.source == END, stops - starts
+        is_one = (count - is_end == 1) & (first.source >= 0) & (first.offset == 0)
+        side = first.side
+        places = self._tables.connections.flows[side // 2] + side % 2
+        flows = self._tables.flows[places]
+        number = first.packet.number
+        release = np.maximum(number, np.maximum(flows.released, flows.opened_by))
+        end_release = np.where(is_end, np.maximum(release, last.packet.number), release)
+        offered = FirstBytes(
+            number=side,
+            data=data,
+            start=first.source,
+            length=np.where(is_one, first.length, np.where(is_end & (count == 1), 0, -1)),
+            packet=number,
+            frame=first.packet.frame,
+            file=first.packet.file,
+            time=first.packet.time,
+            release=release,
+            is_start=self._tables.sides.started[side] != 0,
+            is_end=is_end,
+            end_release=end_release,
+        )
+        assert self.take_first is not None
+        taken = self.take_first(offered)
+        if taken is None:
+            return np.zeros(len(starts), dtype=np.bool_)
+        has_flow = taken & (places > 1)
+        self._tables.flows.released[places[has_flow]] = end_release[has_flow]
+        return taken
 
     def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
         """The chunks of one direction: one, unless its holes are very long."""

@@ -66,8 +66,8 @@ def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
 
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
-    sizes = coverage.sizes
-    decoded, known = int(sizes.decoded.sum()), int((sizes.unique + sizes.missing).sum())
+    sums = coverage.sums(lambda all_: all_.connection > 0)
+    decoded, known = sums["decoded"], sums["unique"] + sums["missing"]
     return LookedAt(messages, len(records["streams"]) if "streams" in records else 0, decoded, known)
 
 

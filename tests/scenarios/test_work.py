@@ -19,6 +19,7 @@ import pytest
 
 import dcpinspect
 from dcpinspect.export.json import dump, message_object
+from dcpinspect.protocol import brief
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.reading import Reading
@@ -174,24 +175,31 @@ def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sectio
     return b"".join(out + [builders.enhanced(packet, number=place % interfaces) for place, packet in enumerate(recorded)])
 
 
-def tiny_connections(n: int, payload: bytes = b"GET / HTTP/1.0\r\n\r\n", *, handshake: bool = True, close: bool = True) -> bytes:
+def tiny_connections(
+    n: int, payload: bytes = b"GET / HTTP/1.0\r\n\r\n", *, more: bytes = b"", handshake: bool = True, close: bool = True
+) -> bytes:
     made: list[Segment] = []
     for number in range(n):
         one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
         if handshake:
             one.handshake()
         one.stream(True, payload)
+        if more:
+            one.stream(True, more)
         if close:
             one.close()
         made += one.segments
     return builders.pcap(builders.recorded(made))
 
 
-def packets_only(n: int, flags: int) -> bytes:
-    """Connections of one packet without payload."""
-    return builders.pcap(
-        builders.recorded(Segment(True, 7 * number, 0, flags, b"", START_NS + number, ("10.0.0.1", 20_000 + number)) for number in range(n))
-    )
+def packets_only(n: int, *ways: int) -> bytes:
+    """Connections of a packet or two without payload: the flags of what the client sends, and of the answer."""
+    made = [
+        Segment(not side, 7 * number, 7 * number + 1, flags, b"", START_NS + number, ("10.0.0.1", 20_000 + number))
+        for number in range(n)
+        for side, flags in enumerate(ways)
+    ]
+    return builders.pcap(builders.recorded(made))
 
 
 def documents(values: list[bytes], datatype: int) -> bytes:
@@ -256,9 +264,12 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "pcapng sections": (16, lambda n: in_pcapng(sections=n)),
     "pcapng blocks of unknown kinds": (64, lambda n: in_pcapng(unknown=n)),
     "connections of a SYN": (24, lambda n: packets_only(n, builders.SYN)),
+    "connections that are refused": (16, lambda n: packets_only(n, builders.SYN, builders.RST | builders.ACK)),
     "connections of a reset": (24, lambda n: packets_only(n, builders.RST)),
     "connections of another protocol": (10, tiny_connections),
     "connections of a message": (10, lambda n: tiny_connections(n, encode("noop", opaque=5))),
+    "connections of half a message": (16, lambda n: tiny_connections(n, encode("noop", opaque=5)[:15], close=False)),
+    "connections that go on": (10, lambda n: tiny_connections(n, b"\1\2\3\4\5", more=encode("noop", opaque=5))),
     "connections that begin in the middle": (16, lambda n: tiny_connections(n, b"\1\2\3\4\5", handshake=False, close=False)),
     "framing extras": (60, framed_extras),
     "xattrs": (24, lambda n: documents([encode_xattrs((b"x%d" % place, b"{}") for place in range(n)) + b"{}"], 5)),
@@ -304,8 +315,10 @@ def growth(make: Callable[[int], bytes], n: int, path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path) -> None:
+def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n, make = KINDS[kind]
+    if kind.startswith("connections"):
+        monkeypatch.setattr(brief, "MANY", 1)  # as when there are very many
     path = tmp_path / "x.pcap"
     path.write_bytes(make(n))
     steps(path)  # what is made once

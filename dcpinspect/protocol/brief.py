@@ -1,0 +1,345 @@
+"""Directions that say a few bytes and no more, in columns: of a flood there are millions, and a ``Framer`` each would be too much.
+
+What a direction says first, in one packet, is looked at here, all directions of a batch at once. What a ``Framer`` would find in it is
+certain where it is whole messages, or nothing that could be one: then this module tells the same, of the bytes by themselves or once the
+direction has ended. All else is left to framers, also whatever comes later on such a connection: its bytes are then told again to them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.growing import grown
+from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.protocol.foreign import may_be_foreign
+from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, BriefAccounts, Framed
+from dcpinspect.protocol.resync import (
+    CHAIN,
+    HEADER,
+    MAX_BODY,
+    STREAM_OPCODES,
+    TRIAL_NS,
+    default_legal_extras,
+    plausible_headers,
+)
+from dcpinspect.protocol.stretch import Bytes
+from dcpinspect.structs import Ints, Struct, T, number
+from dcpinspect.structs import Rows as Table
+from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
+
+FEW = 1024
+"""A longer first packet is left to framers."""
+MANY = 32
+"""Fewer directions at once are left to framers: it costs as much as some of them."""
+
+_HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
+"""What is known of a direction: its bytes are kept; they were messages; it is over; they were its first ones; they may have asked for a
+stream; framers have it."""
+
+_STRANGE, _UNFINISHED, _BAD_MAGIC, _ABSURD, _MID_STREAM, _MESSAGES, _AT_END = range(7)
+"""What first bytes are: something for a framer; the beginning of a message; bytes that are skipped, for three reasons; messages; messages
+if nothing more comes."""
+_REASON = np.zeros(7, np.int64)
+_REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM)]
+
+_MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
+_ASKING = np.isin(np.arange(256), (0x80, 0x08))
+_OF_STREAMS = np.isin(np.arange(256), list(STREAM_OPCODES))
+_MOST_MESSAGES = 16
+
+
+class Kept(Struct[T]):
+    """What a direction said first."""
+
+    way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.")
+    start: T = number("Where its bytes are.")
+    length: T = number("How many.")
+    packet: T = number("As in ``Segments``, and the next four.")
+    frame: T = number("The same.")
+    file: T = number("The same.")
+    time: T = number("The same.")
+    release: T = number("The same.")
+    kind: T = number("What they are, as above.")
+
+
+class AllKept(Kept[Ints], Table[Kept]):
+    """In the order in which they came."""
+
+
+class Told(NamedTuple):
+    """What first bytes told."""
+
+    is_taken: Mask
+    """Of each direction that was asked about, whether no framer need see it."""
+    accounts: BriefAccounts
+    """Of directions that are over, or said messages."""
+    connection: Rows
+    """Of each message, and its direction."""
+    direction: Rows
+    framed: Framed
+
+
+class Before(NamedTuple):
+    """What a direction said before framers have its connection."""
+
+    direction: int
+    chunk: StreamChunk | None
+    """Its bytes, where they have to look at them."""
+    release: int
+    messages: int
+    """Bytes in messages."""
+    is_started: bool
+    """They were its first ones."""
+    may_ask: bool
+    """They may have asked for a stream."""
+    is_ended: bool
+
+
+class BriefDirections:
+    """Those of a reading."""
+
+    def __init__(self) -> None:
+        self._state = np.zeros(64, np.uint8)
+        self._release = np.zeros(64, np.int64)  # of what was said
+        self._at = np.zeros(64, np.int64)  # where that is kept; of messages, how many bytes they were
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._kept = AllKept.zeros(64)
+        self._bytes: Bytes = np.zeros(1024, np.uint8)
+        self._count = self._used = self._live = 0
+
+    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> Told | None:
+        """What these tell; None where none is taken. ``is_doubted``, ``has_handshake``: of each one's connection."""
+        self._make_room(int(first.number.max(initial=0)) | 1)
+        state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
+        is_known = (state & (_LEFT | _ENDED)) != 0
+        is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
+        if np.count_nonzero(is_taken) < MANY:
+            return None
+        rows = np.flatnonzero(is_taken & says)
+        data, start = _gathered(first.data, first.start[rows], first.length[rows])
+        kind = _kinds(data, start, first.length[rows], first.is_start[rows], is_doubted[rows], has_handshake[rows])
+        is_taken[rows[kind == _STRANGE]] = False
+        is_taken = _both(connection, is_taken)
+        still = is_taken[rows]
+        rows, new = rows[still], AllKept.zeros(len(rows[still]))
+        new.way, new.start, new.length, new.kind, new.release = (
+            first.number[rows],
+            start[still],
+            first.length[rows],
+            kind[still],
+            first.release[rows],
+        )
+        new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
+        may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM))
+        self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
+        self._release[new.way] = new.release
+        over = np.flatnonzero(is_taken & ends)
+        waited = over[(state[over] & _HELD) != 0]
+        old = self._drop(first.number[waited])
+        self._state[first.number[over]] |= _ENDED
+        waits = ~ends[rows] & (new.kind != _MESSAGES)
+        earlier, old.start = _gathered(self._bytes, old.start, old.length)
+        old.start += len(data)
+        self._keep(data, new[waits])
+        items = AllKept.joined([new[~waits], old])
+        end_release = np.append(first.end_release[rows[~waits]], first.end_release[waited])
+        speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
+        self._state[items.way[speaks]] |= _SAID
+        self._at[items.way[speaks]] = items.length[speaks]
+        framed, of = _framed(np.concatenate((data, earlier)), items[speaks], end_release[speaks])
+        return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed)
+
+    def leave(self, connection: int) -> list[Before]:
+        """What the directions of a connection have said: framers have it from now on."""
+        found = []
+        self._make_room(2 * connection - 1)
+        for direction in range(2):
+            place = 2 * (connection - 1) + direction
+            state = int(self._state[place])
+            self._state[place] = _LEFT
+            if state and state != _LEFT:
+                held = self._drop(np.array([place])) if state & _HELD else None
+                found.append(
+                    Before(
+                        direction,
+                        None if held is None else _chunk(held[0], self._bytes, is_start=bool(state & _STARTED)),
+                        int(self._release[place]),
+                        int(self._at[place]) if state & _SAID else 0,
+                        bool(state & _STARTED),
+                        bool(state & _MAY_ASK),
+                        bool(state & _ENDED),
+                    )
+                )
+        return found
+
+    def forget(self, numbers: Rows) -> None:
+        """Nothing comes of these directions any more."""
+        numbers = numbers[numbers < len(self._state)]
+        self._drop(numbers[(self._state[numbers] & _HELD) != 0])
+        self._state[numbers] = _LEFT
+
+    def due(self, time_ns: int) -> list[int]:
+        """Connections with messages that wait for nothing but the end, and have waited long enough by ``time_ns``."""
+        kept = self._kept[: self._count]
+        found = kept.way[(kept.way >= 0) & (kept.kind == _AT_END) & (kept.time <= time_ns - TRIAL_NS)]
+        connections: list[int] = np.unique((found >> 1) + 1).tolist()
+        return connections
+
+    def _make_room(self, most: int) -> None:
+        if most >= len(self._state):
+            self._state, self._release, self._at = (grown(column, most + 1) for column in (self._state, self._release, self._at))
+
+    def _keep(self, data: Bytes, new: AllKept) -> None:
+        """Copies what is waited for: the batch goes."""
+        if 2 * self._live < self._count and self._count >= MANY:
+            self._compact()
+        octets, start = _gathered(data, new.start, new.length)
+        if self._used + len(octets) > len(self._bytes):
+            self._bytes = grown(self._bytes, self._used + len(octets))
+        if self._count + len(new) > len(self._kept):
+            self._kept = AllKept(grown(self._kept.array, self._count + len(new)))
+        self._bytes[self._used : self._used + len(octets)] = octets
+        places = self._count + np.arange(len(new))
+        self._kept[places] = new
+        self._kept.start[places] = self._used + start
+        self._at[new.way] = places
+        self._state[new.way] |= _HELD
+        self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
+
+    def _drop(self, numbers: Rows) -> AllKept:
+        """What was kept of these, and is not any more; its bytes are there until more is kept."""
+        places = self._at[numbers]
+        found = self._kept[places]
+        self._kept.way[places] = -1
+        self._state[numbers] &= 0xFF ^ _HELD
+        self._live -= len(numbers)
+        return found
+
+    def _compact(self) -> None:
+        kept = self._kept[np.flatnonzero(self._kept.way[: self._count] >= 0)]
+        octets, start = _gathered(self._bytes, kept.start, kept.length)
+        kept.start = start
+        self._forget_all()
+        self._kept = AllKept(grown(kept.array, 64))
+        self._bytes = grown(octets, 1024)
+        self._count, self._used, self._live = len(kept), len(octets), len(kept)
+        self._at[kept.way] = np.arange(len(kept))
+
+
+def _both(connection: Rows, wanted: Mask) -> Mask:
+    """Those of which the other direction of the same connection, if it is there, is wanted too; they come in order."""
+    of_same = connection[1:] == connection[:-1]
+    found = wanted.copy()
+    found[1:][of_same] &= wanted[:-1][of_same]
+    found[:-1][of_same] &= wanted[1:][of_same]
+    return found
+
+
+def _gathered(data: Bytes, start: Rows, length: Rows) -> tuple[Bytes, Rows]:
+    """Bytes of several places one after the other, and where each begins then."""
+    at = np.cumsum(length) - length
+    places = np.repeat(start - at, length) + np.arange(int(length.sum()))
+    return data[places], at
+
+
+def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, Rows]:
+    """Headers followed in each item: (item, place, length) of each message, and where it stopped in each."""
+    at, end = start.copy(), start + length
+    alive, found = np.arange(len(start)), []
+    for _ in range(_MOST_MESSAGES):
+        alive = alive[at[alive] + HEADER <= end[alive]]
+        here = at[alive]
+        size = HEADER + numbers_at(data, here + 8, 4).astype(np.int64)
+        fits = _MAGICS[data[here]] & (size <= HEADER + MAX_BODY) & (here + size <= end[alive])
+        alive, here, size = alive[fits], here[fits], size[fits]
+        if not len(alive):
+            break
+        found.append((alive, here, size))
+        at[alive] = here + size
+    item, place, size = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (NO_NUMBERS,) * 3
+    return item, place, size, at
+
+
+def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: Mask, has_handshake: Mask) -> Rows:
+    """What first bytes are; what a ``Framer`` and a ``Trial`` do with them, of which this is the shortest way."""
+    items = np.arange(len(start))
+    end = start + length
+    of, place, _, stop = _walked(data, start, length)
+    messages = np.bincount(of, minlength=len(items))
+    opens = np.bincount(of[_ASKING[data[place]] & _OF_STREAMS[data[place + 1]]], minlength=len(items)) > 0
+    is_all = (messages > 0) & (stop == end) & ~opens
+    likely = plausible_headers(data, default_legal_extras)[0]
+    whose = np.searchsorted(start, likely, "right") - 1
+    inside = likely + HEADER <= end[whose]
+    likely, whose = likely[inside], whose[inside]
+    count = np.bincount(whose, minlength=len(items))
+    apart = np.bincount(whose[~np.isin(likely, place)], minlength=len(items))  # where no message begins
+    behind = np.bincount(whose[likely > start[whose]], minlength=len(items))
+    has_header = length >= HEADER
+    where = np.where(has_header, start, 0)
+    magic = _MAGICS[data[where]] if len(data) else is_start
+    is_absurd = numbers_at(data, where + 8, 4) > MAX_BODY if len(data) >= HEADER else np.zeros(len(items), np.bool_)
+    is_bad = has_header & ~magic
+    is_absurd = has_header & magic & is_absurd
+
+    kind = np.full(len(items), _STRANGE)
+    sure, doubtful, inner = is_start & ~is_doubted, is_start & is_doubted, ~is_start
+    kind[sure & is_all] = _MESSAGES
+    kind[sure & (messages == 0) & ~is_bad & ~is_absurd] = _UNFINISHED
+    kind[sure & (messages == 0) & is_bad & (behind == 0)] = _BAD_MAGIC
+    kind[sure & (messages == 0) & is_absurd & (behind == 0)] = _ABSURD
+    kind[doubtful & (count == 0)] = _BAD_MAGIC
+    kind[inner & (count == 0)] = _MID_STREAM
+    chains = inner & is_all & (apart == 0) & (count == messages) & (messages < CHAIN)
+    kind[chains & ~is_doubted & ~has_handshake] = _AT_END
+    kind[may_be_foreign(data, start, end)] = _STRANGE
+    return kind
+
+
+def _framed(data: Bytes, items: AllKept, end_release: Rows) -> tuple[Framed, Rows]:
+    """The messages of items that are nothing else, and the direction of each."""
+    octets, start = _gathered(data, items.start, items.length)
+    of, place, size, _ = _walked(octets, start, items.length)
+    is_late = items.kind[of] == _AT_END
+    release = items.release[of]
+    return (
+        Framed(
+            data=octets,
+            start=place,
+            length=size,
+            stream_offset=place - start[of],
+            frame=items.frame[of],
+            last_frame=items.frame[of],
+            file=items.file[of],
+            last_file=items.file[of],
+            time_ns=items.time[of],
+            release=np.where(is_late, np.maximum(release, end_release[of]), release),
+            heuristic=is_late,
+            missing_row=NO_NUMBERS,
+            missing_start=NO_NUMBERS,
+            missing_end=NO_NUMBERS,
+        ),
+        items.way[of],
+    )
+
+
+def _accounts(items: AllKept) -> BriefAccounts:
+    speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
+    is_begun = items.kind == _UNFINISHED
+    return BriefAccounts(
+        items.way,
+        messages=np.where(speaks, items.length, 0),
+        unfinished=np.where(is_begun, items.length, 0),
+        skipped=np.where(speaks | is_begun, 0, items.length),
+        reason=_REASON[items.kind],
+    )
+
+
+def _chunk(kept: Kept, data: Bytes, *, is_start: bool) -> StreamChunk:
+    columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, kept.release], np.int64).reshape(-1, 1)
+    octets = data[kept.start : kept.start + kept.length].copy()
+    return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start)
