@@ -105,7 +105,7 @@ def _put_json(record: Mapping[str, Any]) -> None:
 def check(context: typer.Context, out: Out, output: options.OutputFile = None, salt_file: options.SaltFile = None, **choices: Any) -> int:
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
-    from dcpinspect.spark.outputs import state_of
+    from dcpinspect.spark.outputs import states
     from dcpinspect.spark.whole import compared
 
     format_ = checking.chosen_format(context, choices["format_name"], output)
@@ -148,10 +148,9 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
     if not is_checked:
         complain(f"{UNCHECKED}: {escape(out)} has captures without messages; run the pipeline into a new directory with --port auto")
         return CaptureError.exit_status
-    states = {state_of(manifest, one) for one in manifest.units}
     if checking.fails(found, choices["fail_on"]):
         return checking.FOUND
-    return DamagedCapture.exit_status if states & {"bad", "damaged"} else 0
+    return DamagedCapture.exit_status if {"bad", "damaged"}.intersection(states(manifest)) else 0
 
 
 def report(

@@ -40,7 +40,7 @@ def created(path: str, salt: Salt | None = None) -> Any:
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with told():
-        stream = filesystem.open_output_stream(inner)
+        stream = filesystem.open_output_stream(inner, compression=None)  # else names of files decide
     return stream if salt is None else salt.sealing(stream)
 
 

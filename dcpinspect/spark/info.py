@@ -7,7 +7,8 @@ from typing import Any
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.outputs import problems, rows_of, state_of
+from dcpinspect.spark.outputs import problems, rows_of
+from dcpinspect.spark.outputs import states as states_of
 from dcpinspect.tables.records import time_text
 
 INFO = "dcpinspect.pipeline_info/1"
@@ -31,7 +32,7 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
                 "last_time": time_text(max(times)) if times else None,
             }
         )
-    states = [state_of(manifest, one) for one in manifest.units]
+    states = states_of(manifest)
     return {
         "schema": INFO,
         "runs": manifest.number,

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -23,6 +25,9 @@ from dcpinspect.parts import Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
+from dcpinspect.spark.pieces import TABLES, Piece, divided
+from dcpinspect.spark.pieces import read as read_pieces
+from dcpinspect.spark.pieces import write as write_piece
 from dcpinspect.spark.places import place
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.salt import Salt
@@ -34,8 +39,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 FOLDER = "_manifest"
-FORMAT, BEFORE = "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
-"""Name and version of what a manifest says; and that whose tables had no logs, of which packets can still be taken."""
+FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
+"""Name and version of what a manifest says; that which was no pieces; and that whose tables had no logs, of which packets can be taken."""
 RAW, PARTS = "raw", "parts"
 BATCH = "batch="
 
@@ -102,6 +107,11 @@ class Kept:
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
 
+    @property
+    def batch(self) -> int:
+        """Run that read it."""
+        return int(self.file.split("/")[1].removeprefix(BATCH))
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -123,7 +133,12 @@ class Manifest:
     tables: Mapping[str, int] = field(default_factory=dict)
     """Their versions; none where they had no logs yet."""
     state: str = ""
-    """Name of the file that has all of this but the tables."""
+    """Name of the file that has all of this but the tables; captures and parts are in those of ``pieces``."""
+    pieces: Sequence[Piece] = ()
+    """Of ``units``, and of the tables captures and bad."""
+    part_pieces: Sequence[Piece] = ()
+    kept: Manifest | None = field(default=None, compare=False, repr=False)
+    """As it was when the pieces were written."""
     salt: Salt | None = None
     """By which packets and parts are encrypted, where it is redacted. It is not kept."""
 
@@ -163,19 +178,25 @@ class Manifest:
     def _read(cls, path: str, folder: str, run: Run) -> Self:
         try:
             content = json.loads(files.content(path))
-            if content.get("format") != (FORMAT if run.state else BEFORE):
+            if content.get("format") not in ((FORMAT, WHOLE) if run.state else (BEFORE,)):
                 raise UsageError(f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into a new directory")
-            return cls(
+            pieces, part_pieces = ([Piece(**one) for one in content.get(name, ())] for name in ("pieces", "part_pieces"))
+            units = read_pieces(f"{folder}/{FOLDER}", pieces) if pieces else list(enumerate(content["units"]))
+            parts = read_pieces(f"{folder}/{FOLDER}", part_pieces) if pieces else list(enumerate(content["parts"]))
+            found = cls(
                 folder,
                 run.number,
                 run.program,
                 content["options"],
                 content["points"],
-                [_read_unit(one) for one in content["units"]],
-                [_read_part(one) for one in content["parts"]],
+                [_read_unit(one) for _, one in sorted(units, key=lambda one: one[0])],
+                [_read_part(one) for _, one in parts],
                 run.tables,
                 run.state,
+                pieces=pieces,
+                part_pieces=part_pieces,
             )
+            return replace(found, kept=found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{escape(path)}: is damaged ({escape(str(error))})"
             raise UsageError(f"{what}; run the pipeline into a new directory") from error
@@ -265,7 +286,7 @@ class Manifest:
         for name, ones in written.items():
             folder, base, run = self.path(name), self.tables.get(name), self.number + 1
             by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
-            leave = None
+            leave = self._replaced() if name in TABLES else None
             if name == "messages" and gone is not None and base is not None:
                 base, leave = self._without(gone, base)
             added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in ones]
@@ -284,19 +305,57 @@ class Manifest:
             there = set(delta.paths(delta.opened(folder, base)))
         return base, [name for part in gone for name in own[part.file] if name in there]
 
+    def divided(self, *, anew: bool = False) -> Manifest:
+        """The same with the pieces that it is to be written in; ``anew``: all of them."""
+        run, before = self.number + 1, self.kept
+        if anew or before is None or not all(map(self._has_pieces, TABLES)):
+            return replace(self, pieces=divided((), (), {}, run, attempt()), part_pieces=divided((), (), {}, run, attempt()))
+        last, now = last_of(before.units), last_of(self.units)
+        changed = {one.batch for point, one in last.items() if now.get(point) is not one and one.report.problems}  # it was a note
+        for pair in zip_longest(before.units, self.units):
+            if pair[0] is not pair[1]:
+                changed.update(one.batch for one in pair if one is not None)
+        parts = ({id(one): one for one in side} for side in (before.parts, self.parts))
+        old, new = parts
+        others = {one.batch for number, one in (old | new).items() if not (number in old and number in new)}
+        units_of, parts_of = (Counter(one.batch for one in side) for side in (self.units, self.parts))
+        return replace(
+            self,
+            pieces=divided(before.pieces, changed, units_of, run, attempt()),
+            part_pieces=divided(before.part_pieces, others, parts_of, run, attempt()),
+        )
+
+    def _has_pieces(self, name: str) -> bool:
+        """Whether a table has the files of the pieces still, and nobody has compacted them."""
+        assert self.kept is not None
+        there = delta.paths(self.table(name)) if name in self.tables else ()
+        return {one.rows for one in self.kept.pieces} == set(there)
+
+    def _replaced(self) -> list[str] | None:
+        """The files of tables in pieces that leave, because these are written again; None: all."""
+        before = self.kept.pieces if self.kept is not None else ()
+        leave = [one.rows for one in before if one not in self.pieces]
+        return leave if any(one.run > self.number for one in self.pieces) and len(leave) < len(before) else None
+
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError where another run was quicker."""
-        found = replace(self, number=self.number + 1, state=f"{self.number + 1}-{attempt()}.json")
+        run = self.number + 1
+        found = self if any(one.run == run for one in self.pieces) else self.divided(anew=True)
+        found = replace(found, number=run, state=f"{run}-{attempt()}.json")
+        for pieces, everything in ((found.pieces, found.units), (found.part_pieces, found.parts)):
+            for piece in pieces:
+                if piece.run == run:
+                    write_piece(self.path(FOLDER), piece, everything)
         content = {
             "format": FORMAT,
             "options": dict(found.options),
             "points": dict(found.points),
-            "units": [asdict(one) for one in found.units],
-            "parts": [asdict(one) for one in found.parts],
+            "pieces": [asdict(one) for one in found.pieces],
+            "part_pieces": [asdict(one) for one in found.part_pieces],
         }
         files.write(self.path(f"{FOLDER}/{found.state}"), json.dumps(content).encode())
         runs.commit(self.out, Run(found.number, found.program, found.tables, found.state))
-        return found
+        return replace(found, kept=found)
 
     def clean(self, since: int = 0) -> None:
         """Removes what is no longer needed: what runs left that did not end, attempts that do not count, and what later runs replaced.
@@ -306,8 +365,8 @@ class Manifest:
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", ".keys", ".paths")]
-        states = [part.state for part in self.parts]
-        self._keep((RAW, PARTS), {*bundles, *parts, *states}, since=since)
+        going_on = [part.state for part in self.parts]
+        self._keep((RAW, PARTS), {*bundles, *parts, *going_on}, since=since)
         for name in SCHEMAS:
             own: set[str] = set()
             if name in self.tables:
@@ -317,8 +376,9 @@ class Manifest:
             self._keep((name,), own, since=self.number if own or name in self.tables else 0)
         if self.tables and not since:
             delta.sweep(self.path(runs.TABLE))
+            states = {self.state, *(one.state for one in (*self.pieces, *self.part_pieces))}
             for name in files.names_in(self.path(FOLDER)):
-                if name[:1].isdecimal() and name.endswith(".json") and name != self.state:
+                if name[:1].isdecimal() and name not in states:
                     files.remove(self.path(f"{FOLDER}/{name}"))
 
     def _keep(self, folders: Iterable[str], named: Collection[str], *, since: int) -> None:
@@ -354,6 +414,11 @@ class Manifest:
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
 """Directories that runs write."""
+
+
+def last_of(units: Iterable[Read]) -> dict[str, Read]:
+    """The last capture of each point, as far as it could be read."""
+    return {one.unit.point: one for one in units if not one.continued and not one.is_bad}
 
 
 def _read_part(content: dict[str, Any]) -> Kept:

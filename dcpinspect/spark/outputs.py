@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import Merged
 from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
-from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read
+from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read, last_of
 from dcpinspect.spark.paths import read_paths
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
@@ -43,8 +43,15 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
     arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
-    arrow["captures"], arrow["bad"] = iter([_captures(manifest)]), iter([pa.Table.from_pylist(list(problems(manifest)), schema=BAD)])
-    return {name: [_written(manifest.out, name, batch, pieces)] for name, pieces in arrow.items()}
+    written = {name: [_written(f"{manifest.out}/{name}/{BATCH}{batch}/{attempt()}.parquet", pieces)] for name, pieces in arrow.items()}
+    for piece in (one for one in manifest.pieces if one.run == batch):
+        rows = {
+            "captures": _captures(manifest, piece.batches),
+            "bad": pa.Table.from_pylist(list(problems(manifest, piece.batches)), schema=BAD),
+        }
+        for name, table in rows.items():
+            written.setdefault(name, []).append(_written(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
+    return written
 
 
 def _pieces(name: str, records: Records) -> Iterator[Any]:
@@ -53,8 +60,7 @@ def _pieces(name: str, records: Records) -> Iterator[Any]:
         yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
 
 
-def _written(out: str, name: str, batch: int, pieces: Iterator[Any]) -> Written:
-    path = f"{out}/{name}/{BATCH}{batch}/{attempt()}.parquet"
+def _written(path: str, pieces: Iterator[Any]) -> Written:
     first = next(pieces)
     words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
     settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
@@ -116,16 +122,20 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]
     return pa.table([columns[field.name] for field in CONNECTIONS], schema=CONNECTIONS)
 
 
-def _captures(manifest: Manifest) -> Any:
+def _captures(manifest: Manifest, batches: Container[int]) -> Any:
+    """The table of the captures that these runs have read."""
     rows = []
+    last = last_of(manifest.units)
     for one in manifest.units:
+        if one.batch not in batches:
+            continue
         report = one.report
         rows.append(
             {
                 "file": escape(one.unit.name),
                 "capture_point": escape(one.unit.point),
                 "path": escape(one.unit.path),
-                "state": state_of(manifest, one),
+                "state": _state(one, last),
                 "format": report.format or None,
                 "bytes": report.size if not one.is_bad else one.unit.size,
                 "first_time": None if report.first_ns is None else report.first_ns // 1000,
@@ -141,35 +151,40 @@ def _captures(manifest: Manifest) -> Any:
     return pa.Table.from_pylist(rows, schema=CAPTURES)
 
 
-def state_of(manifest: Manifest, one: Read) -> str:
-    """How a capture is: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading of it, or ``expired``."""
+def states(manifest: Manifest, batches: Container[int] | None = None) -> list[str]:
+    """How captures are: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading, or ``expired``; ``batches``: of these runs."""
+    last = last_of(manifest.units)
+    return [_state(one, last) for one in manifest.units if batches is None or one.batch in batches]
+
+
+def _state(one: Read, last: Mapping[str, Read]) -> str:
     if one.continued:
         return "continued"
     if one.expired:
         return "expired"
     if one.is_bad:
         return "bad"
-    is_whole = all(_severity(manifest, one, what) == "note" for _, what in one.report.problems)
+    is_whole = all(_severity(one, what, last) == "note" for _, what in one.report.problems)
     return "ok" if is_whole else "damaged"
 
 
-def problems(manifest: Manifest, batch: int | None = None) -> Iterable[dict[str, Any]]:
-    """What is wrong with captures, row by row; ``batch``: only those that this run read."""
+def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
+    """What is wrong with captures, row by row; ``batches``: only those that these runs read."""
+    last = last_of(manifest.units)
     for one in manifest.units:
-        if one.continued or one.expired or batch not in (None, one.batch):
+        if one.continued or one.expired or (batches is not None and one.batch not in batches):
             continue
         place = {"file": escape(one.unit.name), "capture_point": escape(one.unit.point)}
         if one.report.error is not None:
             yield {**place, "severity": "error", "offset": None, "what": escape(one.report.error)}
         for offset, what in one.report.problems:
-            yield {**place, "severity": _severity(manifest, one, what), "offset": offset, "what": escape(what)}
+            yield {**place, "severity": _severity(one, what, last), "offset": offset, "what": escape(what)}
 
 
-def _severity(manifest: Manifest, one: Read, what: str) -> str:
-    """That the newest capture of a point ends inside a record is usual: it is being written."""
+def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:
+    """That the newest capture of a point ends inside a record is usual: it is being written. ``last``: as ``last_of`` has it."""
     is_end = what.startswith(("the last record is cut short", "the last block is cut short"))
-    newest = [unit for unit in manifest.units if unit.unit.point == one.unit.point and not unit.continued and not unit.is_bad]
-    return "note" if is_end and newest and newest[-1] is one else "warning"
+    return "note" if is_end and last.get(one.unit.point) is one else "warning"
 
 
 def rows_of(manifest: Manifest) -> Mapping[str, int]:

@@ -19,7 +19,7 @@ from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
-from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
+from dcpinspect.spark.outputs import problems, rows_of, states, write_tables
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
@@ -254,7 +254,7 @@ class _Run:
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            found = whole(replace(manifest, parts=kept))
+            found = whole(replace(manifest, parts=kept).divided(anew=is_stale))
             found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
             tables = write_tables(found, self.batch)
         with self._timed("commit"):
@@ -333,9 +333,9 @@ class _Run:
         summary = self.summary
         summary.parts, summary.kept_parts = works, len(manifest.parts) - works
         summary.rows = dict(rows_of(manifest))
-        summary.problems = list(problems(manifest, self.batch))
-        states = [state_of(manifest, one) for one in manifest.units if one.batch == self.batch]
-        summary.quarantined, summary.damaged = states.count("bad"), states.count("damaged")
+        summary.problems = list(problems(manifest, {self.batch}))
+        found = states(manifest, {self.batch})
+        summary.quarantined, summary.damaged = found.count("bad"), found.count("damaged")
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:

@@ -46,7 +46,7 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     behind what was there; unless a new one belongs before an old one of its point.
     """
     batch = manifest.number + 1
-    old = [replace(one, continued=one.continued or _is_replaced(one, read)) for one in manifest.units]
+    old = [replace(one, continued=True) if not one.continued and _is_replaced(one, read) else one for one in manifest.units]
     before = [one for one in old if not one.is_bad and not one.continued]
     good, bad = ([one for one in read if one.is_bad is is_bad] for is_bad in (False, True))
     ordered = _ordered([*before, *good])
@@ -60,7 +60,7 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
         units = [*old, *_by_time(coming), *bad]
     found, base = [], 0
     for one in units:
-        found.append(replace(one, base=base))
+        found.append(one if one.base == base else replace(one, base=base))  # what has not changed is not written again
         base += one.report.packets
     return replace(manifest, units=found), is_renumbered
 

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
@@ -107,7 +108,8 @@ def test_cleaning_leaves_what_is_named_and_what_is_not_ours(tmp_path: Path) -> N
     done.clean()
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     found = {name for name in found if not name.startswith(("runs/", "bad/_delta_log/"))}
-    assert found == {*mine, "bad/batch=1/a.parquet", "bad/batch=2/b.parquet", f"_manifest/{done.state}"}
+    states = {done.state, *(one.state for one in (*done.pieces, *done.part_pieces))}
+    assert found == {*mine, "bad/batch=1/a.parquet", "bad/batch=2/b.parquet", *(f"_manifest/{name}" for name in states)}
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -135,7 +137,11 @@ def test_a_manifest_that_is_none_is_one_line(content: str, tmp_path: Path) -> No
 def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(tmp_path: Path) -> None:
     done = state(tmp_path).commit()
     content = json.loads((tmp_path / "_manifest" / done.state).read_bytes())
-    (tmp_path / "_manifest" / "7.json").write_text(json.dumps({**content, "format": "dcpinspect.pipeline/1", "program": "1", "tables": {}}))
+    inline = {"units": [asdict(one) for one in done.units], "parts": [asdict(one) for one in done.parts]}
+    (tmp_path / "_manifest" / done.state).write_text(json.dumps({**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/2"}))
+    assert Manifest.at(tmp_path).units == done.units, "as it was before there were pieces"
+    before = {**content, **inline, "pieces": [], "format": "dcpinspect.pipeline/1", "program": "1", "tables": {}}
+    (tmp_path / "_manifest" / "7.json").write_text(json.dumps(before))
     shutil.rmtree(tmp_path / "runs")
     with pytest.raises(UsageError, match="before its tables were Delta tables; run the pipeline again, which takes its packets from there"):
         Manifest.newest(tmp_path)
@@ -146,6 +152,7 @@ def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(t
 
 
 def test_paths_of_any_bytes_are_kept_as_text(tmp_path: Path) -> None:
-    text = (tmp_path / "_manifest" / state(tmp_path).commit().state).read_bytes()
+    (piece,) = state(tmp_path).commit().pieces
+    text = zstandard.decompress((tmp_path / "_manifest" / piece.state).read_bytes())
     assert text.isascii()
-    assert json.loads(text)["units"][0]["unit"]["name"] == "weird\udcff\x1b name"
+    assert json.loads(text)[0][1]["unit"]["name"] == "weird\udcff\x1b name"
