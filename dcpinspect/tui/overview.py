@@ -25,6 +25,7 @@ from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.small_map import SmallMap
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import edges
 from dcpinspect.tui.view import Host, View
 
 WIDE, TALL = 100, 28
@@ -94,6 +95,8 @@ class OverviewView(View):
         self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
         self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
         self.map.show(results.records.get("vbuckets"))
+        measure = self.map.cells.telling()
+        self.map.measure_by(measure, edges(self.map.cells.values(measure), measure))
         self.rate.show(results, inspection.reading.first_time_ns or 0)
         self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
         alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"

@@ -16,6 +16,7 @@ from dcpinspect.escape import clip
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
+from dcpinspect.tui.charts import short
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import LETTERS, MEASURES, Cells, levels
@@ -288,7 +289,11 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         def style(verdict: str) -> Style:
             return theme.style_of(self.app, f"verdict-{verdict}")
 
-        return Text("\n" if is_long else "   ").join(self.cells.entries(self._glyphs.verdicts, style, has_numbers=is_long))
+        entries = self.cells.entries(self._glyphs.verdicts, style, has_numbers=is_long)
+        if self._measure != "verdict":
+            least, most = (short(int(end(self._values[list(self.cells.by_number)]))) for end in (np.min, np.max))
+            entries.append(Text(f"so shown by {self._measure}: {least}–{most} {MEASURES[self._measure]}"))
+        return Text("\n" if is_long else "   ").join(entries)
 
     def notify_style_update(self) -> None:
         """Another theme."""

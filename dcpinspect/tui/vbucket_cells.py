@@ -41,6 +41,11 @@ MEASURES = {
 GAPS_THAT_COUNT = ("unexplained", "capture-loss")
 """Causes of gaps that nothing explains, or that the capture has lost; of all others nothing is missing."""
 
+TELLING = ("behind", "gaps", "rollbacks", "items", "bytes", "snapshots", "from disk")
+"""Measures by what they tell of vbuckets that have one verdict, most first."""
+ALIKE = 0.1
+"""Part of the largest value by which values differ that a map draws alike."""
+
 LETTERS = {
     "behind": "b",
     "orphaned": "O",
@@ -79,6 +84,21 @@ class Cells:
     def verdicts(self) -> Counter[str]:
         """How many vbuckets have each verdict."""
         return Counter(self.verdict(number) for number in self.by_number)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether verdicts say nothing of many vbuckets: they have one, and no finding."""
+        is_one = len(self.by_number) > FEW and len(self.verdicts()) == 1
+        return is_one and not any(self.severity(number) for number in self.by_number)
+
+    def telling(self) -> str:
+        """What a map says most by: verdicts, or where they say nothing, the first measure in which vbuckets differ."""
+        if self.is_one:
+            for measure in TELLING:
+                values = self.values(measure)[list(self.by_number)]
+                if values.max() - values.min() > ALIKE * values.max():
+                    return measure
+        return "verdict"
 
     def entries(self, signs: Mapping[str, str], style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
         """How many vbuckets have each verdict, with its sign and its ``style``; ``signs``: of those that are no letters.

@@ -56,6 +56,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self._glyphs = glyphs
         self.cells = Cells(None)
         self.measure = _MEASURES[0]
+        self._is_chosen = False
+        """Whether somebody has asked for the measure."""
         self.vbucket = 0
         self.layout_of_cells = Layout(64, 1, 1)
         self.changed: set[int] = set()
@@ -80,6 +82,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             now, size = self.cells.values("items"), min(len(before), self.cells.count)
             self.changed = set(np.flatnonzero(now[:size] != before[:size]).tolist())
             self.set_timer(GLOW_S, self._dim)
+        if not self._is_chosen:
+            self.measure = self.cells.telling()
         self._measure()
         self.post_message(self.Moved(self.vbucket))
 
@@ -113,8 +117,9 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def next_measure(self) -> None:
-        """Something else is shown."""
-        self.measure = _MEASURES[(_MEASURES.index(self.measure) + 1) % len(_MEASURES)]
+        """Something else is shown; verdicts first, if the map has chosen another measure."""
+        place = _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
+        self.measure, self._is_chosen = _MEASURES[place % len(_MEASURES)], True
         self._measure()
 
     # -- the cursor ---------------------------------------------------------------------------------------
@@ -319,6 +324,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         title, entries = self._entries()
         if not width:
             return Text("\n").join([*([title] if title else []), *entries])
+        title = Text(" ").join(title.split("\n"))
         line = Text("   ").join([*([title] if title else []), *entries])
         if line.cell_len > width and title:
             title, entries = self._entries(has_counts=False)
@@ -328,11 +334,11 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def _entries(self, *, has_counts: bool = True) -> tuple[Text, list[Text]]:
         """What is measured, and what each sign of it means."""
         letters = [] if self._charts is None else self._charts.entries(self.app)
+        verdicts = self.cells.entries(self._glyphs.verdicts, lambda name: theme.style_of(self.app, f"verdict-{name}"))
         if self.measure == "verdict":
-            return Text(), [
-                *self.cells.entries(self._glyphs.verdicts, lambda name: theme.style_of(self.app, f"verdict-{name}")),
-                *letters,
-            ]
+            if self.cells.is_one and not self._is_chosen:
+                verdicts.append(Text("alike in every measure\n| shows them over time", "dim"))
+            return Text(), [*verdicts, *letters]
         unit, found = MEASURES[self.measure], []
         known = list(self.cells.by_number)
         sizes = np.bincount(self._levels[known], minlength=LEVELS + 1).tolist()
@@ -346,7 +352,10 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             found.append(Text.assemble((glyph, theme.style_of(self.app, f"scale-{place + 1}")), f" {amount}{count}"))
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none" if has_counts else f"{self._glyphs.silent} none"))
-        return Text(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold"), [*found, *letters]
+        title = Text(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold")
+        if not self._is_chosen:  # the map has; who wants to see verdicts presses the key of the next measure
+            title = Text.assemble(verdicts[0], ", so shown by\n" if has_counts else ", by ", title, (" (d: verdict)", "dim"))
+        return title, [*found, *letters]
 
     def hot_text(self) -> Text:
         """Who has most of the measure, a line each."""

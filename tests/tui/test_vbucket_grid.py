@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 from rich.style import Style
 
+from dcpinspect.protocol.columns import Numbers
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_cells import MEASURES
-from tests.tui.screens import NARROW, Keys, play, press, screen
+from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
 
 def test_every_measure_says_its_name_and_its_scale() -> None:
@@ -33,6 +37,26 @@ def test_the_scale_is_beside_the_map_and_no_two_steps_of_it_are_alike() -> None:
         (line,) = [line for line in screen(app).splitlines() if "bytes: " in line]
         assert all(step.split()[1] in line for step in steps), "below a small map they are in one line, without counts"
         assert app.grid.layout_of_cells.lines(1024) <= app.grid.size.height
+
+    play("large.pcapng.gz", scene)
+
+
+def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        assert app.grid.measure == "verdict"
+        assert "alike in every measure" in screen(app)
+        results = app.inspection.results
+        table = results.records["vbuckets"].with_column("items", Numbers(np.arange(1024)))
+        app.inspection.take(replace(results, records={**results.records, "vbuckets": table}), results)
+        await settled(app, pilot)
+        assert app.grid.measure == "items"
+        assert "1,024 ended, so shown by" in screen(app)
+        await press(app, pilot, "d")
+        assert app.grid.measure == "verdict"
+        await press(app, pilot, "d", "0")
+        assert app.grid.measure == "behind", "what somebody asked for stays"
+        assert "so shown by items: 0–1.02k items" in screen(app)
 
     play("large.pcapng.gz", scene)
 
