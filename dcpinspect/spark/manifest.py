@@ -60,7 +60,13 @@ class Read:
     more: tuple[tuple[str, int], ...] = ()
     """Others, where several tasks scanned the unit, and the number in the unit of the first packet in each."""
     continued: bool = False
-    """It has been read again, further; the later reading counts."""
+    """It has been read again, further; the later reading is the one that tables name."""
+    after: str = ""
+    """File of the bundles of the reading that went less far, which has the packets before; empty where there is none."""
+    skipped: int = 0
+    """How many these are."""
+    begins: bool = False
+    """A later reading has only what follows its packets, so these count."""
 
     expired: bool = False
     """It left the tables because of its age; its bytes are still known, so that it is not read again."""
@@ -73,7 +79,7 @@ class Read:
     @property
     def counts(self) -> bool:
         """Whether the tables have what it told."""
-        return not (self.is_bad or self.continued or self.expired)
+        return not (self.is_bad or self.expired or (self.continued and not self.begins))
 
     @property
     def is_bad(self) -> bool:

@@ -223,9 +223,9 @@ class _Run:
         return new
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
-        manifest, last = self.manifest, [one.report.last_ns for one in self.manifest.units]
+        manifest, last = self.manifest, plan.last_times(self.manifest.units)
         gone = [one.counts and time_ns is not None and time_ns < before_ns for one, time_ns in zip(manifest.units, last, strict=True)]
-        self.summary.expired = sum(gone)
+        self.summary.expired = sum(is_gone and not one.begins for one, is_gone in zip(manifest.units, gone, strict=True))
         if not any(gone):
             return self._as_before()
         units = [replace(one, expired=True) if is_gone else one for one, is_gone in zip(manifest.units, gone, strict=True)]
@@ -268,35 +268,47 @@ class _Run:
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
-        found = self._scans(tasks, [(unit, stretches(unit.path, unit.size, count)) for unit, count in zip(new, counts, strict=True)])
+        begun = [plan.begin_of(self.manifest, unit) for unit in new]
+        skipped = [0 if one is None else one.report.packets for one in begun]
+        wanted = [
+            (unit, [] if skip else stretches(unit.path, unit.size, count), skip)
+            for unit, count, skip in zip(new, counts, skipped, strict=True)
+        ]
+        found = self._scans(tasks, wanted)
         again = [number for number, (report, _) in enumerate(found) if report is None]
-        for number, one in zip(again, self._scans(tasks, [(new[number], []) for number in again]), strict=True):
+        for number, one in zip(again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True):
             found[number] = one
         read = []
-        for unit, (report, pieces) in zip(new, found, strict=True):
+        for unit, before, (report, pieces) in zip(new, begun, found, strict=True):
             assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
                 raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
             as_read = replace(unit, size=report.size, head=report.head, tail=report.tail) if report.head else unit
             (bundles, _), *more = pieces or [("", 0)]
-            read.append(Read(as_read, report, self.batch, 0, bundles, tuple(more)))
+            is_read = Read(as_read, report, self.batch, 0, bundles, tuple(more))
+            read.append(is_read if before is None or is_read.is_bad else _gone_on(is_read, before))
             self.summary.captures += 1
             self.summary.bytes += report.size
             self.summary.packets += report.packets
         return read
 
-    def _scans(self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch]]]) -> list[tuple[Report | None, list[tuple[str, int]]]]:
-        """What scans tell of units, and the files of their bundles; None where stretches of one do not follow one another."""
-        items: list[tuple[str, str, Stretch | None]] = []
+    def _scans(
+        self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
+    ) -> list[tuple[Report | None, list[tuple[str, int]]]]:
+        """What scans tell of units, and the files of their bundles; None where stretches of one do not follow one another.
+
+        ``wanted``: with each its stretches, and how many packets at its start are not.
+        """
+        items: list[tuple[str, str, Stretch | None, int]] = []
         sizes: list[int] = []
-        for unit, parts in wanted:
+        for unit, parts, skip in wanted:
             for stretch in parts if len(parts) > 1 else (None,):
                 stem = f"{self.out}/{RAW}/{BATCH}{self.batch}/{len(items):06}"
-                items.append((unit.path, stem, stretch))
+                items.append((unit.path, stem, stretch, skip))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
         scanned = iter(tasks.each("reading captures", partial(_scan, salt=self.manifest.salt, **ports(self.manifest)), items, sizes))
         found: list[tuple[Report | None, list[tuple[str, int]]]] = []
-        for _, parts in wanted:
+        for _, parts, _ in wanted:
             reports, pieces, first = [], [], 0
             for report, written in [next(scanned) for _ in range(max(1, len(parts)))]:
                 reports.append(report)
@@ -371,11 +383,17 @@ def _gone(old: Sequence[Kept], now: Sequence[Kept]) -> list[Kept] | None:
     return gone if any(name in staying for part in old for name in part.messages) else None
 
 
-def _scan(item: tuple[str, str, Stretch | None], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
+def _gone_on(one: Read, before: Read) -> Read:
+    """A reading that has only the packets behind those of one before."""
+    report = replace(one.report, shipped=one.report.shipped + before.report.shipped)
+    return replace(one, report=report, after=before.bundles, skipped=before.report.packets)
+
+
+def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
     """Scans a capture to files of this attempt's own: the bundles, and their index."""
-    path, stem, stretch = item
+    path, stem, stretch, skipped = item
     target = f"{stem}.{attempt()}.arrow"
-    report = scan(path, target, stretch=stretch, **ports)
+    report = scan(path, target, stretch=stretch, skipped=skipped, **ports)
     return report, () if report.error is not None else tuple(map(Written.of, (target, f"{target}.index")))
 
 

@@ -46,36 +46,63 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     behind what was there; unless a new one belongs before an old one of its point.
     """
     batch = manifest.number + 1
-    old = [replace(one, continued=True) if not one.continued and _is_replaced(one, read) else one for one in manifest.units]
-    before = [one for one in old if not one.is_bad and not one.continued]
     good, bad = ([one for one in read if one.is_bad is is_bad] for is_bad in (False, True))
+    further, again = {one.after for one in good} - {""}, {one.unit.path for one in read}
+    old = []
+    for one in manifest.units:
+        is_begin, is_read = one.bundles in further, one.is_bad and one.unit.path in again and not one.continued
+        old.append(replace(one, continued=True, begins=is_begin) if is_begin or is_read else one)
+    before = [one for one in old if not one.is_bad and not one.continued]
     ordered = _ordered([*before, *good])
     of_before = {point: [one for one in before if one.unit.point == point] for point in ordered}
     is_renumbered = any(ones[: len(of_before[point])] != of_before[point] for point, ones in ordered.items())
     if is_renumbered:
-        put_aside = [one for one in old if one.is_bad or one.continued]
-        units = [*put_aside, *_by_time(ordered), *bad]
+        put_aside = [one for one in old if one.is_bad or (one.continued and not one.begins)]
+        begun = {one.bundles: one for one in old if one.begins}
+        units = [*put_aside, *(part for one in _by_time(ordered) for part in _whole_of(one, begun)), *bad]
     else:
         coming = {point: [one for one in ones if one.batch == batch] for point, ones in ordered.items()}
         units = [*old, *_by_time(coming), *bad]
     found, base = [], 0
     for one in units:
+        base -= one.skipped
         found.append(one if one.base == base else replace(one, base=base))  # what has not changed is not written again
         base += one.report.packets
     return replace(manifest, units=found), is_renumbered
 
 
-def _is_replaced(one: Read, new: Sequence[Read]) -> bool:
-    """Whether a new unit takes the place of one that was read before: it goes on where that ended, or can be read at last."""
-    if one.is_bad:
-        return any(one.unit.path == other.unit.path for other in new)
-    return any(
-        one.unit.point == other.unit.point
-        and other.unit.size > one.unit.size
-        and (one.unit.path == other.unit.path or (one.unit.size >= END and one.unit.head == other.unit.head))
-        and one.unit.is_continued_by(other.unit.path)
-        for other in new
-    )
+def _whole_of(one: Read, begun: Mapping[str, Read]) -> list[Read]:
+    """A unit behind those that have its packets before."""
+    found = [one]
+    while found[-1].after in begun:
+        found.append(begun[found[-1].after])
+    return found[::-1]
+
+
+def last_times(units: Sequence[Read]) -> list[int | None]:
+    """The time of the last packet of each unit's capture, as far as it was read since."""
+    found: list[int | None] = []
+    later: dict[str, int | None] = {}  # by the file of the bundles that are gone on from
+    for one in reversed(units):
+        found.append(later.get(one.bundles, one.report.last_ns))
+        if one.after:
+            later[one.after] = found[-1]
+    return found[::-1]
+
+
+def begin_of(manifest: Manifest, unit: Unit) -> Read | None:
+    """The reading of the same file by an earlier run, which came to less of it."""
+    for one in manifest.units:
+        if (
+            not (one.is_bad or one.continued)
+            and one.bundles
+            and one.unit.point == unit.point
+            and unit.size > one.unit.size
+            and (one.unit.path == unit.path or (one.unit.size >= END and one.unit.head == unit.head))
+            and one.unit.is_continued_by(unit.path)
+        ):
+            return one
+    return None
 
 
 def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
@@ -212,7 +239,7 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
     """Groups of units that were read before, and are read again now, or have left."""
     found: set[bytes] = set()
     for number, one in enumerate(manifest.units):
-        if (one.continued or one.expired) and one.unit.point == point and one.pieces:
+        if ((one.continued and not one.begins) or one.expired) and one.unit.point == point and one.pieces:
             with suppress(OSError):  # it may have been removed
                 found.update(group_sizes(manifest.index(number)))
     return found

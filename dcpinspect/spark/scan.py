@@ -8,7 +8,8 @@ groups they may belong to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -74,10 +75,12 @@ def scan(
     find_ports: bool = False,
     stretch: Stretch | None = None,
     salt: Salt | None = None,
+    skipped: int = 0,
 ) -> Report:
     """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all.
 
     ``stretch``: of this stretch of it only, whose packets are numbered from its first one on. ``salt``: bundles are encrypted.
+    ``skipped``: without so many packets at its start.
     """
     report = Report()
     try:
@@ -90,13 +93,16 @@ def scan(
         report.error = why_not(error)
         return report
     sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target, salt))
+    seen = 0
     with capture:
         try:
             for batch in capture:
                 if report.first_ns is None:
                     report.first_ns = int(batch.time_ns[0])
                 report.last_ns = int(batch.time_ns[-1])
-                sorter.add(batch)
+                known = min(skipped - seen, len(batch))
+                seen += len(batch)
+                sorter.add(batch if known <= 0 else _without(batch, known))
             sorter.writer.close()
         except BaseException:
             sorter.writer.abandon()
@@ -111,10 +117,16 @@ def scan(
     except OSError:  # it is gone; what was read of it is kept
         report.head = ""
     report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
-    report.shipped = report.packets - sum(report.left_out.values())
+    report.shipped = report.packets - skipped - sum(report.left_out.values())
     report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
     report.joins, report.tunnels = ([(one.hex(), two.hex()) for one, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels))
     return report
+
+
+def _without(batch: PacketBatch, count: int) -> PacketBatch:
+    """A batch without so many packets at its start."""
+    columns: dict[str, Any] = {name: getattr(batch, name)[count:] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
+    return replace(batch, first_frame=batch.first_frame + count, first_packet=batch.first_packet + count, **columns)
 
 
 def joined(reports: Sequence[Report]) -> Report | None:

@@ -158,14 +158,25 @@ def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: 
     content = whole.read_bytes()
     growing = tmp_path / "ring" / "ring_1.pcap"
     growing.parent.mkdir()
+    found = 0
     for size in (len(content) // 3 + 5, len(content) // 2 + 7, len(content)):
         growing.write_bytes(content[:size])
         done = ran(tmp_path / "out", growing.parent)
         assert (done.captures, done.quarantined, done.damaged) == (1, 0, 0)
+        found += done.messages
         (tmp_path / "now.pcap").write_bytes(content[:size])
         equal(stored(tmp_path / "out", cut=False), told(tmp_path / "now.pcap", cut=False))
     assert [one["severity"] for one in done.problems] == []
     assert ran(tmp_path / "out", growing.parent).captures == 0
+    assert found <= 1.2 * done.rows["messages"]
+    captures = Manifest.newest(tmp_path / "out").dataset("captures").to_table().select(["state", "packets", "used"]).to_pylist()
+    assert [row["state"] for row in captures] == ["continued", "continued", "ok"]
+    ran(tmp_path / "at once", growing)
+    at_once = Manifest.newest(tmp_path / "at once").dataset("captures").to_table().select(["state", "packets", "used"]).to_pylist()
+    assert captures[2:] == at_once
+    assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns, here).expired == 0
+    assert expire(Options((), str(tmp_path / "out")), packets[-1].time_ns + 1, here).expired == 1
+    assert rows_of(Manifest.newest(tmp_path / "out"))["messages"] == 0
 
 
 def test_a_ring_that_uses_names_again_loses_nothing(tmp_path: Path) -> None:

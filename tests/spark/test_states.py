@@ -67,6 +67,22 @@ def test_cut_anywhere_and_disturbed_and_added_in_any_portions(seed: int, tmp_pat
     assert stored(tmp_path / "out", cut=True) == told(written(tmp_path / "whole.pcap", packets), cut=True)
 
 
+def test_files_that_grow_between_runs_and_one_that_comes_late(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    whole = written(tmp_path / "whole.pcap", packets)
+    late, *ring = cut(tmp_path / "ring", packets, [90, 250])
+    out, found = tmp_path / "out", 0
+    for number, path in enumerate(ring, 1):
+        content = path.read_bytes()
+        for size in (len(content) // 3, len(content)):
+            path.write_bytes(content[:size])
+            found += ran(out, *ring[:number]).messages
+    assert found <= 1.2 * messages(out)
+    assert stored(out, cut=True) == told(written(tmp_path / "rest.pcap", packets[90:]), cut=True)
+    ran(out, late)
+    assert stored(out, cut=True) == told(whole, cut=True)
+
+
 def test_fragments_that_a_later_capture_puts_together(tmp_path: Path) -> None:
     packets = test_unusual.wrapped("fragments of VXLAN")
     ring = cut(tmp_path / "ring", packets, [len(packets) * number // 4 for number in range(1, 4)])
