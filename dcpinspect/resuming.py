@@ -100,7 +100,12 @@ def _named(reading: Reading) -> dict[str, Any]:
     found |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
     found |= {"engine": engine, "opened_by": engine._numbering._opened_by}  # type: ignore[attr-defined] # those of parts have it
     found |= {"redactor": reading.redactor}
-    found |= {"layers": engine.transport._unusual._layers, "tracker": reading.tracker, "checker": checker}
+    found |= {
+        "layers": engine.transport._unusual._layers,
+        "take_first": engine.transport.take_first,
+        "tracker": reading.tracker,
+        "checker": checker,
+    }
     if checker is not None:
         found |= {"rules": checker._rules, "sets": checker._sets}
     return found

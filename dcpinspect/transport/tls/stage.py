@@ -88,7 +88,7 @@ class TlsStage:
 
     def pass_by(self, connection: int) -> None:
         """It has said something, which was no TLS."""
-        self._plain.add(connection)
+        self.plain_ones.add(connection)
 
     def leave(self, connections: Collection[int]) -> None:
         """Nobody asks for these any more; nothing comes of them."""
