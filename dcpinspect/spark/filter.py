@@ -12,6 +12,9 @@ from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.record_rows import parse_record_filter
 
+MOST_ANY = 2
+"""Percent signs in a pattern that Spark is left to match by itself."""
+
 
 class SparkSql(Sql):
     """Conditions as Spark reads them."""
@@ -42,9 +45,35 @@ class SparkSql(Sql):
         """Constant bytes."""
         return f"X'{raw.hex()}'"
 
-    def pattern(self, pattern: str, escape: str | None) -> str:
-        """What stands behind ``like``. In a pattern that names no escape the backslash is one to Spark."""
-        return super().pattern(pattern if escape else pattern.replace("\\", "\\\\"), escape)
+    def like(self, pattern: str, escape: str | None) -> str:
+        """That a column is like a pattern. In one that names no escape the backslash is one to Spark.
+
+        Spark tries all places for each %, so that its work grows with the power of their number. Of what stands between two of them the
+        first place is enough; a regular expression can say so.
+        """
+        pieces = _pieces(pattern, escape)
+        if len(pieces) <= MOST_ANY + 1:
+            return super().like(pattern if escape else pattern.replace("\\", "\\\\"), escape)
+        first, *between, last = pieces
+        inner = "".join(f"(?>.*?{piece})" for piece in between)
+        return "rlike " + self.text(rf"(?s)\A{first}{inner}.*{last}\z")
+
+
+def _pieces(pattern: str, escape: str | None) -> list[str]:
+    """What stands between the % of a pattern, as regular expressions; those in a row count once."""
+    found, signs = [""], iter(pattern)
+    for sign in signs:
+        if sign == escape:
+            found[-1] += _plainly(next(signs, sign))
+        elif sign == "%":
+            found += [""] if found[-1] or len(found) == 1 else []
+        else:
+            found[-1] += "." if sign == "_" else _plainly(sign)
+    return found
+
+
+def _plainly(sign: str) -> str:
+    return rf"\x{{{ord(sign):x}}}"
 
 
 class DuckSql(Sql):

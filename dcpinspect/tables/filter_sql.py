@@ -18,7 +18,7 @@ class Sql:
             case In(column, values):
                 return f"{self._operand(column)} in ({', '.join(map(self._operand, values))})"
             case Like(column, pattern, escape):
-                return f"{self._operand(column)} like {self.pattern(pattern, escape)}"
+                return f"{self._operand(column)} {self.like(pattern, escape)}"
             case Holds(column, word):
                 return f"{self.contains}({self._operand(column)}, {self._operand(word)})"
             case IsNull(column):
@@ -45,9 +45,9 @@ class Sql:
         """Constant bytes."""
         return "'" + "".join(f"\\x{byte:02x}" for byte in raw) + "'::blob"
 
-    def pattern(self, pattern: str, escape: str | None) -> str:
-        """What stands behind ``like``."""
-        return self.text(pattern) + (f" escape {self.text(escape)}" if escape else "")
+    def like(self, pattern: str, escape: str | None) -> str:
+        """That a column is like a pattern: what stands behind it."""
+        return f"like {self.text(pattern)}" + (f" escape {self.text(escape)}" if escape else "")
 
     def _operand(self, operand: Name | Constant) -> str:
         if isinstance(operand, Name):

@@ -35,6 +35,8 @@ BY_NAME = [
     "key like '%\\\\%' or key = 'a\\b'",
     "key like '_\\_' escape '\\'",
     "key like '__'",
+    "key like '%a%_%' or key like '_%t%_:%%e%' or key like '%%%::%:%_%' or not key like '%\\%%%\\'",
+    "key like '%!%!_!!%a%b%' escape '!' or name like 'd%p%_%u%n' or name like 'd%_%m%t%x' or name like '%dcp%m%a%t%'",
     "key like 'LINE%' or key like 'line%'",
     "key is null and key_bytes is not null",
     "key_bytes >= x'ff' and key_bytes < x'fffe01' or key_bytes = x''",
@@ -85,6 +87,32 @@ def test_spark_keeps_the_rows_that_duckdb_keeps(spark: SparkSession, samples: di
 @given(st.lists(st.recursive(single().filter(is_in_spark), combined, max_leaves=5), min_size=40, max_size=60))
 def test_whatever_the_filter(spark: SparkSession, samples: dict[str, MessageBatch], cases: list[tuple[str, int, object]]) -> None:
     compare(spark, [text for text, _, _ in cases], samples)
+
+
+@pytest.mark.spark
+def test_a_pattern_with_many_percent_signs_is_soon_matched(spark: SparkSession) -> None:
+    """In Spark's own way this would take longer than the world has stood."""
+    frame = spark.range(1).selectExpr("repeat('a', 20000) as key")
+    pattern = "%" + "a%" * 12 + "b%_"
+    assert frame.where(filter_sql(f"key like '{pattern}'")).count() == 0
+    assert frame.where(filter_sql(f"key like '{pattern.replace('b', 'a')}'")).count() == 1
+
+
+@pytest.mark.spark
+def test_no_function_or_setting_of_spark_is_in_a_filter(spark: SparkSession) -> None:
+    functions = [row[0] for row in spark.sql("show functions").collect()]
+    settings = [row[0] for row in spark.sql("set -v").collect()]
+    assert len(functions) > 400
+    assert len(settings) > 100
+    for name in functions:
+        for text in (f"{name}(key)", f"{name}('/etc/passwd') = 'x'", f"key = {name}('x')", f"exists (from {name}(1))"):
+            with pytest.raises(PlacedError):
+                filter_sql(text)
+    for name in settings:
+        for text in (f"set {name} = 1", f"`{name}` = 1", f"key = ${{{name}}}", f"row = 1; set {name} = 1"):
+            with pytest.raises(PlacedError):
+                filter_sql(text)
+        assert "${" not in filter_sql(f"key = '${{{name}}}'")
 
 
 def test_nothing_that_was_written_is_taken_for_sql() -> None:
