@@ -18,7 +18,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, Directions, left
 from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
-from dcpinspect.protocol.brief import BriefDirections, Told
+from dcpinspect.protocol.brief import FEW, BriefDirections, Told
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
@@ -64,7 +64,9 @@ class Frames(NamedTuple):
 
 
 MOST_SILENT = 10_000
-"""Connections without a byte of payload that tables have."""
+"""Connections without a message, and with ``FEW`` bytes of payload at most in each direction, that tables have."""
+_AT_ONCE = 1 << 14
+"""Connections whose columns are made at once."""
 
 
 MOST_NAMES = 4096
@@ -253,55 +255,68 @@ class Engine:
         self.transport.keep(self.there)
 
     def _listed(self, connections: Rows) -> Rows:
-        """These without those that never carried a byte, but for the first ones."""
-        busy = self.transport.with_bytes(connections)
-        silent = np.setdiff1d(connections, busy, assume_unique=True)
-        return connections if len(silent) <= MOST_SILENT else np.union1d(busy, silent[:MOST_SILENT])
+        """These without those that said next to nothing, but for the first ones."""
+        if len(connections) <= MOST_SILENT:
+            return connections
+        says = np.isin(connections, list(self.tls.connections))
+        for start in range(0, len(connections), _AT_ONCE):
+            sizes = self._directions(connections[start : start + _AT_ONCE]).sizes
+            is_more = (sizes.decoded + sizes.missing > 0) | (sizes.captured > FEW)
+            says[start : start + _AT_ONCE] |= is_more.reshape(-1, 2).any(axis=1)
+        silent = np.flatnonzero(~says)
+        says[silent[:MOST_SILENT]] = True
+        return connections[says]
+
+    @property
+    def _mine(self) -> Rows:
+        """Those that are there and carry the protocol, or may."""
+        there = self.there
+        return there[~self._evidence.others(there)]
 
     @property
     def unlisted(self) -> int:
-        """Connections that never carried a byte and are not among ``links``."""
-        there = self.there
-        return len(there) - len(self._listed(there))
+        """Connections that carried no message, and little else, and are not among ``links``."""
+        mine = self._mine
+        return len(mine) - len(self._listed(mine))
 
     @property
     def links(self) -> list[Link]:
         """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number.
 
-        Of those that never carried a byte the first ``MOST_SILENT`` are there: a scan or a flood has millions.
+        Of those that said next to nothing the first ``MOST_SILENT`` are there: a scan or a flood has millions.
         """
-        turned, there = self._evidence.reversed, self._listed(self.there)
-        directions = self._directions(there)
-        found = []
-        for place, (number, life) in enumerate(zip(there.tolist(), self.transport.lifetimes_of(there), strict=True)):
-            if self._evidence.is_other(number):
-                continue
-            c2s, s2c = directions[2 * place : 2 * place + 2]
-            lost = [self._lost_behind(_number(number, side ^ (number in turned))) for side in (C2S, S2C)]
-            found.append(
-                Link(
-                    number=number,
-                    client=self._endpoints.client[number - 1],
-                    server=self._endpoints.server[number - 1],
-                    has_handshake=self.transport.has_handshake(number),
-                    first_file=life.first_file,
-                    first_ns=life.first_ns,
-                    last_ns=life.last_ns,
-                    closed=life.closed,
-                    closed_by=life.closed_by ^ (number in turned) if life.closed_by >= 0 else -1,
-                    closed_ns=life.closed_ns,
-                    closed_packet=life.closed_packet,
-                    closed_frame=life.closed_frame,
-                    closed_file=life.closed_file,
-                    jump=life.jump,
-                    holes=(c2s.holes, s2c.holes),
-                    missing=(c2s.missing, s2c.missing),
-                    skipped=(sum(c2s.skipped.values()) + c2s.not_decodable, sum(s2c.skipped.values()) + s2c.not_decodable),
-                    lost_at_end=(lost[C2S], lost[S2C]),
-                    tls=self.tls.text(number),
-                )
+        listed = self._listed(self._mine)
+        parts = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
+        return [link for part in parts for link in self._links_of(part)]
+
+    def _links_of(self, numbers: Rows) -> Iterator[Link]:
+        turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
+        pairs = (column.reshape(-1, 2).tolist() for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable))
+        begun = self.transport.have_handshake(numbers).tolist()
+        lives = self.transport.lifetimes_of(numbers)
+        for number, life, has_handshake, holes, missing, skipped in zip(numbers.tolist(), lives, begun, *pairs, strict=True):
+            is_turned = number in turned
+            yield Link(
+                number=number,
+                client=self._endpoints.client[number - 1],
+                server=self._endpoints.server[number - 1],
+                has_handshake=has_handshake,
+                first_file=life.first_file,
+                first_ns=life.first_ns,
+                last_ns=life.last_ns,
+                closed=life.closed,
+                closed_by=life.closed_by ^ is_turned if life.closed_by >= 0 else -1,
+                closed_ns=life.closed_ns,
+                closed_packet=life.closed_packet,
+                closed_frame=life.closed_frame,
+                closed_file=life.closed_file,
+                jump=life.jump,
+                holes=(holes[C2S], holes[S2C]),
+                missing=(missing[C2S], missing[S2C]),
+                skipped=(skipped[C2S], skipped[S2C]),
+                lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
+                tls=self.tls.text(number),
             )
-        return found
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
         """The chunks that framing sees; without a keeper there is but one at a time."""
@@ -344,7 +359,7 @@ class Engine:
             if before.chunk is not None:
                 yield before.chunk
                 continue
-            self.tls.pass_by(connection)
+            self.tls.plain_ones.add(connection)
             if before.release:
                 self._evidence.meet(connection, before.direction, before.release)
             asked = self._asked.setdefault(connection, KnownStreams())

@@ -209,6 +209,14 @@ def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
     return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields, "struct": struct})
 
 
+@functools.cache
+def _reset_row(struct: Any) -> npt.NDArray[np.void]:
+    table = struct.zeros(1)
+    struct.resetter()(table[0])
+    row: npt.NDArray[np.void] = table.array
+    return row
+
+
 class Rows(Generic[R]):
     """A table of records, which a class that declares them makes one of columns as well."""
 
@@ -228,9 +236,7 @@ class Rows(Generic[R]):
     def reset(cls, count: int) -> Self:
         """Rows as new records are."""
         struct: Any = cls
-        table = cls.zeros(1)
-        struct.resetter()(table[0])
-        return cls(np.repeat(table.array, count))
+        return cls(np.repeat(_reset_row(struct), count))
 
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:

@@ -359,6 +359,8 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
     scan = [Conversation(client=("10.0.0.9", port)) for port in range(1000, 1010)]
     for one in scan:
         one.handshake()
+    for one in scan[8:]:
+        one.send(True, b"GET /")
     busy = Conversation(client=("10.0.0.8", 4000))
     busy.handshake()
     busy.send(True, builders.message(opcode=0x0A))
@@ -367,8 +369,8 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
     engine = reading.engine
     assert [link.client for link in engine.links] == ["10.0.0.9:1000", "10.0.0.9:1001", "10.0.0.9:1002", "10.0.0.8:4000"]
     assert engine.unlisted == 7
-    assert {one.connection for one in engine.coverage.directions} == {11}
+    assert {one.connection for one in engine.coverage.directions} == {9, 10, 11}
     assert engine._framers == {}
     tables = engine.transport._tables
-    assert tables.counts.flows == 4, "a pair that is nobody's, and that of the connection with bytes"
+    assert tables.counts.flows == 8, "a pair that is nobody's, and those of connections with bytes"
     assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 144

@@ -67,7 +67,7 @@ def remarks(
     if stats and not is_whole:
         complain("reading stopped before the end; --stats counts what was read so far")
     if reading.tracker is not None and (unlisted := reading.engine.unlisted):
-        complain(f"{unlisted:,} more connections carried no byte; no table has them")
+        complain(f"{unlisted:,} more connections carried no message; no table has them")
     left = {} if reading.tracker is None else reading.tracker.left
     if stats and any(left.values()):
         counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dcpinspect.coverage import DirectionCoverage
+import numpy as np
+
+from dcpinspect.coverage import DirectionCoverage, Sizes
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
@@ -107,7 +110,13 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 message = f"{link.missing[direction]:,} bytes in {holes}, {name}"
                 yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
     yield from _without_syn(context.links)
-    for one in coverage.where(lambda all_: (all_.connection > 0) & (all_.has_fault | (all_.skipped + all_.not_decodable + all_.cut > 0))):
+    listed = np.array([link.number for link in context.links], np.int64)
+
+    def may_tell(sizes: Sizes) -> Mask:
+        has_any = (sizes.cut > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
+        return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
+
+    for one in coverage.where(may_tell):
         yield from _faults(context, one)
         yield from _undecoded(context, one)
         if one.cut:

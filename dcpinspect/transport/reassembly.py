@@ -378,21 +378,20 @@ class Reassembler:
 
     def lifetimes_of(self, connections: Column) -> list[Lifetime]:
         """The same of some, by number."""
-        return [
-            Lifetime(
-                first_file=one.first_file,
-                first_ns=one.first_time,
-                last_ns=one.last_time,
-                closed=_CLOSED[one.closed_how],
-                closed_by=one.closed_by if one.closed_how else -1,
-                closed_packet=one.closed.number,
-                closed_frame=one.closed.frame,
-                closed_file=one.closed.file,
-                closed_ns=one.closed.time,
-                jump=self._tables.flows[one.flows].jump,
-            )
-            for one in self._known[connections - 1]
-        ]
+        known = self._tables.connections[connections - 1]
+        columns = (
+            known.first_file,
+            known.first_time,
+            known.last_time,
+            np.array(_CLOSED)[known.closed_how],
+            np.where(known.closed_how != OPEN, known.closed_by, -1),
+            known.closed.number,
+            known.closed.frame,
+            known.closed.file,
+            known.closed.time,
+            self._tables.flows.jump[known.flows],
+        )
+        return [Lifetime(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
 
     @property
     def time_ns(self) -> int:

@@ -86,10 +86,6 @@ class TlsStage:
             del self._talks[number]
             self.plain_ones.add(number)
 
-    def pass_by(self, connection: int) -> None:
-        """It has said something, which was no TLS."""
-        self.plain_ones.add(connection)
-
     def leave(self, connections: Collection[int]) -> None:
         """Nobody asks for these any more; nothing comes of them."""
         self.plain_ones.difference_update(connections)
