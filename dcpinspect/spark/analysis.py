@@ -31,7 +31,7 @@ from dcpinspect.spark.states import mark_of, read_state, write_state
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 3, 20, 14
+READ, WRITE, FOLLOW = 4, 12, 10
 """What a message costs: to be found and decoded, to be written, and to be followed with all rules asked; in tenths of a microsecond."""
 MOST_SHARES = 3
 """Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""

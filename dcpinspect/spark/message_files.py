@@ -28,7 +28,7 @@ ROWS = 1 << 20
 BYTES = 192 << 20
 """Bytes of memory of these from which on there are enough: about 700,000 messages."""
 GROUP = 1 << 14
-"""Messages of a row group. A query for one of 1,024 vbuckets reads the places of all groups, and of each 700,000 messages one or two."""
+"""Messages of a row group. A query for one of 1,024 vbuckets reads the places of all groups, and one of them of each 700,000 messages."""
 TAKEN = 8
 """Row groups that are put in order at a time: all messages in order would take as much memory again."""
 FILE_BYTES = 256 << 20
@@ -84,33 +84,52 @@ class MessageFiles:
         vbucket = table["vbucket"].fill_null(_NO_VBUCKET).to_numpy() if "vbucket" in table.column_names else np.zeros(len(table))
         order = np.lexsort((vbucket, day))
         edges = np.concatenate(([0], np.flatnonzero(np.diff(day[order])) + 1, [len(order)]))
+        begun = np.concatenate(([0], np.flatnonzero(np.diff(vbucket[order])) + 1))
         for start, end in pairwise(edges.tolist()):
-            for first in range(start, end, TAKEN * GROUP):
-                self._write(table.take(order[first : min(end, first + TAKEN * GROUP)]), int(day[order[start]]))
+            cuts = _cuts(begun, start, end)
+            for first in range(0, len(cuts) - 1, TAKEN):
+                here = cuts[first : first + TAKEN + 1]
+                sorted_here = table.take(order[here[0] : here[-1]])
+                self._open(sorted_here, int(day[order[start]]))
+                for one, two in pairwise(here):
+                    self._write(sorted_here.slice(one - here[0], two - one))
 
-    def _write(self, table: Any, day: int) -> None:
-        """The next messages of one day in the order of the file."""
-        present = {*table.column_names}
-        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES or not present <= {*self._writer.schema.names}:
+    def _open(self, table: Any, day: int) -> None:
+        """A file of this day that has the columns of the table, unless that is the file that is open."""
+        names = {*table.column_names}
+        if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES or not names <= {*self._writer.schema.names}:
             self._end()
             self._day = day
             self.paths.append(f"{self._stem}-{len(self.paths)}.parquet")
             self._stream = files.created(self.paths[-1])
             self._writer = pq.ParquetWriter(
                 self._stream,
-                pa.schema([table.schema.field(name) for name in MESSAGES.names if name in present]),
+                pa.schema([table.schema.field(name) for name in MESSAGES.names if name in names]),
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=[name for name in _DICTIONARIES if name in present],
-                write_statistics=[name for name in _STATISTICS if name in present],
+                use_dictionary=[name for name in _DICTIONARIES if name in names],
+                write_statistics=[name for name in _STATISTICS if name in names],
                 store_schema=False,
             )
-        schema = self._writer.schema
-        columns = [table[field.name] if field.name in present else pa.nulls(len(table), field.type) for field in schema]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=GROUP)
+
+    def _write(self, table: Any) -> None:
+        """A row group."""
+        schema, names = self._writer.schema, {*table.column_names}
+        columns = [table[field.name] if field.name in names else pa.nulls(len(table), field.type) for field in schema]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=len(table))
 
     def _end(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._stream.close()
             self._writer = None
+
+
+def _cuts(begun: Column, start: int, end: int) -> list[int]:
+    """Where row groups begin in a stretch of sorted messages, and its end. They begin with a vbucket; one that is large has several."""
+    cuts = [start]
+    while cuts[-1] + GROUP < end:
+        last = cuts[-1] + GROUP
+        place = int(begun[np.searchsorted(begun, last, side="right") - 1])
+        cuts.append(place if place > cuts[-1] + GROUP // 2 else last)
+    return [*cuts, end]

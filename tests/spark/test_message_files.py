@@ -90,3 +90,10 @@ def test_no_messages_make_no_file(tmp_path: Path) -> None:
     files = MessageFiles(str(tmp_path / "x"), "p")
     files.close()
     assert (files.paths, files.rows, list(tmp_path.iterdir())) == ([], 0, [])
+
+
+def test_row_groups_begin_with_a_vbucket_where_it_is_not_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_files, "GROUP", 10)
+    begun = np.array([0, 4, 8, 13, 15, 40, 44])
+    assert message_files._cuts(begun, 0, 50) == [0, 8, 15, 25, 35, 44, 50]
+    assert message_files._cuts(begun, 4, 13) == [4, 13]
