@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from nbclient import NotebookClient
 from nbformat import from_dict, read, write
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DOCS = Path(__file__).parent.parent / "docs"
-ON_SPARK = DOCS / "spark.ipynb"
+ON_SPARK, ON_CLUSTER = DOCS / "spark.ipynb", DOCS / "cluster.ipynb"
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def without_javas_words(notebook: Any) -> None:
 @pytest.mark.usefixtures("jupyter")
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.spark] * (path == ON_SPARK), id=path.name) for path in sorted(DOCS.glob("*.ipynb"))],
+    [pytest.param(DOCS / "python.ipynb", id="python"), pytest.param(ON_SPARK, marks=pytest.mark.spark, id="spark")],
 )
 def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.FixtureRequest) -> None:
     notebook = read(path, as_version=4)
@@ -53,6 +59,29 @@ def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.Fi
         assert outputs(notebook) == shown
 
 
-def test_there_are_notebooks() -> None:
-    assert (DOCS / "python.ipynb").exists()
-    assert ON_SPARK.exists()
+@pytest.mark.spark
+def test_that_of_a_cluster_runs_in_a_session_that_there_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As on a platform, and without the start of another Spark."""
+    assert spark.version
+    monkeypatch.chdir(DOCS)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("CAPTURES", "OUT"):
+        monkeypatch.delenv(name, raising=False)
+    notebook, names = read(ON_CLUSTER, as_version=4), dict[str, Any]()
+    shown = outputs(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            with redirect_stdout(StringIO()) as printed:
+                exec(cell.source, names)  # noqa: S102 - our own cells
+            text = printed.getvalue()
+            cell.outputs = [from_dict({"name": "stdout", "output_type": "stream", "text": text})] if text else []
+    if request.config.getoption("--update-golden"):
+        write(notebook, ON_CLUSTER)
+    else:
+        assert outputs(notebook) == shown
+
+
+def test_every_notebook_is_run() -> None:
+    assert set(DOCS.glob("*.ipynb")) == {DOCS / "python.ipynb", ON_SPARK, ON_CLUSTER}
