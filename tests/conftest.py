@@ -31,7 +31,7 @@ time.tzset()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; programs that tests start inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)  # deadline: a busy machine is no failure
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)  # deadline: a busy machine is no failure
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

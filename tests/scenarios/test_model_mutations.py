@@ -87,13 +87,13 @@ def planted(what: str, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("what", PLANTS)
 def test_a_connection_with_a_fault_gives_its_rule_and_no_other(what: str) -> None:
-    assert [line for seed in range(2) for line in planted(what, seed)] == []
+    assert planted(what, seed=0) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", PLANTS)
 def test_a_connection_with_a_fault_gives_its_rule_and_no_other_after_a_hundred_conversations(what: str) -> None:
-    assert [line for seed in range(2, 102) for line in planted(what, seed)] == []
+    assert [line for seed in range(1, 101) for line in planted(what, seed)] == []
 
 
 def test_every_rule_is_planted() -> None:
