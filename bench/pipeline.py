@@ -1,12 +1,12 @@
 """The pipeline on one core and on two, beside ``check`` and ``export`` of the same captures; and on more cores, computed.
 
-    python -m bench.pipeline [--messages 2000000] [--files 1,30,200] [--rounds 1] [--folder DIR] [--simulate]
+    python -m bench.pipeline [--messages 2000000] [--files 1,30,200] [--rounds 1] [--folder DIR] [--simulate] [--singly]
 
 All captures have one connection, cut into so many files of one ring. Every run is a whole process, bound to one processor or to two; what
 its processes take is watched in /proc. Where much else runs, clocks say little: so all tasks are done in this process as well, one after
 the other, and their processor times say how long they would take on processors of their own. ``--simulate`` takes the times of tasks from
 Spark's event log, and computes how long a terabyte in 10,000 files would take with more cores: as many tasks as the bytes ask for, each as
-long as those that were measured.
+long as those that were measured. ``--singly`` adds the files to an output one after the other, in this process.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from bench.captures import make
 from bench.read import row
 from dcpinspect.capture.open import open_capture
 from dcpinspect.spark import pipeline
+from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.tasks import packed
 
 START = 10.0
@@ -151,6 +152,22 @@ def computed(captures: Sequence[str], out: Path, cores: int) -> tuple[list[float
     return [scheduled(stage, cores) for stage in tasks.stages], whole - sum(map(sum, tasks.stages))
 
 
+def singly(captures: Sequence[str], out: Path) -> None:
+    """Prints what it takes to add files to an output one after the other."""
+    shutil.rmtree(out, ignore_errors=True)
+    row("files", "messages followed", "processor time", "of it the driver", "states")
+    row(*["---"] * 5)
+    followed, seconds = 0, 0.0
+    for count in range(1, len(captures) + 1):
+        tasks, begin = Measured(2), time.process_time()
+        done = pipeline.run(pipeline.Options(captures[:count], str(out)), lambda tasks=tasks: nullcontext(tasks))  # type: ignore[misc]
+        took = time.process_time() - begin
+        states = sum((out / part.state).stat().st_size for part in Manifest.newest(out).parts if part.state) / 1e6
+        row(count, f"{done.messages:,}", f"{took:.1f} s", f"{took - sum(map(sum, tasks.stages)):.1f} s", f"{states:.1f} MB")
+        followed, seconds = followed + done.messages, seconds + took
+    sys.stdout.write(f"{followed:,} messages followed in {seconds:.1f} s, of {done.rows['messages']:,}\n")
+
+
 def tasks_of(log: Path) -> list[list[float]]:
     """Seconds of every task, by stage in their order, out of Spark's event log."""
     stages: dict[int, list[float]] = {}
@@ -217,10 +234,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
     parser.add_argument("--simulate", action="store_true")
+    parser.add_argument("--singly", action="store_true", help="nothing else")
     parser.add_argument("--compute-only", action="store_true", help="no processes of Spark")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     out, log = arguments.folder / "tables", arguments.folder / "events"
+    if arguments.singly:
+        for files in map(int, arguments.files.split(",")):
+            captures, _ = ring(arguments.folder, arguments.messages, files)
+            singly(captures, out)
+            shutil.rmtree(Path(captures[0]).parent)
+        shutil.rmtree(out)
+        return
     program = [sys.executable, "-m", "dcpinspect"]
     names = (
         "check and export",

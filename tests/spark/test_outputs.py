@@ -3,9 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.stored import SCHEMAS
@@ -16,7 +13,7 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 
 def table(out: Path, name: str) -> Any:
-    return pa.concat_tables([pq.ParquetFile(path).read() for path in Manifest.newest(out).files(name)])
+    return Manifest.newest(out).dataset(name).to_table()
 
 
 def test_every_table_has_its_schema(tmp_path: Path) -> None:
