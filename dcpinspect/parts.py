@@ -254,7 +254,8 @@ def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
 
     sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
     padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
-    return zstandard.ZstdCompressor(level=1).compress(b"".join(padded))
+    packing = zstandard.ZstdCompressor(level=1).compressobj(size=sum(map(len, padded)))
+    return b"".join([*map(packing.compress, padded), packing.flush()])  # to join them first would take as much memory as they do
 
 
 def unpacked(data: bytes) -> list[memoryview]:
