@@ -9,8 +9,9 @@ _HERE = {
     "'dcpinspect rollbacks' has a request that works for each": "below is a request that works",
     "'dcpinspect explain STATUS' has its meaning": "Enter opens the answer, whose fields have its meaning",
     "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)": (
-        "open the capture again with the client's key log (Ctrl+O; docs/tls.md says how clients write one)"
+        "give the client's key log (K; docs/tls.md says how clients write one)"
     ),
+    "give the client's key log with --keylog,": "give the client's key log (K),",
 }
 """What is said outside, and what stands for it here."""
 

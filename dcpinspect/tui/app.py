@@ -354,7 +354,7 @@ class InspectApp(ThemedApp):
         index, marks, first, last = rows.index, np.array(self.navigation.marks, np.int64), store.first_row, store.rows
         choices = [*self.navigation.view.exports()]
         if len(marks):
-            choices.append(messages(f"the {len(marks):,} marked messages", self.inspection, lambda: marks))
+            choices.append(messages(f"the {len(marks):,} marked message{'' if len(marks) == 1 else 's'}", self.inspection, lambda: marks))
         if index.is_filtered and len(index):
             shown = index.rows(0, len(index))
             choices.append(messages(f"the {len(shown):,} messages that the filter shows", self.inspection, lambda: shown))

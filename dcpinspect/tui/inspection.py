@@ -20,6 +20,7 @@ from dcpinspect.render.coverage import nothing_found
 from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Statistics
 from dcpinspect.store.store import KEEP, Store
+from dcpinspect.tui.advice import here
 from dcpinspect.tui.heat import HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.notes import Notes
@@ -156,7 +157,7 @@ class Inspection:
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
-                self.nothing = nothing_found(self.reading)
+                self.nothing = here(nothing_found(self.reading))
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"
