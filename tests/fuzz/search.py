@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz import captures, conversations, framer, tls
+from tests.fuzz import captures, conversations, framer, texts, tls
 
 CORPUS = Path(__file__).parent / "corpus"
 """A folder for each target, a file for each find."""
@@ -47,6 +47,8 @@ TARGETS = {
     "files": Target(captures.check_file, captures.file),
     "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined),
     "tls": Target(tls.check, tls.program),
+    "filters": Target(texts.check_filter, texts.sentence),
+    "logs": Target(texts.check_log, texts.program),
 }
 
 
