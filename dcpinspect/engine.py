@@ -271,7 +271,7 @@ class Engine:
     def _mine(self) -> Rows:
         """Those that are there and carry the protocol, or may."""
         there = self.there
-        return there[~self._evidence.others(there)]
+        return there[~self._evidence.others(there)] if self._evidence.is_needed else there
 
     @property
     def unlisted(self) -> int:
@@ -360,7 +360,7 @@ class Engine:
                 yield before.chunk
                 continue
             self.tls.plain_ones.add(connection)
-            if before.release:
+            if before.may_ask:
                 self._evidence.meet(connection, before.direction, before.release)
             asked = self._asked.setdefault(connection, KnownStreams())
             known = asked if before.direction == C2S else KnownStreams(asked)

@@ -47,6 +47,9 @@ STDIN = "-"
 CRASHED = 70
 """Exit status after a fault of the program itself, as sysexits.h has it."""
 
+_BATCH_BYTES = 8 << 20
+"""Half of what others read at once: it is kept beside all that is shown."""
+
 
 def tui(
     context: typer.Context,
@@ -106,7 +109,7 @@ def tui(
 
     # What comes through a pipe is followed, too, so that looking can end before it does.
     is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
-    capture = open_capture(captures, follow=follow or is_piped or STDIN in captures)
+    capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=follow or is_piped or STDIN in captures)
     with _keys_of_terminal() if STDIN in captures else _as_it_is():
         return explore(
             context,
@@ -328,7 +331,7 @@ def _opened(
 
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
-    return open_capture(with_folders(opening.captures)), True, (), lambda _: None
+    return open_capture(with_folders(opening.captures), batch_bytes=_BATCH_BYTES), True, (), lambda _: None
 
 
 @contextmanager

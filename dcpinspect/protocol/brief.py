@@ -191,7 +191,9 @@ class BriefDirections:
 
     def _make_room(self, most: int) -> None:
         if most >= len(self._state):
-            self._state, self._release, self._at = (grown(column, most + 1) for column in (self._state, self._release, self._at))
+            self._state = grown(self._state, most + 1)
+            spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
+            self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
     def _keep(self, data: Bytes, new: AllKept) -> None:
         """Copies what is waited for: the batch goes."""
@@ -228,6 +230,13 @@ class BriefDirections:
         self._bytes = grown(octets, 1024)
         self._count, self._used, self._live = len(kept), len(octets), len(kept)
         self._at[kept.way] = np.arange(len(kept))
+
+
+def _widened(column: Rows, rows: int, used: Rows) -> Rows:
+    """As ``grown``; what was never used takes no memory."""
+    wide = np.zeros(rows, np.int64)
+    wide[used] = column[used]
+    return wide
 
 
 def _both(connection: Rows, wanted: Mask) -> Mask:

@@ -81,8 +81,8 @@ class AddressPairs:
     def _grow(self, pairs: int) -> None:
         if pairs > len(self.keys):
             self.keys = grown(self.keys, pairs)
-        if 2 * pairs > len(self._table):
-            size = 1 << (2 * pairs - 1).bit_length()
+        if 3 * pairs > 2 * len(self._table):  # at most two thirds full: a few steps to find one still
+            size = 1 << (3 * pairs // 2).bit_length()
             self._table = np.full(size, -1, np.int64)
             refill_table(self.count, self._secret, self._table, self.keys, self.count)
 

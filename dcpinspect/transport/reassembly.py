@@ -154,7 +154,9 @@ class Reassembler:
         pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
         if self.pairs.count > len(tables.current):
-            tables.current = grown(tables.current, self.pairs.count, -1)
+            new = np.full(self.pairs.count + len(tables.current) // 4, -1, np.int64)  # all of it takes memory, so not twice as much
+            new[: len(tables.current)] = tables.current
+            tables.current = new
         counts.entries = counts.fresh = 0
         room = count + 2 * counts.live + 128
         tables.entries = Entries.zeros(room)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dcpinspect.errors import DamagedCapture, DcpInspectError
+from dcpinspect.growing import give_back
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
@@ -155,6 +156,7 @@ class Inspection:
                         break
                     look()
                 is_whole = self._is_wanted.is_set() or self.is_live
+                give_back()
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
                 self.nothing = here(nothing_found(self.reading))
