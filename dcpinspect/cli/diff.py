@@ -26,7 +26,8 @@ from dcpinspect.cli.record_tables import (
     sort_of,
     write,
 )
-from dcpinspect.cli.remarks import remarks
+from dcpinspect.cli.remarks import no_such_connections, remarks
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def diff(
             with progress(f"reading {letter.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
                 side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted))
             read.append(side)
-        _refuse_nothing(read)
+        _refuse_nothing(read, connections)
         found = comparison.found(read[0], read[1])
         ways = paths_of(read[0], read[1])
         records = selection.of(ways if paths else found.records())
@@ -124,7 +125,13 @@ def diff(
         else:
             format_.records(out, shown, chosen, guard=csv_guard)
     statuses = [remarks(side.reading, stats=stats) for side in read]
-    return DIFFERENT if found.is_different else max(statuses)
+    if found.is_different:
+        return DIFFERENT
+    if found.why_nothing and not len(ways):
+        if not format_.is_text:  # which has it as its verdict
+            complain(f"nothing could be compared: {found.why_nothing}")
+        return UsageError.exit_status
+    return max(statuses)
 
 
 def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None) -> tuple[list[str], list[str]]:
@@ -145,11 +152,13 @@ def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None)
     return with_folders(sides[0]), with_folders(sides[1])
 
 
-def _refuse_nothing(sides: list[Side]) -> None:
-    """Raise UsageError for a side without a stream."""
+def _refuse_nothing(sides: list[Side], connections: list[tuple[range, ...]]) -> None:
+    """Raise UsageError for a side without a stream, or without the connections that are asked for."""
     from dcpinspect.render.coverage import nothing_found  # deferred, as above
 
-    for side in sides:
+    for side, wanted in zip(sides, connections, strict=True):
+        if why := no_such_connections(side.reading, wanted):
+            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {why}")
         if not len(side.streams):
             what = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
             raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {what}")

@@ -8,7 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
-from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
+from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
@@ -75,4 +75,4 @@ def _absent(reading: Reading, connection: int) -> str:
     for one in reading.coverage.where(lambda all_: all_.connection == connection):
         what = foreign(one.protocol, reading.coverage, connection)
         return f"connection {connection} has no message" + (f": it carries {what}" if what else "")
-    return f"connection {connection}: there are {len(reading.engine.links)}; 'dcpinspect connections' lists them"
+    return no_such_connections(reading, (range(connection, connection + 1),))

@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.remarks import remarks
+from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -181,16 +181,26 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     if not is_whole:
                         complain(INTERRUPTED)
                     selection = replace(selection, bounds=_bounds(span, reading))
-                    records = selection.of(reading.by_name(is_whole=is_whole)[name])
+                    everything = reading.by_name(is_whole=is_whole)[name]
+                    records = selection.of(everything)
                     shown = records if limit is None else records.head(limit)
                     if format_.is_text:
                         write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
                     else:
                         format_.records(out, shown, chosen, guard=csv_guard)
+            if reading.messages and not len(records):
+                complain(no_such_connections(reading, selection.connections) or _none_of(len(everything), name))
             return remarks(reading, stats=stats)
 
     run.__doc__ = doc
     return run
+
+
+def _none_of(count: int, name: str) -> str:
+    """Why a table is empty."""
+    if not count:
+        return f"the capture shows no {name}"
+    return f"none of {count:,} {name} met the conditions"
 
 
 def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:

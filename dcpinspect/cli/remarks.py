@@ -11,6 +11,8 @@ from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
@@ -25,6 +27,15 @@ def refuse_unless_damaged(reading: Reading, why: str) -> None:
     if not reading.capture.problems:
         raise UsageError(why)
     complain(why)
+
+
+def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
+    """How many connections there are, where none of those that are asked for is among them; else empty."""
+    count = len(reading.engine.links)
+    if not wanted or any(max(1, one.start) <= min(count, one.stop - 1) for one in wanted):
+        return ""
+    named = ", ".join(str(one.start) if len(one) == 1 else f"{one.start}-{one.stop - 1}" for one in wanted)
+    return f"connection {named}: there are {count}; 'dcpinspect connections' lists them"
 
 
 def remarks(

@@ -54,6 +54,20 @@ class Found:
         return any(VERDICT_OF[kind] == "different" for kind, _ in self.counts)
 
     @property
+    def why_nothing(self) -> str:
+        """Why nothing at all could be compared; empty where something was."""
+        if self.common or any(VERDICT_OF[kind] != "not-compared" for kind, _ in self.counts):
+            return ""
+        lacking = [side.upper() for side in SIDES if not self.vbuckets[side]]
+        if lacking:
+            return f"{' and '.join(lacking)} {'have' if len(lacking) > 1 else 'has'} no stream of what was asked for"
+        if not any(self.events.values()):
+            return "neither side has an event"
+        if all(kind == "no-stream" for kind, _ in self.counts):
+            return "no vbucket has a stream on both sides"
+        return "no event is on both sides, and the captures do not tell why"
+
+    @property
     def are_shown_alike(self) -> bool:
         """Both sides are shown values in the same form, so that they could be compared."""
         return len(self.shows) <= 1 and -1 not in self.shows

@@ -53,7 +53,10 @@ def summary(found: Found, paths: Sequence[Row], names: Sequence[str], paint: Pai
         yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
     yield f"{_count(found.common, 'event')} on both sides"
     yield ""
-    yield paint("A and B differ." if found.is_different else "A and B do not differ, as far as both captures tell.", "bold")
+    alike = "A and B do not differ, as far as both captures tell."
+    if found.why_nothing and not paths:
+        alike = f"Nothing could be compared: {found.why_nothing}."
+    yield paint("A and B differ." if found.is_different else alike, "bold")
     for verdict, heading in _HEADINGS.items():
         kinds = [key for key in found.counts if VERDICT_OF[key[0]] == verdict]
         if kinds:

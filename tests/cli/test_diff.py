@@ -135,6 +135,25 @@ def test_a_side_without_streams_cannot_be_compared(tmp_path: Path, capsys: pytes
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rollback.pcap", "snapshots.pcap"], "Nothing could be compared: no vbucket has a stream on both sides."),
+        (
+            ["rollback.pcap", "rollback.pcap", "--vbucket", "999"],
+            "Nothing could be compared: A and B have no stream of what was asked for.",
+        ),
+        (["rollback.pcap", "rollback.pcap", "--a-connection", "1", "--b-connection", "8-9"], "side B: connection 8-9: there are 2;"),
+        (["rollback.pcap", "snapshots.pcap", "-f", "csv"], "nothing could be compared: no vbucket"),
+    ],
+)
+def test_where_nothing_was_compared_nothing_is_alike(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *(str(SAMPLES / one) if one.endswith(".pcap") else one for one in arguments)]) == 2
+    text = "".join(capsys.readouterr())
+    assert told in text
+    assert "do not differ" not in text
+
+
 def test_a_capture_that_ends_before_the_history_begins_anew_is_only_earlier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Vbucket 9 of the sample is rolled back to 0, to a history without a common branch; the shorter capture ends before."""
     whole, cut = SAMPLES / "rollback.pcap", tmp_path / "cut.pcap"

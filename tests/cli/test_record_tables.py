@@ -51,6 +51,19 @@ def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out) == found
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["vbuckets", ROLLBACK, "--filter", "verdict = 'behind'"], "none of 4 vbuckets met the conditions"),
+        (["streams", ROLLBACK, "--connection", "9"], "connection 9: there are 2; 'dcpinspect connections' lists them"),
+        (["rollbacks", LOSSY], "the capture shows no rollbacks"),
+    ],
+)
+def test_an_empty_table_says_why(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    assert capsys.readouterr().err == f"dcpinspect: {told}\n"
+
+
 @pytest.mark.parametrize("name", BY_TABLE)
 def test_every_format_has_as_many_rows(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = len(ndjson(capsys, name, ROLLBACK))
