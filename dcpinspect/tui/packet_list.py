@@ -192,7 +192,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self._inspection.notes.drop_before(row)
         self.guest = self.guest if self.guest >= row else 0
         self.refill()
-        self.scroll_to(y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True)
+        self.scroll_to(y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True, force=True)
         if 0 < self.row < row:
             self.row = 0
             self.move_to(0)
@@ -264,7 +264,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         if top <= place < top + height:
             return
         target = place - height // 2 if is_centred or abs(place - top) > 2 * height else place if place < top else place - height + 1
-        self.scroll_to(y=max(0, target), animate=False, immediate=True)
+        # forced: rows that came just now have no scrollbar yet
+        self.scroll_to(y=max(0, target), animate=False, immediate=True, force=True)
 
     def step(self, lines: int) -> None:
         """The cursor moves by so many lines."""

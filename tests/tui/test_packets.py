@@ -271,6 +271,7 @@ def test_a_conversation_is_followed_and_left() -> None:
         assert told.index("←") == asked.index("→") + 8
         await press(app, pilot, "f")
         assert app.packets.filtering.text == ""
+        assert 0 <= app.packets.list.region_of_cursor().y < app.packets.list.size.height, "the cursor is in view again"
         await press(app, pilot, "home", "f")
         assert app.packets.filtering.text == "connection = 1"
         await press(app, pilot, "escape")
