@@ -101,10 +101,12 @@ class FindingPicture(Container):
         tracks = [track for track in told.tracks if is_all or _shows(track, number)] or told.tracks
         self.lanes.show(replace(told, tracks=tracks))
         self.lanes.fit()
-        places = [mark.seqno for track in tracks for mark in track.found if mark.finding == number and mark.row in best]
-        if places and self.lanes.scale.step > 1:
+        own = [(track, mark.seqno) for track in tracks for mark in track.found if mark.finding == number and mark.row in best]
+        places = [place for track, seqno in own for place in (seqno, track.shapes["seqno"].told) if place is not None]
+        whole = self.lanes.scale
+        if places and whole.step > 1:
             beside = max(_LEAST, _BESIDE * (max(places) - min(places)))
-            self.lanes.zoom_to(max(0, min(places) - beside), max(places) + beside)
+            self.lanes.zoom_to(max(whole.first, min(places) - beside), min(max(places) + beside, whole.last))
         marks = [(mark.row != row, place, mark) for place, track in enumerate(tracks) for mark in track.found if mark.finding == number]
         if marks:
             _, self.lanes.stream, mark = min(marks, key=lambda one: one[:2])

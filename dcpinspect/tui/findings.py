@@ -188,13 +188,11 @@ class FindingsView(View):
         self.list.next_order()
 
     def action_vbucket(self) -> None:
-        """The timeline of the vbucket, at the seqno that shows it."""
+        """The timeline of the vbucket, at the message that shows it."""
         one = self.list.shown
         vbucket = None if one is None else self._vbucket(one, self.row)
         if one is not None and vbucket is not None:
-            lanes = self.picture.lanes
-            is_drawn = lanes.vbucket == vbucket and not lanes.waiting
-            self.host.to_vbucket(vbucket, lanes.seqno if is_drawn else one.seqnos[0] if one.seqnos else None)
+            self.host.to_vbucket(vbucket, row=self.row or 0)
         else:
             self.host.say("this finding is not about a vbucket")
 

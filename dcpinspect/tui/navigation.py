@@ -272,10 +272,11 @@ class Navigation(ContentSwitcher):
         *,
         stream: tuple[int, int, int, int] | None = None,
         span: tuple[int, int] | None = None,
+        row: int = 0,
     ) -> None:
-        """To the timeline of a vbucket, and to a seqno, a stream or a span of time of it."""
+        """To the timeline of a vbucket, and to a message, a seqno, a stream or a span of time of it."""
         self.leave()
-        self._switch("timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span))
+        self._switch("timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span, row))
 
     def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
         """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""

@@ -202,7 +202,7 @@ class PacketsView(View):
         if spot.filter != self.filtering.text:
             self.bar.apply(spot.filter)
         self.fields.path = spot.field
-        self.list.scroll_to(y=spot.top, animate=False, immediate=True)
+        self.list.scroll_to(y=spot.top, animate=False, immediate=True, force=True)
         if spot.row:
             self.list.jump_to(spot.row)
         self._to_list()
@@ -368,14 +368,13 @@ class PacketsView(View):
             self.host.say("no finding here; n goes to the next error or warning")
 
     def action_vbucket(self) -> None:
-        """The timeline of the message's vbucket, at its seqno."""
+        """The timeline of the message's vbucket, at the message."""
         if self.list.row:
-            batch = self._inspection.store.messages([self.list.row])
-            vbucket = batch.vbucket_of(0)
+            vbucket = self.vbucket_here
             if vbucket is None:
                 self.host.say("this message is not about a vbucket")
             else:
-                self.host.to_vbucket(vbucket, batch.number("by_seqno", 0) or batch.number("start_seqno", 0))
+                self.host.to_vbucket(vbucket, row=self.list.row)
 
     # -- how it looks, and out of it ----------------------------------------------------------------------
 

@@ -302,6 +302,18 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
                 self.action_step(0)
                 self.go(track.shapes[self.axis].begin or self.at)
 
+    def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
+        """The cursor goes to a message, in the stream of its connection and stream-id (-1 for none) that began last before it."""
+        own = [
+            (track.key[2] == sid, track.first_row if track.first_row <= row else -track.first_row, place)
+            for place, track in enumerate(self.tracks)
+            if (track.vbucket, track.connection, track.source) == (self.vbucket, connection, "")
+        ]
+        if own:
+            self.stream = max(own)[2]
+            self.action_step(0)
+            self.go(since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0], row)
+
     def action_fold(self) -> None:
         """A cell to the left."""
         self.go(self.scale.first + (self.cell - 1) * self.scale.step)
@@ -323,7 +335,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             own = [number for number, row in enumerate(self._rows, 2) if row.track == self.stream]
             top, height = int(self.scroll_offset.y), max(self.size.height, 1)
             if own and not top <= own[0] <= own[-1] < top + height:
-                self.scroll_to(y=max(0, own[0] - 2), animate=False, immediate=True)
+                # forced: lines of a vbucket that was read just now have no scrollbar yet
+                self.scroll_to(y=max(0, own[0] - 2), animate=False, immediate=True, force=True)
             self.refresh()
             self.post_message(self.Moved())
 
@@ -425,7 +438,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         stream = f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of connection {track.connection}{where}"
         parts = [stream, self._place()]
         low, high = (np.uint64(place) for place in self.span)
-        parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]
+        marks = sorted((mark for mark in shape.marks if low <= mark.at <= high), key=lambda mark: mark.row != self._chosen)
+        parts += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
         signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": "note"}
         parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1].tolist():

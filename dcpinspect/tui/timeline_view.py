@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from rich.text import Text
@@ -35,6 +36,7 @@ class _Asked(NamedTuple):
     at: int | None = None
     stream: tuple[int, int, int, int] | None = None
     span: tuple[int, int] | None = None
+    row: int = 0
 
 
 class TimelineView(View):
@@ -97,12 +99,13 @@ class TimelineView(View):
         seqno: int | None = None,
         stream: tuple[int, int, int, int] | None = None,
         span: tuple[int, int] | None = None,
+        row: int = 0,
     ) -> None:
-        """A vbucket, with the cursor at a seqno, in a stream, or at the begin of a span of time."""
+        """A vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin of a span of time."""
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
-            self.tell(vbucket, seqno, stream=stream, span=span)
+            self.tell(vbucket, seqno, stream=stream, span=span, row=row)
 
     def tell(
         self,
@@ -111,14 +114,15 @@ class TimelineView(View):
         at: int | None = None,
         stream: tuple[int, int, int, int] | None = None,
         span: tuple[int, int] | None = None,
+        row: int = 0,
     ) -> None:
         """The story of a vbucket, from the store.
 
-        The cursor is at a seqno, at a place of the axis that is shown, in a stream, or at the begin of a span of time.
+        The cursor is at a message, at a seqno, at a place of the axis that is shown, in a stream, or at the begin of a span of time.
         """
         if vbucket != self.lanes.vbucket or self.lanes.waiting:
             self.lanes.wait(vbucket, "reading")
-        self._begin(_Asked(vbucket, seqno, at, stream, span))
+        self._begin(_Asked(vbucket, seqno, at, stream, span, row))
 
     def _begin(self, asked: _Asked) -> None:
         self._asked = asked
@@ -169,6 +173,15 @@ class TimelineView(View):
                 self.lanes.go_to_stream(asked.stream)
             if asked.span is not None:
                 self.lanes.go_to_span(*asked.span)
+            if asked.row:
+                self._go_to_row(asked.row)
+
+    def _go_to_row(self, row: int) -> None:
+        inspection = self.host.inspection
+        with suppress(DcpInspectError, IndexError):  # a live ring dropped it meanwhile
+            connection, sid, time_ns = (one.at(0) for one in inspection.store.numbers([row], ("connection", "sid", "time_ns")))
+            since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))
+            self.lanes.go_to_row(row, connection or 0, -1 if sid is None else sid, since_ns)
 
     def compare(self) -> None:
         """Other vbuckets are to be drawn below."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -75,6 +75,17 @@ class Track:
         """Its number."""
         return self.story.key[0]
 
+    @property
+    def first_row(self) -> int:
+        """Of the message that it begins with."""
+        return int(self.story.stream["open_row"])
+
+    def seqnos_of(self, rows: Sequence[int]) -> list[int]:
+        """Where messages of the stream are among its seqnos: the answer that rolls back where it leads to."""
+        back = {mark.row: mark.at for mark in self.shapes["seqno"].marks if mark.letter == "R" and mark.row != self.first_row}
+        others = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
+        return [back.get(row, seqno) for row, seqno in zip(rows, others, strict=True)]
+
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Places of what was found, rising, notes left out."""
         return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
@@ -144,10 +155,10 @@ def tracks_of(
                 {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
                 name(story, is_with_sid=several),
                 words(story, [one.letter for one in own_notes]),
-                _of_stream(marks, story, _end(found, place)),
-                source,
+                source=source,
             )
         )
+        tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], _end(found, place)))
     connections = _connections(inspection, {track.connection for track in tracks})
     return Tracks(vbucket, tracks, {(source, number): text for number, text in connections})
 
@@ -194,12 +205,10 @@ def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
     return next((case for case in one.each if vbucket in case.vbuckets and connection in case.connections), None)
 
 
-def _of_stream(found: Sequence[_Found], story: StreamStory, end: int) -> list[FindingMark]:
+def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:
     """What was found in messages of a stream, which ends before row ``end``."""
-    connection, begin = story.key[0], story.stream["open_row"]
-    own = [one.mark for one in found if one.connection == connection and begin <= one.mark.row < end]
-    seqnos = story.seqnos_of(np.array([one.row for one in own], np.int64)).tolist() if own else []
-    return [one._replace(seqno=seqno) for one, seqno in zip(own, seqnos, strict=True)]
+    own = [one.mark for one in found if one.connection == track.connection and track.first_row <= one.mark.row < end]
+    return [one._replace(seqno=seqno) for one, seqno in zip(own, track.seqnos_of([one.row for one in own]), strict=True)]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

@@ -62,8 +62,9 @@ class Host(Protocol):
         *,
         stream: tuple[int, int, int, int] | None = None,
         span: tuple[int, int] | None = None,
+        row: int = 0,
     ) -> None:
-        """To the timeline of a vbucket, and to a seqno, a stream (as in ``Spot``) or a span of time of it.
+        """To the timeline of a vbucket, and to a message, a seqno, a stream (as in ``Spot``) or a span of time of it.
 
         ``span``: nanoseconds since the capture began.
         """

@@ -24,8 +24,34 @@ def test_evidence_is_walked_and_opened() -> None:
         assert one is not None
         await press(app, pilot, "right_square_bracket", "enter")
         assert app.packets.list.row == one.places[1].row
+        lanes = app.findings.picture.lanes
+        await press(app, pilot, "backspace")
+        assert lanes.track is not None
+        assert one.rule == "rollback-loop"
+        told = lanes.track.shapes["seqno"].told
+        assert told == 0
+        assert lanes.scale.first <= told <= lanes.scale.last, "where the rollback leads to is in view"
+        await press(app, pilot, "v")
+        assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
 
     play("loop.pcap", scene)
+
+
+def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        app.navigation.go("rollback")
+        await press(app, pilot, "right_square_bracket", "v")
+        assert (app.lanes.track and app.lanes.track.connection, app.lanes.at, app.lanes.row[0]) == (2, 50, 100)
+        assert "connection 2 · seqno 50 · row 100: rollback to 50" in screen(app)
+        app.navigation.to_row(13)
+        await press(app, pilot, "v")
+        assert (app.lanes.track and app.lanes.track.connection, app.lanes.row[0]) == (1, 13)
+        app.navigation.to_row(112)
+        await press(app, pilot, "v")
+        assert (app.lanes.track and app.lanes.track.name, app.lanes.row[0]) == ("#2", 112)
+
+    play("rollback.pcap", scene)
 
 
 def test_all_there_is_to_say_is_said() -> None:

@@ -101,7 +101,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         await settled(app, pilot)
         await press(app, pilot, "n")
         assert app.lanes.stream == 1
-        assert app.lanes.row[0] == 79
+        assert app.lanes.row[0] == 80
         assert "! rollback: asked 60, told 0: tombstones" in app.lanes.spoken()
         number = app.lanes.finding
         assert number is not None
