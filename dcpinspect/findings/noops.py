@@ -13,7 +13,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import NO_ROWS, Rows
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
@@ -109,9 +109,11 @@ def _with(told: Occurrence, rows: Rows) -> Occurrence:
 
 
 def _certain(context: Context, link: Link, kept: Examples[Noticed], direction: int) -> Rows:
-    """Which of the kept rows are no matter of what was not captured, as places among them: all or none, to ask only once."""
-    is_seen = not len(kept.times) or not context.may_lack(link.number, direction, int(kept.times.min()))
-    return np.arange(len(kept.times)) if is_seen else NO_ROWS
+    """Which of the kept rows are no matter of what was not captured, as places among them."""
+    if not len(kept.times) or not context.may_lack(link.number, direction, int(kept.times.min())):
+        return np.arange(len(kept.times))
+    times = zip(kept.times.tolist(), kept.shown.tolist(), strict=True)
+    return np.flatnonzero([not context.may_lack(link.number, direction, since, shown or None) for since, shown in times])
 
 
 def _hex(opaque: int) -> str:

@@ -32,7 +32,7 @@ class Examples(Generic[T]):
     count: int = 0
     _weight: int = 0
     _rows: array[int] | None = None
-    """Each followed by its time; None where nobody wants them."""
+    """Each followed by its time, and by the time of what showed it (0: nothing did); None where nobody wants them."""
 
     def add(self, one: T, weight: int = 0) -> None:
         """One more; of the heaviest the first is the greatest."""
@@ -54,27 +54,33 @@ class Examples(Generic[T]):
             self.add(one)
         self.count += many - len(chosen)
 
-    def keep(self, rows: Rows, times: Rows) -> None:
-        """Rows of those that were added, and when they were."""
+    def keep(self, rows: Rows, times: Rows, shown: Rows | None = None) -> None:
+        """Rows of those that were added, when they were, and when something showed it."""
         if self._rows is None:
             self._rows = array("q")
-        self._rows.frombytes(np.stack((rows, times), axis=1).astype(np.int64).tobytes())
-        if len(self._rows) > 2 * MOST:
-            del self._rows[: len(self._rows) // 4 * 2]
+        columns = (rows, times, np.zeros_like(times) if shown is None else shown)
+        self._rows.frombytes(np.stack(columns, axis=1).astype(np.int64).tobytes())
+        if len(self._rows) > 3 * MOST:
+            del self._rows[: len(self._rows) // 6 * 3]
 
     @property
     def rows(self) -> Rows:
         """Those that were kept, rising."""
-        return self._pairs[:, 0]
+        return self._kept[:, 0]
 
     @property
     def times(self) -> Rows:
         """Of each of ``rows``."""
-        return self._pairs[:, 1]
+        return self._kept[:, 1]
 
     @property
-    def _pairs(self) -> Rows:
-        return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 2)
+    def shown(self) -> Rows:
+        """When something showed each of ``rows``; 0 where nothing did."""
+        return self._kept[:, 2]
+
+    @property
+    def _kept(self) -> Rows:
+        return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 3)
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """The same with each one changed."""

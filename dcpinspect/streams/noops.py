@@ -132,8 +132,9 @@ class Noops:
             examples = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
             examples.add_chosen([Noticed.of(events[one]) for one in examples.chosen(mine)], len(mine))
             if self.keeps_rows:
-                place = (events.other if code == OPAQUE else events.message).place
-                examples.keep(place.row[mine], place.time[mine])
+                message, other = (events.other, events.message) if code == OPAQUE else (events.message, events.other)
+                shown = np.where(other.place.row, other.place.time, 0)
+                examples.keep(message.place.row[mine], message.place.time[mine], shown[mine])
 
     def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):

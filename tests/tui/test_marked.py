@@ -148,6 +148,26 @@ def test_each_message_is_marked_that_shows_what_rules_keep_examples_of(tmp_path:
     }
 
 
+def test_each_noop_behind_a_hole_is_marked(tmp_path: Path) -> None:
+    talk = opened(enable_noop="true", set_noop_interval="20")
+    for number in range(20):
+        talk.send("server", encode("dcp_noop", opaque=100 + number))
+        if number == 2:
+            with talk.lost():
+                talk.answer("dcp_noop", 100 + number, by="client")
+        talk.wait(6)
+        talk.failover_log(7, [(1, 0)])
+    path = tmp_path / "holes.pcap"
+    path.write_bytes(capture(talk))
+    inspection = Inspection([str(path)])
+    inspection.load(lambda: None)
+    rows = [row for one in inspection.results.findings if one.rule == "noop-unanswered" for row in one.rows]
+    noops = inspection.store.messages(list(range(1, inspection.results.rows + 1)))
+    asked = dict(enumerate(noops.decoded.opaque.tolist(), 1))
+    inspection.close()
+    assert {asked[row] - 100 for row in rows} == set(range(6, 20)), "an answer to those before, or right after it, may be in the hole"
+
+
 def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
     path = tmp_path / "recreated.pcap"
     path.write_bytes(capture(recreated(20)))
