@@ -101,8 +101,9 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
     """What runs, failed, or is to be done; nothing where all is well."""
     rows = inspection.store.rows
     if inspection.state == "reading" and inspection.is_live:
-        parts = [f"live, {rows:,} messages{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
-        return f" {' · '.join([*parts, 'following the newest' if is_following else 'End follows the newest', 'Esc stops'])}"
+        follows = "following the newest" if is_following else "End follows the newest"
+        came = [f"live, {rows:,} messages{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
+        return f" {' · '.join([follows, 'Esc stops', *came])}"  # a narrow screen cuts off what comes last
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:

@@ -30,6 +30,8 @@ from dcpinspect.tui.view import Host, View
 
 WIDE, TALL = 100, 28
 """Columns and lines from which there is room for more."""
+LEAST_FOUND = 3
+"""Lines of findings that are shown at least; where the screen is low, other parts are shorter for them."""
 MOST_TALKS = 8
 """Connections that are shown without scrolling where the screen is high."""
 
@@ -128,8 +130,16 @@ class OverviewView(View):
         is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
         is_alone = self.host.inspection.connection is not None
         talking = 2 + min(max(1, len(self._talks) + is_alone), MOST_TALKS if is_tall else 3)
+        columns = max(10, self.size.width - 2)
+        said = len(self._verdict_text.wrap(self.app.console, columns))
+        below = 0 if is_wide or self.screen.has_class("-tiny") else self.map.fitting(self.size.width, 4) + 2
+        self.findings.styles.min_height = 1 + min(LEAST_FOUND, self.findings.lines)
+        needed = 1 + min(LEAST_FOUND, self.findings.lines) + below + (9 if is_tall else 5)
+        if needed > self.size.height - talking - said:  # in how much is not said, and fewer connections are shown
+            said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, columns))
+            talking = max(3, min(talking, self.size.height - said - needed))
+        self._said.styles.max_height = said
         self.connections.styles.height = talking
-        said = len(self._verdict_text.wrap(self.app.console, max(10, self.size.width - 2)))
         room, width = self.size.height - talking - said, self.size.width // 2 - 1 if is_wide else self.size.width
         least = 9 if is_tall else 5
         legend = self.map.legend(is_long=is_wide)

@@ -51,7 +51,8 @@ def parse_place(text: str, first_ns: int) -> Target:
     rule = text.strip().removeprefix(":")
     if rule in RULES:
         return Target(rule=rule)
-    raise UsageError(f"{clip(escape(text.strip()), 30)}: give {FORMS}{did_you_mean(text.strip(), RULES)}")
+    advice = did_you_mean(text.strip(), RULES) or "; give 1047, f988, vb417@842, 12.5s, 14:03:22, m2 or a rule"
+    raise UsageError(f"no place {clip(escape(text.strip()), 24)}{advice}")
 
 
 _LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "mark": "m", "time": ""}

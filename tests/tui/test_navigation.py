@@ -80,7 +80,8 @@ def test_going_to_a_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [("9999", "there is no row 9,999"), ("bananas", "bananas: give a row"), ("f99999", "no message at or after")]
+    ("typed", "said"),
+    [("9999", "there is no row 9,999"), ("bananas", "no place bananas; give 1047, f988"), ("f99999", "no message at or after")],
 )
 def test_what_is_not_there_is_said(typed: str, said: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

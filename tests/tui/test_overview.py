@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.overview import MANY
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
 
 @pytest.mark.parametrize(("capture", "view"), [("orphans.pcap", "overview"), ("rollback.pcap", "packets")])
@@ -53,6 +53,18 @@ def test_all_parts_are_on_one_screen(size: tuple[int, int]) -> None:
         assert ("travel" in text) == (size[0] > 80)
 
     play("orphans.pcap", scene, size)
+
+
+def test_a_low_screen_has_findings_all_the_same() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for size in ((60, 15), (100, 15), (60, 24)):
+            await pilot.resize_terminal(*size)
+            await settled(app, pilot)
+            assert app.overview.findings.scrollable_content_region.height >= 3
+            assert "1 client loops since 12:01:00 UTC · 2 notes" in screen(app)
+            assert "rolled back" in screen(app)
+
+    play("loop.pcap", scene, NARROW)
 
 
 def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
