@@ -81,7 +81,7 @@ FIRST = {
     "streams": ("connection", "vbucket", "verdict", "end_reason", "last_seqno", "items", "answer", "requested_start", "requested_end"),
     "snapshots": ("connection", "vbucket", "state", "start_seqno", "end_seqno", "type", "items", "index"),
     "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
-    "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "resume_start", "rollback_seqno", "explanation"),
+    "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "rollback_seqno", "resume_start", "explanation"),
     "differences": ("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "key", "fields", "evidence", "a_row", "b_row"),
     "paths": ("a_connection", "b_connection", "direction", "delay_median_ns", "delay_max_ns", "lost", "answers", "network_median_ns"),
     "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),

@@ -135,7 +135,7 @@ class Teller:
     @property
     def told(self) -> list[str]:
         """How many findings were told, in words, and how many more of the same kinds there were."""
-        from dcpinspect.render.verdict import counted
+        from dcpinspect.render.lines import counted
 
         told = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
         left_out = sum(lines.left_out for lines in self._kinds.values())

@@ -115,7 +115,7 @@ class Watcher:
 
     def summary(self) -> str:
         """What there was so far, on one line."""
-        from dcpinspect.render.verdict import counted
+        from dcpinspect.render.lines import counted
 
         reading = self._reading
         assert reading.tracker is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -120,14 +120,22 @@ class Text(TableFormat):
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
         """Columns below each other, the heading first."""
+        from dcpinspect.render.lines import counted
         from dcpinspect.render.table import TextTable
 
         table = TextTable(schema, width=target.width(), has_escapes=has_escapes)
         paint = target.painter()
         styles = iter(["bold"])  # the heading comes first
 
+        def painted(lines: Iterable[str]) -> Iterator[str]:
+            for line in lines:
+                style = next(styles, "")
+                if style and table.left_out:  # before the heading: rows may come for long
+                    yield paint(f"{counted(table.left_out, 'more column')}: ask for fewer, or for --format csv", "dim") + "\n"
+                yield paint(line, style) + "\n"
+
         def put(lines: Iterable[str]) -> None:
-            target.write("".join(paint(line, next(styles, "")) + "\n" for line in lines).encode())
+            target.write("".join(painted(lines)).encode())
 
         return lambda batch: put(table.lines(batch)), lambda: put(table.end())
 

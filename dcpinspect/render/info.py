@@ -8,6 +8,7 @@ from typing import Any
 
 from dcpinspect.escape import cells, escape
 from dcpinspect.findings.finding import ranges
+from dcpinspect.render.lines import counted
 
 MOST = 3
 """Files, clients and servers that have a line each."""
@@ -162,8 +163,3 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
     if len(numbers) > MOST and numbers[-1] - numbers[0] >= len(numbers):
         return counted(len(numbers), noun)
     return f"{noun}{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``3 packets``, ``1 packet``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -58,6 +58,11 @@ _OTHER_SIDE = 8
 """Columns that what a server says stands further to the right in a conversation."""
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 vbucket``, ``2 vbuckets``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def short_name(name: str) -> str:
     """A command's name as lists show it: without ``dcp_`` where that leaves it unique."""
     short = name.removeprefix("dcp_")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dcpinspect.escape import cells
+from dcpinspect.render.lines import counted
 from dcpinspect.render.table import MEASURED, TextTable, cell_texts
 
 Line = tuple[str, str]
@@ -26,14 +27,14 @@ def record_lines(table: Any, first: Sequence[str], *, width: int | None, is_fold
     text = TextTable(table.select(shown).schema, width=width, has_escapes=True)
     lines = _all_lines(text, table.select(shown))
     heading = next(lines)
-    more = f"  +{len(left)}: -v"
-    has_room = width is not None and cells(heading) + len(more) <= width
-    yield heading + (more if left and not is_folded and has_room else ""), "bold"
+    yield heading, "bold"
     folded = _below(table.select(left), width or 0) if is_folded and left else None
     for line in lines:
         yield line, ""
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
+    if left and not is_folded:
+        yield f"{counted(len(left), 'more column')}: -v", "dim"
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:

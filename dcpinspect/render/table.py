@@ -19,6 +19,8 @@ WIDEST = 60
 """Terminal columns of a column that is not the last, at most; longer texts push the rest of their line to the right."""
 NO_END = {"requested_end": "no end"}
 """What the greatest number of 64 bits is called in these columns."""
+NARROWEST = 20
+"""Terminal columns that a column of texts is cut to, at least; one with less room is left out."""
 _NOT_PLAIN = r"[^ -\[\]-~]"
 """What ``escape`` may change, or what may not be as wide as it has characters."""
 
@@ -27,7 +29,7 @@ class TextTable:
     """Makes the lines of a table; widths follow from its first rows, so that any number of rows can come behind them."""
 
     def __init__(self, schema: Any, *, width: int | None = None, has_escapes: bool = False) -> None:
-        """``width``: terminal columns that lines are clipped to. ``has_escapes``: texts have them for bytes that are no UTF-8."""
+        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have them for bytes that are no UTF-8."""
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
         self._right = [_is_number(kind) for kind in schema.types]
@@ -35,6 +37,8 @@ class TextTable:
         self._widths: list[int] = []
         self._waiting: list[list[Any]] = []
         self._rows = 0
+        self.left_out = 0
+        """Columns, the last ones, that the width has no room for; known once there are lines."""
 
     @staticmethod
     def natural_widths(table: Any) -> dict[str, int]:
@@ -61,15 +65,25 @@ class TextTable:
                 min(WIDEST, max(cells(name), *(_widest(part) for part in column)) if column else cells(name))
                 for name, column in zip(self._names, parts, strict=True)
             ]
+            self.left_out = len(self._names) - self._fitting()
             yield from self._lines([pa.array([name], pa.string()) for name in self._names])
         for columns in self._waiting:
             yield from self._lines(columns)
         self._waiting = []
 
+    def _fitting(self) -> int:
+        """How many columns fit the width: a number whole, a text cut if need be."""
+        begin = 0
+        for place, (width, is_right) in enumerate(zip(self._widths, self._right, strict=True)):
+            needed = width if is_right else min(width, NARROWEST)
+            if self._width is not None and place and begin + needed > self._width:
+                return place
+            begin += width + 2
+        return len(self._widths)
+
     def _lines(self, columns: list[Any]) -> list[str]:
-        padded = [
-            _padded(column, width, is_right=is_right) for column, width, is_right in zip(columns, self._widths, self._right, strict=True)
-        ]
+        shown = zip(columns[: len(columns) - self.left_out], self._widths, self._right, strict=False)
+        padded = [_padded(column, width, is_right=is_right) for column, width, is_right in shown]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())

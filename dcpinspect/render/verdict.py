@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.render.lines import counted
 
 if TYPE_CHECKING:
     from dcpinspect.parts import Merged
@@ -107,8 +108,3 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
 def clock(time_ns: int) -> str:
     """The time of a day, UTC."""
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 vbucket``, ``2 vbuckets``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

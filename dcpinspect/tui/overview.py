@@ -15,7 +15,8 @@ from textual.widgets import Static
 
 from dcpinspect.escape import escape, one_line
 from dcpinspect.render.findings import with_their_effects
-from dcpinspect.render.verdict import NOTHING, counted, verdict
+from dcpinspect.render.lines import counted
+from dcpinspect.render.verdict import NOTHING, verdict
 from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList

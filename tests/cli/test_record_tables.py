@@ -101,7 +101,7 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(name: str, 
             "streams": {"vbucket", "verdict", "items"},
             "snapshots": {"vbucket", "state"},
             "gaps": {"vbucket", "cause", "width"},
-            "rollbacks": {"vbucket", "cause", "requested_start", "resume_start"},
+            "rollbacks": {"vbucket", "cause", "requested_start", "rollback_seqno"},
             "vbuckets": {"vbucket", "verdict"},
         }[name]
     )

@@ -37,9 +37,10 @@ def test_wide_characters_keep_the_columns_straight() -> None:
     assert lines(table) == ["key   n", "日本  1", "abcd  2"]
 
 
-def test_lines_are_clipped_to_the_width() -> None:
-    table = pa.table({"a": ["x" * 50], "b": ["y" * 50]})
-    assert [len(line) for line in lines(table, width=20)] == [20, 20]
+def test_texts_are_cut_to_the_width_and_numbers_left_out_whole() -> None:
+    table = pa.table({"a": ["x" * 25], "b": ["y" * 50], "n": [123]})
+    assert [len(line) for line in lines(table, width=50)] == [28, 50]
+    assert lines(table.select(["a", "n"]), width=29) == ["a", "x" * 25]
 
 
 def test_a_long_text_pushes_only_its_own_line() -> None:
