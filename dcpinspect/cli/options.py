@@ -118,6 +118,7 @@ SaltFile = Annotated[
     ),
 ]
 
+Rows = Annotated[str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")]
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Opcodes = Annotated[
     str | None,
@@ -129,7 +130,14 @@ Opcodes = Annotated[
     ),
 ]
 Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
-Key = Annotated[str | None, typer.Option("--key", metavar="GLOB", help="Only keys that match, as in 'user::*'.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="GLOB",
+        help="Only messages whose key matches, as in 'user::*'. Most answers have no key; --filter has request_key.",
+    ),
+]
 Statuses = Annotated[
     str | None,
     typer.Option(
@@ -394,6 +402,7 @@ def choose_search(trials: int | None) -> int | None:
 
 def selection(
     *,
+    row: str | None = None,
     vbucket: str | None,
     opcode: str | None,
     connection: str | None,
@@ -408,6 +417,7 @@ def selection(
     from dcpinspect.tables import select  # deferred: NumPy, which --help does without
 
     return select.Selection(
+        numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2) if row is not None else (),
         vbuckets=select.number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
         commands=select.commands(opcode) if opcode is not None else None,
         connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),

@@ -85,6 +85,7 @@ def show(
             " or since the line before."
         ),
     ] = "relative",
+    row: options.Rows = None,
     vbucket: options.VBuckets = None,
     opcode: options.Opcodes = None,
     connection: options.Connections = None,
@@ -119,6 +120,7 @@ def show(
     if format_.is_text and not (verbose or hex_grid) and options.is_typed(context, "values"):
         raise UsageError("--values: lines show no values; add -V or -x")
     selection = options.selection(
+        row=row,
         vbucket=vbucket,
         opcode=opcode,
         connection=connection,

@@ -55,6 +55,8 @@ class Collections:
 class Selection:
     """Conditions that a message must meet, all of them; an absent one is met by all."""
 
+    numbers: tuple[range, ...] = ()
+    """Of rows."""
     vbuckets: tuple[range, ...] = ()
     commands: Commands | None = None
     connections: tuple[range, ...] = ()
@@ -76,6 +78,8 @@ class Selection:
         if self.span is not None:
             since, until = self.span.bounds(batch.origin_ns)
             keep &= (batch.time_ns >= since) & (batch.time_ns < until)
+        if self.numbers:
+            keep &= within(batch.row, self.numbers)
         if self.vbuckets:
             keep &= within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
         if self.commands is not None:

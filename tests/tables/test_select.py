@@ -36,6 +36,7 @@ def kept(selection: Selection) -> list[int]:
     [
         (Selection(), list(range(9))),
         (Selection(vbuckets=(range(5, 6),)), [2, 3, 4]),
+        (Selection(numbers=(range(1, 2), range(4, 6))), [0, 3, 4]),
         (Selection(vbuckets=(range(6), range(65535, 65536))), [0, 1, 2, 3, 4, 6]),
         (Selection(commands=commands("mutation,deletion")), [4, 5, 6]),
         (Selection(commands=commands("clustermap_change_notification")), [7]),
