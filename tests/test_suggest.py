@@ -14,3 +14,8 @@ def test_nothing_is_said_where_nothing_is_close() -> None:
     assert did_you_mean("xyzzy", ["dcp_mutation"]) == ""
     assert did_you_mean("nope", ["opaque"]) == ""
     assert did_you_mean("", []) == ""
+
+
+def test_headings_of_lists_suggest_their_columns() -> None:
+    assert did_you_mean("vb", ["row", "vbucket"]) == "; did you mean vbucket?"
+    assert did_you_mean("Seqno", ["start_seqno", "by_seqno"]) == "; did you mean by_seqno?"

@@ -40,6 +40,11 @@ def with_folders(names: Sequence[str]) -> list[str]:
     """Names of captures, in the place of directories those in them. Raises CaptureError for a directory that has none."""
     found = []
     for name in names:
+        if os.path.isdir(name):
+            try:
+                os.scandir(name).close()
+            except OSError as error:
+                raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
         inside = list(captures_in(name)) if os.path.isdir(name) else [name]
         if not inside:
             raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")

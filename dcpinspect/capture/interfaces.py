@@ -227,7 +227,7 @@ def _how_to_be_allowed() -> str:
     if not sys.platform.startswith("linux"):
         return "run it with sudo"
     program = escape(os.path.realpath(sys.executable))
-    return f"run it with sudo, or allow its interpreter to once and for all: sudo setcap cap_net_raw+ep {program}"
+    return f"run it with sudo, or give its interpreter the right to capture, once: sudo setcap cap_net_raw+ep {program}"
 
 
 @contextmanager

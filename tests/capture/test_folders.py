@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,17 @@ def test_files_stay_and_directories_become_their_captures(tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     with pytest.raises(CaptureError, match="is a directory without captures"):
         with_folders([str(tmp_path / "empty")])
+
+
+def test_a_directory_that_may_not_be_read_is_not_called_empty() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o111)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(65_534)  # root may read all
+        try:
+            with pytest.raises(CaptureError, match=r"cannot be opened \(Permission denied\)"):
+                with_folders([folder])
+        finally:
+            os.seteuid(before)
+            Path(folder).chmod(0o700)

@@ -58,3 +58,8 @@ def test_a_connection_of_tls_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_what_is_private_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     assert "order::8-31" in "".join(lines(capsys, ROLLBACK, "2"))
     assert "order::8-31" not in "".join(lines(capsys, ROLLBACK, "2", "--redact"))
+
+
+def test_a_forgotten_connection_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["follow", "x.pcap"]) == 2
+    assert "'dcpinspect connections CAPTURE' lists them" in capsys.readouterr().err
