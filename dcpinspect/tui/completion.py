@@ -27,7 +27,7 @@ Frequent = Callable[[str], Sequence[str]]
 
 _IN_TEXT = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|like|(?:not\s+)?in\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$", re.IGNORECASE)
 _AT_VALUE = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|(?:not\s+)?in\s*\((?:[^()']*,)?)\s*([0-9]*)$", re.IGNORECASE)
-_AT_OPERATOR = re.compile(r"\b([a-z_0-9]+)\s+([a-z ]*|[<>=]*)$", re.IGNORECASE)
+_AT_OPERATOR = re.compile(rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE)  # of the last column
 _WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_]*$")
 _LAST = re.compile(r"([A-Za-z_0-9]+|'[^']*'|[()]|[=<>,]+)$")
 _OPERATORS = {
@@ -73,7 +73,7 @@ def offer(text: str, frequent: Frequent) -> Offer:
         is_text = _is_text(BY_NAME[match[1]])
         values = (Completion(f"'{one.text}'" if is_text else one.text, one.doc) for one in _values(match[1], frequent))
         return Offer(match.start(2), _fitting(match[2], values))
-    if (match := _AT_OPERATOR.search(text)) and match[1].lower() in BY_NAME:
+    if match := _AT_OPERATOR.search(text):
         is_text = _is_text(BY_NAME[match[1].lower()])
         offered = (Completion(one, doc) for one, doc in _OPERATORS.items() if is_text or not one.startswith("like"))
         return Offer(match.start(2), _fitting(match[2], offered))

@@ -84,15 +84,16 @@ class Completions(Static):
         top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
         shown = every[top : top + OFFERED]
         width = max((len(one.text) for one in shown), default=0)
-        out = Text(no_wrap=True)
+        out, left = Text(no_wrap=True), min(self._offered.start, max(0, self.app.size.width - 60))
+        room = max(0, self.app.size.width - left - width - 5)
         for number, one in enumerate(shown, top):
             is_chosen = number == self._at
             out.append(f"{self._glyphs.cursor if is_chosen else ' '}{one.text:<{width}}", "bold reverse" if is_chosen else "")
-            out.append(f"  {one.doc} \n", "dim")
-        left = len(every) - top - len(shown)
-        out.append(f" {left} more \n" if left else "", "dim")
+            out.append(f"  {clip(one.doc, room)} \n", "dim")
+        more = len(every) - top - len(shown)
+        out.append(f" {more} more \n" if more else "", "dim")
         out.append(" Tab takes the first one, ↓ chooses " if self._at < 0 else " Enter takes this one, Esc closes ", "dim")
-        self.styles.offset = (min(self._offered.start, max(0, self.app.size.width - 60)), 0)
+        self.styles.offset = (left, 0)
         self.update(out)
 
 

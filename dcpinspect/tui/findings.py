@@ -20,6 +20,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.lanes import Glyphs as LaneGlyphs
+from dcpinspect.render.verdict import counted
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_about import AROUND, about, evidence_of, in_words
@@ -209,10 +210,12 @@ class FindingsView(View):
         if found:
             records = finding_records(found, RULES, inspection.files)
             lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
-            offered.append(table(f"the {len(found):,} findings", "findings", records, lines))
+            offered.append(table(f"the {counted(len(found), 'finding')}", "findings", records, lines))
         if one is not None and len(self.evidence):
             rows = np.sort(self.evidence)
-            offered.append(messages(f"the {len(rows):,} messages that show this one", inspection, lambda: rows))
+            offered.append(
+                messages(f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} this one", inspection, lambda: rows)
+            )
         return offered
 
     def action_finding(self) -> None:

@@ -15,6 +15,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale
 from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, lasting, seconds
+from dcpinspect.render.verdict import counted
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
@@ -448,7 +449,9 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         came = (shape.item_first <= high) & (shape.item_last >= low)
         if came.any() and (shape.is_time or self.scale.step > 1):
             own = story.item_first[came]
-            parts.append(f"{int(story.item_count[came].sum()):,} items, seqnos {int(own.min())}–{int(story.item_last[came].max())}")
+            parts.append(
+                f"{counted(int(story.item_count[came].sum()), 'item')}, seqnos {int(own.min())}–{int(story.item_last[came].max())}"
+            )
         gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
         if len(gaps):
             order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])

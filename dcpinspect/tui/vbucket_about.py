@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcpinspect.escape import escape
+from dcpinspect.render.verdict import counted
 
 _NAME = 11
 """Columns of the names before what is known."""
@@ -53,7 +54,7 @@ def _known(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "connections", ", ".join(map(str, row["connections"]))
     yield "streams", f"{row['streams']}, {row['rollbacks']} rolled back"
     yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}{behind}"
-    yield "received", f"{row['items']:,} items, {row['bytes']:,} bytes"
+    yield "received", f"{counted(row['items'], 'item')}, {row['bytes']:,} bytes"
     yield "snapshots", f"{row['snapshots']:,}"
     yield "gaps", ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"
     yield "findings", found or "none"

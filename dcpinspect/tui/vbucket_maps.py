@@ -15,6 +15,7 @@ from textual.message import Message
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Numbers
+from dcpinspect.render.verdict import counted
 from dcpinspect.streams.words import CAUSES
 from dcpinspect.tables.records import Records, Values
 from dcpinspect.tui import theme
@@ -264,7 +265,7 @@ class VbucketMaps(Container):
             for row in rows:
                 seqnos = "" if row["last_seqno"] is None else f", seqnos {row['first_seqno']}–{row['last_seqno']}"
                 rolled = f", {row['rollbacks']} rolled back" if row["rollbacks"] else ""
-                out.append(f"vb {self.vbucket} {row['verdict'].replace('-', ' ')}: {row['items']:,} items{seqnos}{rolled}")
+                out.append(f"vb {self.vbucket} {row['verdict'].replace('-', ' ')}: {counted(row['items'], 'item')}{seqnos}{rolled}")
                 is_told = self.measure in ("verdict", "items", "rollbacks")
                 amount = int(one.cells.values(self.measure)[self.vbucket])
                 out.append("\n" if is_told else f" · {self.measure}: {amount:,} {MEASURES[self.measure]}\n")

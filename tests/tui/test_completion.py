@@ -38,6 +38,8 @@ def first(text: str) -> str | None:
         ("vbucket in (7, 1", "vbucket in (7, 12"),
         ("vbucket ", "vbucket ="),
         ("vbucket is no", "vbucket is not null"),
+        ("vbucket = 5 and name ", "vbucket = 5 and name ="),
+        ("vbucket is null and name l", "vbucket is null and name like '"),
         ("vbucket = 5 ", "vbucket = 5 and"),
         ("vbucket = 5 o", "vbucket = 5 or"),
         ("nothing_like_it", None),
