@@ -151,8 +151,9 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
     packets = reading.capture.packets
     if not packets:
+        auto = "" if reading.options["find_ports"] else ", or --port auto"
         is_live = any(file.format == "live" for file in reading.capture.files)
-        return f"{names}: no packets" + (" of the ports looked at; try -i any, or --port auto" if is_live else "")
+        return f"{names}: no packets" + (f" of the ports looked at; try -i any{auto}" if is_live else "")
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:
@@ -164,8 +165,8 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         for protocol in (TLS, MEMCACHED_TEXT):
             if found := carriers.get(protocol):
                 what = foreign(protocol, reading.coverage, *found)
-                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {what}"
-        none = f"{names}: no DCP message in the {used} packets of the ports looked at"
+                return f"{names}: no DCP message in the {used:,} packets of the ports looked at; they carry {what}"
+        none = f"{names}: no DCP message in the {used:,} packets of the ports looked at"
         if reading.coverage.tls:
             opened = "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
             return f"{none}; some carry TLS, {opened}"
@@ -175,7 +176,7 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         return f"{none}; {what}" + ("" if reading.options["find_ports"] else "; try --port auto")
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
     if not ports:
-        return f"{names}: no DCP, and no TCP in its {packets} packets"
+        return f"{names}: no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""
     named = ", ".join(map(str, ports[:MAX_PORTS]))
-    return f"{names}: no DCP in {packets} packets; it has TCP ports {named}{more}; try --port {ports[0]}{any_port}"
+    return f"{names}: no DCP in {packets:,} packets; it has TCP ports {named}{more}; try --port {ports[0]}{any_port}"
