@@ -20,7 +20,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.lanes import Glyphs as LaneGlyphs
-from dcpinspect.render.verdict import counted
+from dcpinspect.render.lines import counted
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_about import AROUND, about, evidence_of, in_words

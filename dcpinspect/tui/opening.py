@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import on
@@ -18,13 +19,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import DirectoryTree, Input, OptionList, Static
 from textual.widgets.directory_tree import DirEntry
-from textual.widgets.option_list import Option
 from textual.widgets.tree import TreeNode
 
 from dcpinspect.capture.folders import is_capture
-from dcpinspect.escape import escape
+from dcpinspect.escape import cells, escape
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.theme import Glyphs
 
@@ -61,11 +62,28 @@ class CaptureTree(DirectoryTree):
     def render_label(self, node: TreeNode[DirEntry], base_style: Style, style: Style) -> Text:
         """A name that is safe for a terminal."""
         glyph = " " if not node.allow_expand else self._glyphs.open if node.is_expanded else self._glyphs.folded
-        return Text.assemble((f"{glyph} ", base_style), (escape(str(node.label)), style))
+        cursor = self._glyphs.cursor if node is self.cursor_node else " "
+        return Text.assemble((f"{cursor}{glyph} ", base_style), (escape(str(node.label)), style))
 
     def action_up(self) -> None:
         """To the folder above."""
         self.path = Path(self.path).resolve().parent
+
+
+class OfferedList(OptionList):
+    """Lines to choose from, of which the chosen one has a sign, not a colour alone."""
+
+    def __init__(self, glyphs: Glyphs, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, compact=True)
+        self._glyphs = glyphs
+
+    def render_line(self, y: int) -> Strip:
+        """As Textual's, with the sign; an option is one line."""
+        line = super().render_line(y)
+        if self.scroll_offset.y + y != self.highlighted:
+            return line
+        style = next((segment.style for segment in line), None)
+        return Strip.join([Strip([Segment(self._glyphs.cursor, style)]), line.crop(1)])
 
 
 class OpenScreen(ModalScreen[Opening | None]):
@@ -87,8 +105,9 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._said = said
         self._ending = threading.Event()
         self._path = Input(placeholder="path of a capture, or of a directory of captures", compact=True, id="open-path")
-        self._recent_list = OptionList(*map(_described, self._recent), id="open-recent", compact=True)
-        self._interface_list = OptionList(id="open-interfaces", compact=True)
+        self._recent_list = OfferedList(glyphs, "open-recent")
+        self._recent_list.add_options(_described(one, 0) for one in self._recent)
+        self._interface_list = OfferedList(glyphs, "open-interfaces")
         self._tree = CaptureTree(Path.cwd(), glyphs)
         self._word = Static(Text(said), id="open-said")
         self._permission = Static(Text("looking for interfaces"), classes="open-note")
@@ -116,9 +135,19 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def on_mount(self) -> None:
         """The keyboard begins where the likeliest is."""
+        self._recent_list.highlighted = 0 if self._recent else None
         (self._recent_list if self._recent else self._tree).focus()
         self._word.set_class(bool(self._said), "error")
         threading.Thread(target=self._watch, name="rates", daemon=True).start()  # nobody waits for its end
+
+    def on_resize(self) -> None:
+        """Folders have other room."""
+        self.call_after_refresh(self._describe)
+
+    def _describe(self) -> None:
+        for place, path in enumerate(self._recent):
+            described = _described(path, self._recent_list.scrollable_content_region.width)
+            self._recent_list.replace_option_prompt_at_index(place, described)
 
     def on_unmount(self) -> None:
         """Interfaces are not looked at any more."""
@@ -199,7 +228,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         lines = []
         for name, where in addresses.items():
             said = f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where
-            lines.append(Text(f"{escape(name):<12} {said}", no_wrap=True))
+            lines.append(Text(f" {escape(name):<12} {said}", no_wrap=True))
         if self._interfaces != list(addresses):
             self._interfaces = list(addresses)
             self._interface_list.clear_options().add_options(lines)
@@ -223,8 +252,8 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _described(path: str) -> Option:
-    """A line about a capture: its name, size, age and folder."""
+def _described(path: str, width: int) -> Text:
+    """A line about a capture: its name, size, age and folder, of which the end stays where there is no room for all of it."""
     folder, name = os.path.split(path)
     about = ""
     with suppress(OSError):
@@ -232,7 +261,10 @@ def _described(path: str) -> Option:
         about = f"{_size(found.st_size)}, {_age(time.time() - found.st_mtime)}"
     home = os.path.expanduser("~")
     folder = f"~{folder[len(home) :]}" if folder == home or folder.startswith(f"{home}{os.sep}") else folder
-    return Option(Text.assemble((escape(name), "bold"), f"  {about}  ", (escape(folder), "dim"), no_wrap=True, overflow="ellipsis"))
+    name, folder = escape(name), escape(folder)
+    room = max(1, width - cells(f" {name}  {about}  "))
+    folder = folder if cells(folder) <= room else f"…{folder[len(folder) - room + 1 :]}"
+    return Text.assemble(" ", (name, "bold"), f"  {about}  ", (folder, "dim"), no_wrap=True, overflow="ellipsis")
 
 
 def _size(count: float) -> str:

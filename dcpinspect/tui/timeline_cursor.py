@@ -13,9 +13,9 @@ from textual.scroll_view import ScrollView
 from dcpinspect.escape import escape
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale
+from dcpinspect.render.lines import counted
 from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, lasting, seconds
-from dcpinspect.render.verdict import counted
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks

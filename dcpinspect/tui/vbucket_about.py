@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcpinspect.escape import escape
-from dcpinspect.render.verdict import counted
+from dcpinspect.render.lines import counted
 
 _NAME = 11
 """Columns of the names before what is known."""

@@ -15,7 +15,7 @@ from textual.message import Message
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Numbers
-from dcpinspect.render.verdict import counted
+from dcpinspect.render.lines import counted
 from dcpinspect.streams.words import CAUSES
 from dcpinspect.tables.records import Records, Values
 from dcpinspect.tui import theme

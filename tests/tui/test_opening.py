@@ -33,6 +33,9 @@ def shown(app: StartApp, name: str) -> list[str]:
 def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         assert [line.split()[0] for line in shown(app, "#open-recent")] == ["rollback.pcap", "orphans.pcap"], "not one that is gone"
+        assert all(line.endswith("sample_captures") for line in shown(app, "#open-recent")), "the end of a folder stays"
+        marked = [app.screen.query_one("#open-recent", OptionList).render_line(line).text[0] for line in (0, 1)]
+        assert marked == ["▌", " "], "not by colour alone"
         await pilot.press("down", "enter")
 
     memory = remembering("/nowhere/gone.pcap", str(SAMPLES / "orphans.pcap"), ROLLBACK)
@@ -76,12 +79,12 @@ def test_a_path_is_typed_and_one_that_is_none_is_said(tmp_path: Path, monkeypatc
 
 def test_interfaces_are_offered() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
-        await until(pilot, lambda: any(line.startswith("lo ") for line in shown(app, "#open-interfaces")))
+        await until(pilot, lambda: any(line.startswith(" lo ") for line in shown(app, "#open-interfaces")))
         found = app.screen.query_one("#open-interfaces", OptionList)
         found.focus()
         assert found.highlighted == 0, "Enter opens the first at once"
         await until(pilot, lambda: "packets/s" in "".join(shown(app, "#open-interfaces")) or os.geteuid() != 0)
-        found.highlighted = next(at for at, line in enumerate(shown(app, "#open-interfaces")) if line.startswith("lo "))
+        found.highlighted = next(at for at, line in enumerate(shown(app, "#open-interfaces")) if line.startswith(" lo "))
         await pilot.press("enter")
 
     assert opened(scene, Memory()) == Opening(interface="lo")
