@@ -41,6 +41,8 @@ class Navigation(ContentSwitcher):
         self.views: Sequence[View] = ()
         self.is_arriving = False
         """Whether a view gets its parts before it is shown."""
+        self._wanted = "packets"
+        """The view that was asked for last, which may be arriving."""
         self.inspection = inspection
         self.beside: Inspection | None = None
         self.say = say
@@ -182,7 +184,7 @@ class Navigation(ContentSwitcher):
 
     def _switch(self, name: str, then: Callable[[], None] | None = None) -> None:
         """To a view, and then on to a place in it, once it has its parts."""
-        view = self._named(name)
+        view, self._wanted = self._named(name), name
         if view.is_mounted:
             self._arrive(view, then)
             return
@@ -194,6 +196,8 @@ class Navigation(ContentSwitcher):
         self.call_later(self._arrive, view, then)
 
     def _arrive(self, view: View, then: Callable[[], None] | None) -> None:
+        if view.id != self._wanted:
+            return  # another one was asked for meanwhile
         self.current = view.id
         view.keyboard.focus()
         view.arrive()
@@ -208,7 +212,7 @@ class Navigation(ContentSwitcher):
 
     def begin_with(self, view: str) -> None:
         """The view that the user sees first: there is no way back from it."""
-        if view != self.current:
+        if view != self._wanted:
             self._switch(view)
 
     # -- ways ---------------------------------------------------------------------------------------------
@@ -216,7 +220,7 @@ class Navigation(ContentSwitcher):
     def show(self, view: str) -> None:
         """Another view; the timeline that of the vbucket under the cursor, or of the first."""
         here = self.view
-        if view == here.id:
+        if view == self._wanted:
             return
         self.leave()
         timeline, vbucket = self._of(TimelineView), None
@@ -235,7 +239,7 @@ class Navigation(ContentSwitcher):
             return
         self.leave()
         go = partial(self.packets.go, row, *fields)
-        if self.current == "packets":
+        if self.current == self._wanted == "packets":
             go()
         else:
             self._switch("packets", go)

@@ -123,3 +123,13 @@ def test_marks_survive_a_filter_that_hides_them() -> None:
         assert "outside the filter" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_the_view_that_was_asked_for_last_is_shown() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.show("stats")  # which has no parts yet
+        app.navigation.show("packets")
+        await settled(app, pilot)
+        assert app.view == "packets"
+
+    play("rollback.pcap", scene)
