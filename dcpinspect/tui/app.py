@@ -187,7 +187,6 @@ class InspectApp(ThemedApp):
     def is_at_rest(self) -> bool:
         """Whether nothing runs behind that will change what is shown."""
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
-        is_idle = is_idle and not self.navigation.is_arriving
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
 
     def _choose_first(self) -> None:
@@ -214,8 +213,7 @@ class InspectApp(ThemedApp):
         if self._beside is not None and self._shown_beside is not self._beside.results:
             self._shown_beside = self._beside.results
             self.timeline.compare()
-            if self.overview.is_mounted:
-                self.overview.take_up(self._shown_results)
+            self.overview.take_up(self._shown_results)
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])
@@ -376,11 +374,11 @@ class InspectApp(ThemedApp):
         signs = f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  {glyphs.mark} marked  {glyphs.link} Enter follows"
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
-    def do(self, command: Command) -> None:
+    async def do(self, command: Command) -> None:
         """An entry of the palette; in the view that it belongs to."""
         if self.view not in command.views:
             self.navigation.show(command.views[0])
-        self.navigation.call_later(self.run_action, command.action)  # when the view is there
+        await self.run_action(command.action)
 
     def action_suspend(self) -> None:
         """To the shell, until it wants us back."""

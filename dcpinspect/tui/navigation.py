@@ -33,16 +33,12 @@ _Kind = TypeVar("_Kind", bound=View)
 
 
 class Navigation(ContentSwitcher):
-    """Holds the views, and is what they ask for a way out of themselves. A view gets its parts when it is first shown."""
+    """Holds the views, and is what they ask for a way out of themselves."""
 
     def __init__(self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]) -> None:
         """``say`` shows a word to the user; ``switched`` is called when another view is shown."""
         super().__init__(initial="packets", id="views")
         self.views: Sequence[View] = ()
-        self.is_arriving = False
-        """Whether a view gets its parts before it is shown."""
-        self._wanted = "packets"
-        """The view that was asked for last, which may be arriving."""
         self.inspection = inspection
         self.beside: Inspection | None = None
         self.say = say
@@ -52,8 +48,8 @@ class Navigation(ContentSwitcher):
         """Those that timelines are compared with."""
 
     def compose(self) -> ComposeResult:
-        """The first view."""
-        yield self.packets
+        """All views."""
+        yield from self.views
 
     def _of(self, kind: type[_Kind]) -> _Kind:
         return next(view for view in self.views if isinstance(view, kind))
@@ -74,8 +70,7 @@ class Navigation(ContentSwitcher):
     def take_up(self) -> None:
         """More is known of the capture, or other parts of it are looked at."""
         for view in self.views:
-            if view.is_mounted:
-                view.take_up(self.inspection.results)
+            view.take_up(self.inspection.results)
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls something from a thread that works behind the application, while there still is one."""
@@ -183,36 +178,17 @@ class Navigation(ContentSwitcher):
             self._switched()
 
     def _switch(self, name: str, then: Callable[[], None] | None = None) -> None:
-        """To a view, and then on to a place in it, once it has its parts."""
-        view, self._wanted = self._named(name), name
-        if view.is_mounted:
-            self._arrive(view, then)
-            return
-        self.is_arriving = True
-        if not view.is_attached:
-            view.display = False
-            self.mount(view)
-            self.call_later(lambda: view.take_up(self.inspection.results))
-        self.call_later(self._arrive, view, then)
-
-    def _arrive(self, view: View, then: Callable[[], None] | None) -> None:
-        if view.id != self._wanted:
-            return  # another one was asked for meanwhile
-        self.current = view.id
-        view.keyboard.focus()
-        view.arrive()
+        """To a view, and then on to a place in it."""
+        self.current = name
+        self.view.keyboard.focus()
+        self.view.arrive()
         self._switched()
         if then is not None:
             then()
-        if self.is_arriving:
-            self.call_after_refresh(self._arrived)
-
-    def _arrived(self) -> None:
-        self.is_arriving = False
 
     def begin_with(self, view: str) -> None:
         """The view that the user sees first: there is no way back from it."""
-        if view != self._wanted:
+        if view != self.current:
             self._switch(view)
 
     # -- ways ---------------------------------------------------------------------------------------------
@@ -220,7 +196,7 @@ class Navigation(ContentSwitcher):
     def show(self, view: str) -> None:
         """Another view; the timeline that of the vbucket under the cursor, or of the first."""
         here = self.view
-        if view == self._wanted:
+        if view == here.id:
             return
         self.leave()
         timeline, vbucket = self._of(TimelineView), None
@@ -239,7 +215,7 @@ class Navigation(ContentSwitcher):
             return
         self.leave()
         go = partial(self.packets.go, row, *fields)
-        if self.current == self._wanted == "packets":
+        if self.current == "packets":
             go()
         else:
             self._switch("packets", go)

@@ -115,6 +115,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         self._arrange()
         if self._part is None:
             self.fit()
+            self.post_message(self.Moved())  # a cell holds other seqnos now
         else:
             self._fill(*self._part)
             self.go(self.at, self._chosen)

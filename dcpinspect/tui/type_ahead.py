@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.app import App
-from textual.dom import DOMNode
 from textual.events import Event
 from textual.message_pump import MessagePump
 
@@ -43,19 +42,13 @@ class TypeAhead:
         while True:
             event = await self._waiting.get()
             self._busy = True
-            way = self._way()
+            app = self._app
+            way = [*(app.focused or app.screen).ancestors_with_self]  # that a key goes until someone takes it
             await self._hear(event)
-            for pump in way:
-                await _passed(pump)
             # what it opened gets its parts and the keyboard by messages of its own, which these come behind
-            for _ in range(2):
-                for pump in self._way():
-                    await _passed(pump)
+            for pump in (*way, app.screen, app, app.screen, app):
+                await _passed(pump)
             self._busy = False
-
-    def _way(self) -> list[DOMNode]:
-        """That a key goes until someone takes it."""
-        return (self._app.focused or self._app.screen).ancestors_with_self
 
 
 async def _passed(pump: MessagePump) -> None:

@@ -67,7 +67,7 @@ WALKS = (
                 "`v`",
                 "On each connection, the client is rolled back to 0 (`R`), starts again, and closes (`X`) before the"
                 " disk snapshot 0–90 is complete.",
-                ("vb 30", "rollback to 0", "0–90 cut disk", "connection closed"),
+                ("rollback to 0", "0–90 cut disk", "connection closed"),
             ),
             Step(("e",), "`e`", "The findings about it.", ("rollback",)),
         ),

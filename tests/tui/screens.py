@@ -67,10 +67,22 @@ async def until(_pilot: Keys, condition: Callable[[], bool]) -> None:
 
 
 async def settled(app: InspectApp, pilot: Keys) -> None:
-    """Waits until nothing runs behind, and what is shown is what is known."""
-    await until(pilot, lambda: is_quiet(app))
-    await pilot.pause()
-    await until(pilot, lambda: is_quiet(app))
+    """Waits until nothing runs behind, what is shown is what is known, and drawing it has asked for nothing more."""
+    for _ in range(_PATIENCE):
+        await until(pilot, lambda: is_quiet(app))
+        await pilot.pause()
+        if is_quiet(app) and not _is_drawn_again(app):
+            return
+    msg = "the screen is drawn for ever"
+    raise AssertionError(msg)
+
+
+def _is_drawn_again(app: InspectApp) -> bool:
+    """Whether parts have asked to be laid out or drawn since the screen was."""
+    screen = app.screen
+    return bool(
+        screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets or screen._callbacks
+    )
 
 
 def is_quiet(app: InspectApp) -> bool:
