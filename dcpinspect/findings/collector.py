@@ -32,6 +32,8 @@ MOST_ADVICE = 3
 """Different things to do that one finding names."""
 MOST_PAST = 1000
 """Cases of one kind on connections that have left that are kept: the first and the latest; it counts for those between."""
+FEW = 3
+"""Values that differ between the cases of a finding, and are named."""
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
 MOST_APART = 1 << 12
@@ -392,7 +394,7 @@ class Collector:
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[Finding]:
-        """What was found, worst first, then by the first message that shows it.
+        """What was found, worst first and what costs somebody before what does not, then by the first message that shows it.
 
         ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
         to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection by itself. ``judged``: says
@@ -410,7 +412,11 @@ class Collector:
         for found, _ in effects:  # it is over when its cause is
             assert found.effect_of is not None
             out.append(replace(found, next="", over=over[found.effect_of], over_row=None))
-        return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+        return sorted(out, key=self._in_order)
+
+    def _in_order(self, one: Finding) -> tuple[object, ...]:
+        rule = self._rules.get(one.rule)
+        return SEVERITIES.index(one.severity), rule is None or rule.cost is None, one.places[:1], one.rule, one.vbuckets
 
     def cases(
         self,
@@ -578,15 +584,20 @@ def shape(message: str) -> str:
 
 
 def in_common(messages: Sequence[str], shared: str | None) -> str:
-    """What messages of one shape say together: ``shared`` where they differ, else with an ellipsis for each value that differs."""
+    """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
     first = messages[0]
     if all(one == first for one in messages):
         return first
     if shared is not None:
         return shared
     values = [_VALUE.findall(one) for one in messages]
-    same = iter([len({of[place] for of in values}) == 1 for place in range(min(map(len, values)))])
-    return _VALUE.sub(lambda found: found[0] if next(same, False) else "…", first)
+    different = iter([list(dict.fromkeys(of[place] for of in values)) for place in range(min(map(len, values)))])
+
+    def named(_: re.Match[str]) -> str:
+        known = next(different, ())
+        return " or ".join(sorted(known, key=lambda one: (len(one), one))) if 0 < len(known) <= FEW else "several"
+
+    return _VALUE.sub(named, first)
 
 
 def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

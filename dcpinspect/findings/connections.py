@@ -60,6 +60,7 @@ RULES = (
         "",
         "capture nearer to the node, with a larger buffer; gaps that come from this have the cause capture-loss",
         whose="capture",
+        cost=Cost("connection", "has capture loss", "have capture loss"),
     ),
     Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0", whose="capture"),
     Rule(

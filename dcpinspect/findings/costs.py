@@ -1,6 +1,7 @@
 """What findings cost in plain words, which make the first line of a report: ``3 vbuckets lost data``.
 
-A rule of errors or warnings names its cost where it is declared; here are the words, and the costs that several rules share.
+A rule of errors or warnings names its cost where it is declared, and so do a few of notes; here are the words, and the costs that
+several rules share.
 """
 
 from __future__ import annotations

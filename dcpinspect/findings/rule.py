@@ -50,7 +50,7 @@ class Rule:
     whose: Blamed | Mapping[str, Blamed] = field(kw_only=True)
     """Who has to change something; by cause where that differs, and of other causes nobody knows."""
     cost: Cost | None = field(default=None, kw_only=True)
-    """What it means for those that it happened to; none where its findings are notes, or only recommend."""
+    """What it means for those that it happened to; none where nobody bears it, or its findings only recommend."""
     causes: tuple[str, ...] = ()
     """Kinds that its findings are told apart by."""
     reports: tuple[str, ...] = ()

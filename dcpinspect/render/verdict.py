@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.render.lines import counted
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 NOTHING = "nothing wrong"
 MOST = 4
-"""What is said of errors and warnings before the rest is counted."""
+"""Kinds of trouble that are said before the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,19 @@ class _Met:
 
 
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
-    """One line about findings that are no effects, worst first."""
+    """One line about findings that are no effects, worst first. What notes cost is said where nothing is worse."""
+    notes = [one for one in causes if one.severity == "note"]
+    worse = [one for one in causes if one.severity != "note"]
+    said = _said(worse) or [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
+    return " · ".join([*said, *([counted(len(notes), "note")] if worse and notes else _said(notes))])
+
+
+def _said(found: Sequence[Finding]) -> list[str]:
+    """What they cost, in their order; those that cost nothing are counted."""
     met: dict[Cost, _Met] = {}
-    others = {"error": 0, "warning": 0}
-    for one in causes:
+    others: Counter[str] = Counter()
+    for one in found:
         cost = RULES[one.rule].cost if one.rule in RULES else None
-        if one.severity == "note":
-            continue
         if cost is None:
             others[one.severity] += 1
         else:
@@ -98,11 +106,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     said = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
     if len(said) > MOST:
         said = [*said[: MOST - 1], f"{len(said) - MOST + 1} more kinds of trouble"]
-    said += [counted(number, severity if not met else f"other {severity}") for severity, number in others.items() if number]
-    if not said:
-        said = [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
-    notes = sum(one.severity == "note" for one in causes)
-    return " · ".join([*said, *([counted(notes, "note")] if notes else [])])
+    return said + [counted(others[one], f"other {one}" if met else one) for one in SEVERITIES if others[one]]
 
 
 def clock(time_ns: int) -> str:

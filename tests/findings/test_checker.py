@@ -100,9 +100,9 @@ def test_only_the_rules_that_are_asked_for() -> None:
     assert {one.rule for one in findings(talk, rules=["event-before-marker"])} == {"event-before-marker"}
 
 
-def test_findings_are_worst_first_then_by_row() -> None:
+def test_findings_are_worst_first_then_what_costs_somebody_then_by_row() -> None:
     found = check(SAMPLES / "tour.pcapng")
-    order = [(SEVERITIES.index(one.severity), one.places[0].row if one.places else 0) for one in found]
+    order = [(SEVERITIES.index(one.severity), RULES[one.rule].cost is None, one.places[0].row if one.places else 0) for one in found]
     assert order == sorted(order)
 
 
