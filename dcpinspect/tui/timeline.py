@@ -27,8 +27,6 @@ from dcpinspect.tui.timeline_cursor import Row
 from dcpinspect.tui.timeline_mouse import TimelineMouse
 from dcpinspect.tui.vbucket_cells import whole
 
-_TALLEST = 10
-"""Lines of the items of a stream at most."""
 _FLATTEST = 4
 """Lines of curves at least."""
 _NARROW = 2
@@ -106,7 +104,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         self._high = 1
         left = self.size.height - 2 - len(self._rows) - sum(1 for _ in self._lanes())
         drawn = sum("items" in track.words and track.key not in self._folded for track in self.tracks)
-        return 1 + min(max(0, left // max(1, drawn)), _TALLEST - 1)
+        return 1 + max(0, left // max(1, drawn))
 
     # -- drawing ------------------------------------------------------------------------------------------
 

@@ -23,9 +23,8 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(size: 
         assert len(numbers) >= 5
         free = app.lanes.size.height - app.lanes.virtual_size.height
         drawn = sum("items" in track.words for track in app.lanes.tracks)
-        tall = app.lanes._high
-        assert free < drawn or tall in (1, 10), "items are as high as there is room for"
-        assert (size[0] > 80) == (tall > 4)
+        assert free < drawn, "items are as high as there is room for"
+        assert (size[0] > 80) == (app.lanes._high > 4)
 
     play("rollback.pcap", scene, size=size)
 
@@ -34,9 +33,8 @@ def test_a_stream_folds_to_its_axis() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_vbucket(7)
         await settled(app, pilot)
-        before = app.lanes.virtual_size.height
+        assert screen(app).count("snapshots") == 2
         await press(app, pilot, "space")
-        assert app.lanes.virtual_size.height < before
         assert screen(app).count("snapshots") == 1
         assert "▸ #1" in screen(app)
         await press(app, pilot, "down", "space", "up", "space")
