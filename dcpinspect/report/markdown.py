@@ -21,7 +21,7 @@ _WIDE = 400
 """Characters of a line's text at most."""
 _TABLES = {
     "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
-    "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start"),
+    "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start", "resume_uuid", "explanation"),
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Facts that the tables have."""
@@ -56,6 +56,8 @@ def _findings(told: Contents, room: int) -> Iterator[str]:
     yield ""
     lines = [line for one in told.causes for line in _finding(told, one)]
     if len(lines) > room - 3:
+        lines = [line for one in told.causes for line in _finding(told, one, advises_notes=False)]
+    if len(lines) > room - 3:
         shown = [line for one in told.causes if one.severity != "note" for line in _finding(told, one)][: room - 4]
         notes = Counter(one.rule for one in told.causes if one.severity == "note")
         more = sum(line.startswith("- ") for line in lines) - sum(line.startswith("- ") for line in shown)
@@ -65,13 +67,13 @@ def _findings(told: Contents, room: int) -> Iterator[str]:
     yield ""
 
 
-def _finding(told: Contents, one: Finding) -> Iterator[str]:
+def _finding(told: Contents, one: Finding, *, advises_notes: bool = True) -> Iterator[str]:
     rows = [str(place.row) for place in one.places[:6]]
     effects = told.effects.get(one.id, ())
     parts = [place_of(one), told_of(one), f"rows {', '.join(rows)}" if rows else "", effects_in_words(effects) if effects else ""]
     about = "; ".join(filter(None, parts))
     yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(escape_rest(one.message))} ({plain(about)})"
-    if one.next and one.severity != "note":
+    if one.next and (advises_notes or one.severity != "note"):
         yield f"  next: {plain(escape_rest(one.next))}"
 
 

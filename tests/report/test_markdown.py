@@ -21,6 +21,13 @@ def test_it_has_the_verdict_and_the_worst_findings_in_sixty_lines(sample: str) -
     assert [line for line in lines if line.startswith(("- ✖", "- !"))][: len(severe)] != [] or not severe
 
 
+def test_notes_have_next_steps_and_rollbacks_the_request_that_works() -> None:
+    told = gathered(SAMPLES / "rollback.pcap")
+    text = markdown(told)
+    assert all(f"  next: {plain(one.next)}" in text for one in told.causes)
+    assert "| 50 | 0xb8b8000000000007 | the consumer is ahead of the branch point 50, so resume there with that branch's uuid |" in text
+
+
 def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
     text = markdown(gathered(hostile(tmp_path / "a.pcap")))
     assert "<" not in text.replace("&lt;", "")
