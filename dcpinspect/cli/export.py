@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dcpinspect.cli import options
+from dcpinspect.cli.output import STDOUT
 from dcpinspect.cli.read import Files, show
+from dcpinspect.cli.terminal import complain
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Reading
+
+
+class _Exported(Files):
+    """Captures whose messages go to a file, which nobody sees grow."""
+
+    def __init__(self, captures: Sequence[str], output: str) -> None:
+        super().__init__(captures)
+        self._output = output
+
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+        """How many went there, besides all else."""
+        if self._output not in (*STDOUT, os.devnull):
+            complain(f"{shown:,} message{'' if shown == 1 else 's'} to {escape(self._output)}")
+        return super().report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 
 @options.shared(show)
@@ -18,4 +40,4 @@ def export(
     **choices: Any,  # show's
 ) -> int:
     """Write the messages of captures (pcap or pcapng) to a file, in the format that its name says."""
-    return show(context, Files(captures), output=output, **choices)
+    return show(context, _Exported(captures, output), output=output, **choices)

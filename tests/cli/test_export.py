@@ -17,10 +17,16 @@ def test_the_name_says_the_format_and_filters_are_those_of_read(tmp_path: Path) 
     assert set(pyarrow.parquet.read_table(path).column("name").to_pylist()) == {"dcp_snapshot_marker"}
 
 
-def test_it_writes_what_read_writes(tmp_path: Path) -> None:
+def test_it_writes_what_read_writes_and_says_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("read", "export"):
         assert main([command, TOUR, "-o", str(tmp_path / f"{command}.csv"), "--vbucket", "417"]) == 0
     assert (tmp_path / "export.csv").read_bytes() == (tmp_path / "read.csv").read_bytes()
+    assert capsys.readouterr() == ("", f"dcpinspect: 108 messages to {tmp_path / 'export.csv'}\n")
+
+
+def test_data_on_standard_output_stand_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", TOUR, "-o", "-", "--format", "csv", "--columns", "row", "--limit", "1"]) == 0
+    assert capsys.readouterr() == ('"row"\n1\n', "")
 
 
 @pytest.mark.parametrize(
