@@ -124,7 +124,7 @@ def diff(
             out.is_complete = True
         else:
             format_.records(out, shown, chosen, guard=csv_guard)
-    statuses = [remarks(side.reading, stats=stats) for side in read]
+    statuses = [remarks(side.reading, stats=stats, side=side.name.upper()) for side in read]
     if found.is_different:
         return DIFFERENT
     if found.why_nothing and not len(ways):

@@ -6,7 +6,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dcpinspect.cli.terminal import complain
+from dcpinspect.cli import terminal
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
@@ -26,7 +26,7 @@ def refuse_unless_damaged(reading: Reading, why: str) -> None:
     """Raise UsageError for something to show that is not there; where captures are damaged it may have been, and this is only told."""
     if not reading.capture.problems:
         raise UsageError(why)
-    complain(why)
+    terminal.complain(why)
 
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
@@ -46,14 +46,18 @@ def remarks(
     shown: int | None = None,
     skipped: int = 0,
     checks: bool = False,
+    side: str = "",
 ) -> int:
     """Tell about the captures on standard error; the exit status of the command.
 
     ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
     ``shown``: messages that met the conditions, without those that were ``skipped``. ``checks``: the command says what is wrong, so that
-    captures without a message are a failure.
+    captures without a message are a failure. ``side``: which of two readings all of it is about.
     """
     from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
+
+    def complain(message: object) -> None:
+        terminal.complain(f"{side}: {message}" if side else message)
 
     for file in reading.capture.files:
         if file.remark is not None:
@@ -84,6 +88,7 @@ def remarks(
         counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
         complain(f"{counts} were over and have left memory; tables have the latest, counts and findings have all")
     if stats:
+        sys.stderr.write(f"{side}:\n" if side else "")
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
     if (problems and not reading.capture.packets) or (checks and not reading.messages):
         return CaptureError.exit_status
