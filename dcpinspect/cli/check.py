@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened, refuse_to_overwrite
 from dcpinspect.cli.remarks import UNCHECKED, remarks
@@ -110,7 +110,15 @@ def check(
         int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="LIST", help="Print a table with these columns, in this order, as in rule,count,who.")
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="[LIST]",
+            callback=options.list_columns,
+            is_eager=True,
+            autocompletion=completion.record_columns,
+            help="Print a table with these columns, in this order, as in rule,count,who. Without a list, list all columns.",
+        ),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -48,24 +48,30 @@ def one_column(incomplete: str) -> list[str]:
 
 def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Columns of the table that the command prints, for the last of a list."""
-    table = _table_of(ctx)
-    return _last_of_list(incomplete, [column.name for column in table.columns] if table is not None else ())
+    return _last_of_list(incomplete, [column.name for table in tables_of(ctx) for column in table.columns])
 
 
 def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Columns that the rows of the command's table can be put in order by, for the last of a list."""
     from dcpinspect.tables import record_rows
 
-    table = _table_of(ctx)
-    return _last_of_list(incomplete, record_rows.sort_columns(table) if table is not None else ())
+    return _last_of_list(incomplete, [name for table in tables_of(ctx) for name in record_rows.sort_columns(table)])
 
 
-def _table_of(ctx: typer.Context) -> RecordTable | None:
-    """The table that a command prints."""
-    from dcpinspect.comparison.contracts import DIFFERENCES
+def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
+    """The tables that a command prints one of, where it prints no messages."""
+    from dcpinspect.comparison.contracts import DIFFERENCES, PATHS
+    from dcpinspect.findings.record import FINDINGS
+    from dcpinspect.logs.events import LOG_EVENTS
     from dcpinspect.streams.contracts import BY_TABLE
 
-    return DIFFERENCES if ctx.info_name == "diff" else BY_TABLE.get(ctx.info_name or "")
+    tables = {
+        **{name: (table,) for name, table in BY_TABLE.items()},
+        "diff": (DIFFERENCES, PATHS),
+        "check": (FINDINGS,),
+        "log": (LOG_EVENTS,),
+    }
+    return tables.get(ctx.info_name or "", ())
 
 
 def message_filters(incomplete: str) -> list[str]:

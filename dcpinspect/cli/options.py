@@ -201,14 +201,17 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
 
 
-def _list_columns(context: typer.Context, text: str | None) -> str | None:
+def list_columns(context: typer.Context, text: str | None) -> str | None:
+    """Print the columns of what the command prints where ``--columns`` stands alone, and end."""
     if text != "" or context.resilient_parsing:
         return text
     from dcpinspect.cli.config import COLUMN_SETS  # deferred: for who asks
-    from dcpinspect.render.columns import columns_list
+    from dcpinspect.render.columns import columns_list, columns_of_tables
 
     config: Config = context.obj
-    sys.stdout.write("".join(f"{line}\n" for line in columns_list(config.saved(COLUMN_SETS))))
+    tables = completion.tables_of(context)
+    lines = columns_of_tables(tables) if tables else columns_list(config.saved(COLUMN_SETS))
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     raise typer.Exit
 
 
@@ -221,7 +224,7 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="[LIST]",
-        callback=_list_columns,
+        callback=list_columns,
         is_eager=True,
         autocompletion=completion.message_columns,
         help="Show these columns, as in name,vbucket,by_seqno or @seqnos. Without a list, list all columns.",

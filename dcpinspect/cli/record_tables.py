@@ -71,7 +71,7 @@ READABLE = {
         *("bucket", "role", "conn_id", "versions", "file", "line"),
     ),
     "vbuckets": (
-        *("client", "vbucket", "verdict", "findings", "connections", "streams", "first_seqno", "last_seqno", "high_seqno"),
+        *("client", "vbucket", "verdict", "findings", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "behind"),
         *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
     ),
 }
@@ -85,7 +85,7 @@ FIRST = {
     "differences": ("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "key", "fields", "evidence", "a_row", "b_row"),
     "paths": ("a_connection", "b_connection", "direction", "delay_median_ns", "delay_max_ns", "lost", "answers", "network_median_ns"),
     "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
-    "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "gap_seqnos", "rollbacks"),
+    "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "behind", "gap_seqnos", "rollbacks"),
 }
 """What matters most of them, which the others make room for where not all fit the width."""
 
@@ -113,9 +113,11 @@ Columns = Annotated[
     str | None,
     typer.Option(
         "--columns",
-        metavar="LIST",
+        metavar="[LIST]",
+        callback=options.list_columns,
+        is_eager=True,
         autocompletion=completion.record_columns,
-        help="Only these columns, in this order, as in vbucket,verdict.",
+        help="Only these columns, in this order, as in vbucket,verdict. Without a list, list all columns.",
     ),
 ]
 Filter = Annotated[

@@ -1,11 +1,12 @@
-"""The columns of the messages table, explained: what ``read --columns`` prints."""
+"""The columns of tables, explained: what ``--columns`` alone prints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dcpinspect.escape import escape
 from dcpinspect.tables.presets import COLUMN_SETS
+from dcpinspect.tables.records import RecordKind, RecordTable
 from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
 from dcpinspect.tables.vocabulary import vocabulary
 
@@ -18,6 +19,19 @@ _KINDS: dict[ColumnKind, str] = {
     "time": "time",
     "bytes": "bytes",
     "bool": "boolean",
+}
+_RECORD_KINDS: dict[RecordKind, str] = {
+    "number": "i64",
+    "word": "text",
+    "hex64": "0x-text",
+    "words": "list",
+    "numbers": "list",
+    "seqnos": "list",
+    "places": "records",
+    "log": "records",
+    "counts": "counts",
+    "seconds": "float",
+    "fraction": "float",
 }
 _MOST_WORDS = 10
 """Words of a column that are listed."""
@@ -36,10 +50,26 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
     ]
 
 
+def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
+    """Lines: every column of the tables with its type and meaning; of several tables, the name of each above its own."""
+    return [
+        line
+        for table in tables
+        for line in (
+            *((f"{table.name}:",) if len(tables) > 1 else ()),
+            *(line for one in table.columns for line in _lines(one.name, _RECORD_KINDS.get(one.kind, one.kind), one.doc, one.words)),
+        )
+    ]
+
+
 def _column(column: Column) -> list[str]:
-    line = f"{column.name:<22} {_KINDS.get(column.kind, column.kind):<7}  {column.doc}"
     known = vocabulary(column.name)
-    if known is None:
+    return _lines(column.name, _KINDS.get(column.kind, column.kind), column.doc, known.words if known is not None else ())
+
+
+def _lines(name: str, kind: str, doc: str, words: Sequence[str]) -> list[str]:
+    line = f"{name:<22} {kind:<7}  {doc}"
+    if not words:
         return [line]
-    more = ", …" if len(known.words) > _MOST_WORDS else ""
-    return [line, " " * 34 + ", ".join(known.words[:_MOST_WORDS]) + more]
+    more = ", …" if len(words) > _MOST_WORDS else ""
+    return [line, " " * 34 + ", ".join(words[:_MOST_WORDS]) + more]

@@ -179,6 +179,7 @@ VBUCKETS = RecordTable(
         _C("first_seqno", "u64", "first seqno received"),
         _C("last_seqno", "u64", "greatest seqno of the newest stream that received any"),
         _C("high_seqno", "u64", "high seqno from the server; null if it sent none"),
+        _C("behind", "u64", "seqnos from the last that was received up to the high seqno; null without a high seqno"),
         _C("items", "number", "event messages of all its streams"),
         _C("bytes", "number", "bytes of all its streams that flow control counts"),
         _C("gaps", "counts", "gaps by cause", w.CAUSES),

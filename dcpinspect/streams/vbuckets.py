@@ -58,6 +58,9 @@ def vbucket_records(
         sums = whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0))
         return [{cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number} for causes in sums.tolist()]
 
+    latest = Numbers(unbiased(own.last[last]), received)
+    high = [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)]
+    reached = np.where(received, latest.values, 0).tolist()
     columns: dict[str, Values] = {
         "client": [client for client, _ in keys],
         "vbucket": [vbucket for _, vbucket in keys],
@@ -66,8 +69,9 @@ def vbucket_records(
         "streams": Numbers(count),
         "requested_end": Numbers(unbiased(newest.request.end), newest.request.form > 0),
         "first_seqno": Numbers(unbiased(own.first[first]), received),
-        "last_seqno": Numbers(unbiased(own.last[last]), received),
-        "high_seqno": [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)],
+        "last_seqno": latest,
+        "high_seqno": high,
+        "behind": [None if told is None else max(0, told - seqno) for told, seqno in zip(high, reached, strict=True)],
         "items": total(own.items),
         "bytes": total(own.bytes),
         "gaps": by_cause(gaps[0]),

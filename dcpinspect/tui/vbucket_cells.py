@@ -163,8 +163,6 @@ def _rows(records: Records) -> list[dict[str, Any]]:
 def _measured(row: Mapping[str, Any], measure: str) -> int:
     if measure == "gaps":
         return sum(int((row["gaps"] or {}).get(cause, 0)) for cause in GAPS_THAT_COUNT)
-    if measure == "behind":
-        return max(0, (row["high_seqno"] or 0) - (row["last_seqno"] or 0)) if row["high_seqno"] is not None else 0
     return int(row[measure] or 0)
 
 

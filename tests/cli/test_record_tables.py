@@ -51,6 +51,12 @@ def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out) == found
 
 
+@pytest.mark.parametrize(("command", "column"), [("vbuckets", "behind"), ("diff", "delay_median_ns"), ("check", "rule"), ("log", "reason")])
+def test_columns_alone_lists_them(command: str, column: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--columns"]) == 0
+    assert any(line.split()[0] == column for line in capsys.readouterr().out.splitlines())
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

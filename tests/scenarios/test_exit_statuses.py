@@ -38,6 +38,8 @@ ABSENT = ("timeline of what is cut off", "follow what is cut off")
 
 PICTURES = ("whole", "cut", "a part of a packet")
 """A picture takes half a second."""
+TELLING = (*ABSENT, "read -n", "export")
+"""These say something also of what is whole."""
 
 
 def inputs(folder: Path) -> dict[str, tuple[bytes, int, int, int]]:
@@ -72,5 +74,5 @@ def test_the_status_is_that_of_the_table(
         statuses[what] = main([str(path) if part == "{}" else part for part in COMMANDS[name]])
         expected[what] = by_kind[1 if name in CHECKING else 2 if name in ABSENT else 0]
         said = capfd.readouterr().err
-        assert bool(said) == (what != "whole" or name in (*ABSENT, "read -n")), what
+        assert bool(said) == (what != "whole" or name in TELLING), what
     assert statuses == expected

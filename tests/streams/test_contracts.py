@@ -29,7 +29,7 @@ KEYS = {
         " answer_row log_row time"
     ),
     "vbucket": (
-        "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno items bytes gaps"
+        "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno behind items bytes gaps"
         " gap_seqnos snapshots rollbacks"
         " findings first_time last_time"
     ),

@@ -28,6 +28,7 @@ def test_the_newest_stream_decides_and_sums_are_over_all() -> None:
         "first_seqno": 1,
         "last_seqno": 4,
         "high_seqno": 40,
+        "behind": 36,
         "items": 4,
         "gaps": {"rollback": 1, "deduplicated": 2},
         "snapshots": 2,
