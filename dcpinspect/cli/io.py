@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 def io(
     context: typer.Context,
     captures: options.Captures,
-    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Length of each time span, as in 1s, 250ms or 5m.")] = "1s",
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            "--interval",
+            metavar="TIME",
+            help="Length of each time span, as in 1s, 250ms or 5m. By default, it is chosen for 20 to 50 spans.",
+        ),
+    ] = None,
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
@@ -46,8 +53,8 @@ def io(
 
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
-    length = moment(interval, "--interval")
-    if length.counts_from != "start" or length.ns <= 0:
+    length = None if interval is None else moment(interval, "--interval")
+    if length is not None and (length.counts_from != "start" or length.ns <= 0):
         raise UsageError("--interval: write a length of time, as in 1s, 250ms or 5m")
     selection = options.selection(
         vbucket=vbucket,
@@ -62,7 +69,7 @@ def io(
     )
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
-        counted, shown = Intervals(length.ns), 0
+        counted, shown = Intervals(None if length is None else length.ns), 0
         with opened(output, format_, captures) as out:
             try:
                 for batch in interrupts.between(reading):
@@ -74,7 +81,7 @@ def io(
                     complain(INTERRUPTED)
 
                 def lines(paint: Paint) -> Iterator[str]:
-                    return (paint(line, style) for line, style in io_lines(counted.records(), length.ns, width=out.width()))
+                    return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
 
                 format_.report(out, Report(lines, counted.records), guard=csv_guard)
         return remarks(reading, shown=shown)

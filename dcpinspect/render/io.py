@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import seconds_text
 from dcpinspect.render.sparkline import sparkline
+from dcpinspect.render.timeline import lasting
 from dcpinspect.tables.records import Records, time_text
 
 COMMANDS = 4
@@ -46,14 +47,14 @@ def _lines(records: Records, interval_ns: int, sparks: int) -> Iterator[Line]:
         totals[name] += count
     most = sorted(totals, key=lambda name: (-totals[name], name))
     first = records.values("time")[0] - int(relative[0])
-    yield f"from {time_text(first)} (UTC), a row is {interval_ns / 1e9:g} s", ""
+    yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
     heads = [f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]]
     yield f"{'time s':>14}  {'messages':>9}  {'bytes':>12}  {'  '.join(heads)}  messages", "bold"
     yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns))
     yield "", ""
     low, high = int(spans.min()), int(spans.max())
     together = max(1, -(-(high - low + 1) // sparks))
-    yield f"a block is {interval_ns * together / 1e9:g} s, from {low * interval_ns / 1e9:g} s on", "bold"
+    yield f"a block is {lasting(interval_ns * together)}, from {lasting(low * interval_ns) if low > 0 else 0} on", "bold"
     for name in most[:CHARTS]:
         own = [place for place, one in enumerate(names) if one == name]
         for what, values in (("messages", messages), ("bytes", sizes)):
@@ -86,7 +87,7 @@ def _rows(
     before = None
     for at, number in enumerate(numbers.tolist()[:MOST_LINES]):
         if before is not None and number > before + 1:
-            yield f"{'…':>14}  nothing for {(number - before - 1) * interval_ns / 1e9:g} s"
+            yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
         before = number
         bar = "█" * max(1, int(BAR * counts[at] // counts.max()))
         own = "  ".join(f"{count:>{cells(head)},}" for count, head in zip(cells_[at].tolist(), heads, strict=True))

@@ -289,7 +289,7 @@ def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: 
 
 
 def _seconds(nanoseconds: int) -> str:
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds} ns" if nanoseconds else "0"

@@ -1,4 +1,4 @@
-"""Messages and bytes by command over time, in spans of one length."""
+"""Messages and bytes by command over time, in spans of one length, which the messages choose where nobody does."""
 
 from __future__ import annotations
 
@@ -29,14 +29,19 @@ IO = RecordTable(
 
 MOST = 1_000_000
 """Rows at most."""
+ROWS = 50
+"""Spans at most where nobody says how long they are, and about 20 at least."""
+_FINEST_NS = 1_000
 _CODES, _RESPONSE, _SERVER = 1 << 10, 1 << 8, 1 << 9
 
 
 class Intervals:
     """Feed it with the messages that count."""
 
-    def __init__(self, interval_ns: int) -> None:
-        self.interval_ns = interval_ns
+    def __init__(self, interval_ns: int | None) -> None:
+        """``interval_ns``: None chooses it: 1, 2 or 5 of a unit, so that the messages lie in at most ``ROWS`` spans."""
+        self._is_chosen = interval_ns is None
+        self._unit_ns = _FINEST_NS if interval_ns is None else interval_ns
         self.origin_ns = 0
         self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # span and command
         self._sums: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
@@ -47,7 +52,10 @@ class Intervals:
             return
         decoded, self.origin_ns = batch.decoded, batch.origin_ns
         command = decoded.opcode[rows].astype(np.int64) + _RESPONSE * decoded.is_response[rows] + _SERVER * decoded.is_server[rows]
-        span = (batch.time_ns[rows] - batch.origin_ns) // self.interval_ns
+        since = batch.time_ns[rows] - batch.origin_ns
+        while self._is_chosen and self._reach(since) > 10 * ROWS:
+            self._coarsen(10)
+        span = since // self._unit_ns
         keys, place = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
         if len(keys) > MOST:
             raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
@@ -56,14 +64,38 @@ class Intervals:
         np.add.at(sums, place.reshape(-1), np.concatenate((self._sums, new)))
         self._keys, self._sums = keys, sums
 
+    @property
+    def interval_ns(self) -> int:
+        """How long a span is; nothing is counted any more once it was asked for."""
+        reach = self._reach(self._keys // _CODES * self._unit_ns)
+        if self._is_chosen:
+            self._coarsen(next(step for step in (1, 2, 5, 10) if reach <= step * ROWS))
+            self._is_chosen = False
+        return self._unit_ns
+
+    def _reach(self, since: npt.NDArray[np.int64]) -> int:
+        """Spans from the first message to the last, of those that are counted and those ``since`` the start."""
+        spans = np.concatenate((self._keys // _CODES, since // self._unit_ns))
+        return int(spans.max() - spans.min()) + 1 if len(spans) else 0
+
+    def _coarsen(self, times: int) -> None:
+        """Makes each span so many times as long."""
+        self._unit_ns *= times
+        spans, commands = self._keys // _CODES // times, self._keys % _CODES
+        self._keys, place = np.unique(spans * _CODES + commands, return_inverse=True)
+        sums = np.zeros((len(self._keys), 2), np.int64)
+        np.add.at(sums, place.reshape(-1), self._sums)
+        self._sums = sums
+
     def records(self) -> Records:
         """What was counted, in order of time."""
+        interval_ns = self.interval_ns
         span, command = self._keys // _CODES, self._keys % _CODES
-        relative = span * self.interval_ns
+        relative = span * interval_ns
         columns: dict[str, Values] = {
             "time": Numbers(self.origin_ns + relative),
             "relative_ns": Numbers(relative),
-            "interval_ns": Numbers(np.full(len(span), self.interval_ns)),
+            "interval_ns": Numbers(np.full(len(span), interval_ns)),
             "name": [opcode_name(code & 0xFF, server=bool(code & _SERVER)) for code in command.tolist()],
             "side": [SIDES[bool(code & _RESPONSE)] for code in command.tolist()],
             "messages": Numbers(self._sums[:, 0]),

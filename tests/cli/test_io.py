@@ -47,13 +47,20 @@ def test_intervals_and_filters_are_as_asked_for(capsys: pytest.CaptureFixture[st
     assert all(row["relative_ns"] >= 500_000_000 for row in rows(capsys, LARGE, "--interval", "100ms", "--since", "500ms"))
 
 
+def test_spans_are_chosen_for_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, LARGE)
+    assert {row["interval_ns"] for row in found} == {20_000_000}
+    assert sum(row["messages"] for row in found) == 104_436
+    assert 20 <= len({row["relative_ns"] for row in found}) <= 50
+
+
 def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda: 80)
     assert main(["io", LARGE, "--interval", "100ms"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "from 2024-04-06T12:01:00.384936126Z (UTC), a row is 0.1 s"
+    assert lines[0] == "from 2024-04-06T12:01:00.384936126Z (UTC), a row is 100 ms"
     assert lines[2].split()[:4] == ["0.000000", "16,309", "3,473,906", "13,888"]
     (chart,) = [line for line in lines if line.startswith("dcp_mutation")]
     assert chart.endswith("at most 13,888")

@@ -11,7 +11,7 @@ from dcpinspect.tables import io
 from tests.tables.build import START_NS, STEP_NS, batch
 
 
-def counted(interval_ns: int, *pieces: slice) -> list[tuple[int, str, int]]:
+def counted(interval_ns: int | None, *pieces: slice) -> list[tuple[int, str, int]]:
     messages = batch(*[encode("dcp_noop", opaque=number) if number % 2 else encode("get", key="k") for number in range(8)])
     messages.origin_ns = START_NS
     intervals = io.Intervals(interval_ns)
@@ -27,7 +27,8 @@ def test_messages_are_counted_by_span_and_command() -> None:
 
 @pytest.mark.parametrize("cut", range(9))
 def test_batches_make_no_difference(cut: int) -> None:
-    assert counted(3 * STEP_NS, slice(cut), slice(cut, None)) == counted(3 * STEP_NS, slice(None))
+    for interval_ns in (3 * STEP_NS, None):
+        assert counted(interval_ns, slice(cut), slice(cut, None)) == counted(interval_ns, slice(None))
 
 
 def test_too_many_rows_are_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
