@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar
 
@@ -13,17 +13,18 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import clip
+from dcpinspect.escape import cells, clip
 from dcpinspect.render.branches import Branch, branches, connectors, drawn, words
 from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
 from dcpinspect.render.lanes import LETTERS, Glyphs, Lanes, lanes
+from dcpinspect.render.lines import counted
 from dcpinspect.render.timeline import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.curve import Curve, curve
 from dcpinspect.tui.strips import Piece, strip
-from dcpinspect.tui.timeline_cursor import Row
+from dcpinspect.tui.timeline_cursor import HEAD, Row
 from dcpinspect.tui.timeline_mouse import TimelineMouse
 from dcpinspect.tui.vbucket_cells import whole
 
@@ -33,6 +34,9 @@ _NARROW = 2
 """Columns of a cell up to which the cursor covers all of them."""
 _LABELLED = 8
 """Columns from which a stretch has room for words."""
+_FORMS = {"lanes": "lanes", "curve": "seqnos against time", "tree": "tree of histories"}
+_LEFT_OUT = ("name", "cell", "connection", "streams", "form")
+"""Parts of the heading that go, one after the other, where it has no room for all."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
@@ -52,14 +56,14 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         """Which lines there are; what is in them is drawn when it comes into view."""
         self._rows = []
         if self.form == "curve" and self.tracks:
-            lines = max(_FLATTEST, self.size.height - 2)
+            lines = max(_FLATTEST, self.size.height - HEAD)
             self._rows = [Row(-1, "curve", part) for part in range(max(_FLATTEST, lines // 2) if self.is_both else lines)]
         self._high = self._height_of_items()
         if self.form == "tree":
             self._rows = list(self._tree())
         elif self.form == "lanes" or self.is_both:
             self._rows += self._lanes()
-        self.virtual_size = Size(self.size.width, 2 + len(self._rows))
+        self.virtual_size = Size(self.size.width, HEAD + len(self._rows))
         self._redraw()
 
     @property
@@ -102,7 +106,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
     def _height_of_items(self) -> int:
         """Lines of the items of each stream: more where there is room."""
         self._high = 1
-        left = self.size.height - 2 - len(self._rows) - sum(1 for _ in self._lanes())
+        left = self.size.height - HEAD - len(self._rows) - sum(1 for _ in self._lanes())
         drawn = sum("items" in track.words and track.key not in self._folded for track in self.tracks)
         return 1 + max(0, left // max(1, drawn))
 
@@ -119,19 +123,19 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             self.go(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
-        line = int(self.scroll_offset.y) + y
+        """One line of what is in view; what is shown, and its axis, stay at the top."""
         base = self.rich_style
-        if line == 0:
+        if y == 0:
             return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
         if self.waiting:
             return Strip.blank(self.size.width, base)
-        if line == 1:
+        if y == 1:
             ticks = numbers(self.scale, self._tick, self._columns).ljust(self._columns)
             return self._line("", [(ticks, base)], -1, base)
-        if line - 2 >= len(self._rows):
+        line = int(self.scroll_offset.y) + y - HEAD
+        if line >= len(self._rows):
             return Strip.blank(self.size.width, base)
-        row = self._rows[line - 2]
+        row = self._rows[line]
         if row.lane == "curve":
             return self._curve_line(row.part, base)
         if row.lane == "branch":
@@ -154,8 +158,8 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)], self.size.width, base)
         if row.lane == "findings":
             return self._line("  findings", self._findings(row.track, base), row.track, base)
-        cells = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
-        return self._line("" if row.part else f"  {row.lane}", self._painted(row, cells, base), row.track, base)
+        text = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
+        return self._line("" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base)
 
     def _lanes_of(self, place: int) -> Lanes:
         drawn = self._drawn.get(place)
@@ -294,27 +298,35 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             return "no vbucket chosen"
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
-        told, count = self.told, len(self.tracks)
-        parts = [f"vb {', '.join(map(str, self._compared))}", f"{count} stream{'' if count == 1 else 's'}"]
-        if self.axis == "time":
-            parts += [f"{seconds(self.scale, self.scale.first)}–{seconds(self.scale, self.scale.last + 1)} s"]
-            parts.append(f"a cell is {lasting(self.scale.step)}")
-        else:
-            parts += [f"seqnos {self.scale.first:,}–{self.scale.last:,}"]
-            parts.append(f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}")
-        shown = {"lanes": "lanes", "curve": "seqnos against time", "tree": "tree of histories"}[self.form]
-        other = {"lanes": "d time" if self.axis == "seqno" else "d seqnos", "curve": "d no lanes" if self.is_both else "d lanes, too"}
-        parts += [f"{shown} (|)", *([other[self.form]] if self.form in other else [])]
-        if len(told.connections) > 1:
-            parts.append(f"{len(told.connections)} connections")
-        else:
-            parts += [f"connection {number}  {name}" for (_, number), name in told.connections.items()]
-        return " · ".join(parts)
+        told, scale, is_time = self.told, self.scale, self.axis == "time"
+        other = {"lanes": "d seqnos" if is_time else "d time", "curve": "d no lanes" if self.is_both else "d lanes, too", "tree": ""}
+        connections = [(f"connection {number}", name) for (_, number), name in told.connections.items()]
+        parts = {
+            "vbucket": f"vb {', '.join(map(str, self._compared))}",
+            "streams": counted(len(self.tracks), "stream"),
+            "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
+            if is_time
+            else f"seqnos {scale.first:,}–{scale.last:,}",
+            "cell": f"a cell is {lasting(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            "form": f"{_FORMS[self.form]} (|)",
+            "other": other[self.form],
+            "connection": connections[0][0] if len(connections) == 1 else f"{len(connections)} connections" if connections else "",
+            "name": connections[0][1] if len(connections) == 1 else "",
+        }
+        for left_out in _LEFT_OUT:
+            if cells(_joined(parts)) <= self.size.width:
+                break
+            parts[left_out] = ""
+        return _joined(parts)
 
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
         self.refresh()
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return " · ".join(filter(None, parts.values()))
 
 
 def _write(text: npt.NDArray[np.str_], label: str) -> None:

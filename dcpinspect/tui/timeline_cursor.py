@@ -20,6 +20,8 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
+HEAD = 2
+"""Lines at the top: what is shown, and its axis."""
 _NEAREST = 5
 """Seqnos, or nanoseconds, that are shown at least."""
 _BESIDE = 5
@@ -333,11 +335,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         """To the stream above or below."""
         if self.tracks:
             self.stream = min(max(self.stream + lines, 0), len(self.tracks) - 1)
-            own = [number for number, row in enumerate(self._rows, 2) if row.track == self.stream]
-            top, height = int(self.scroll_offset.y), max(self.size.height, 1)
+            own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
+            top, height = int(self.scroll_offset.y), max(self.size.height - HEAD, 1)
             if own and not top <= own[0] <= own[-1] < top + height:
                 # forced: lines of a vbucket that was read just now have no scrollbar yet
-                self.scroll_to(y=max(0, own[0] - 2), animate=False, immediate=True, force=True)
+                self.scroll_to(y=own[0], animate=False, immediate=True, force=True)
             self.refresh()
             self.post_message(self.Moved())
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lanes import Glyphs
 from dcpinspect.render.timeline import LABEL
-from dcpinspect.tui.timeline_cursor import Row, TimelineCursor
+from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
 
 Side = Literal["left", "right"]
 
@@ -94,8 +94,8 @@ class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
             return
         is_chosen = self.range is not None
         self.choose(None)
-        line = int(self.scroll_offset.y) + event.y - 2
-        if 0 <= line < len(self._rows) and place is not None:
+        line = int(self.scroll_offset.y) + event.y - HEAD
+        if event.y >= HEAD and line < len(self._rows) and place is not None:
             row = self._rows[line]
             stream = self._stream_at(row, event.x - LABEL) if row.track < 0 else row.track
             is_same = self.stream == stream and self.cell == int(self._stretched[event.x - LABEL]) and not is_chosen

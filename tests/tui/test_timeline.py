@@ -25,6 +25,7 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(size: 
         drawn = sum("items" in track.words for track in app.lanes.tracks)
         assert free < drawn, "items are as high as there is room for"
         assert (size[0] > 80) == (app.lanes._high > 4)
+        assert lines[1].endswith("lanes (|) · d time · 2 connections"), "where there is no room, the size of a cell is left out"
 
     play("rollback.pcap", scene, size=size)
 
