@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 from rich.text import Text
 
 from dcpinspect.errors import DcpInspectError
@@ -17,7 +16,6 @@ from dcpinspect.render.lines import summary, title
 from dcpinspect.store.store import Store
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.advice import here
-from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
@@ -29,13 +27,6 @@ _ENDLESS = 1 << 20
 """Columns where lines are not broken."""
 _ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-refused", "unknown-vbucket-uuid")
 """Rules of which a request that works is shown, where there was a rollback."""
-
-
-def evidence_of(one: Finding) -> Rows:
-    """All messages that show a finding: first those that tell it best, the first offender before all, then those like them."""
-    best = np.array(list(dict.fromkeys(place.row for place in one.places)), np.int64)
-    everything = rows_of(one)
-    return np.concatenate((best, everything[~np.isin(everything, best)]))
 
 
 def about(

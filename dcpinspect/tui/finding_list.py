@@ -69,8 +69,8 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         self.findings: Sequence[Finding] = ()
         self.order: Order = "cause"
         self.is_final = False
-        self.evidence = 0
-        """Which of the finding's messages ``]`` and ``[`` came to."""
+        self.evidence: int | None = None
+        """Which of the finding's messages ``]`` and ``[`` came to; None: they were not pressed."""
         self._connections: Mapping[int, str] = {}
         self._folded: set[Heading] = set()
         self._hidden: set[str] = set()
@@ -243,7 +243,7 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _move(self, place: int) -> None:
         self._at = place
-        self.evidence = 0
+        self.evidence = None
         self._bring()
         self.post_message(self.Moved())
 

@@ -23,10 +23,11 @@ from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.render.lines import counted
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
-from dcpinspect.tui.finding_about import AROUND, about, evidence_of, in_words
+from dcpinspect.tui.finding_about import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.finding_picture import REST, FindingPicture
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
@@ -87,13 +88,13 @@ class FindingsView(View):
     def _tell(self) -> None:
         if not self.display:
             return
-        shown = self.evidence[max(0, self.list.evidence - 2 * AROUND) : self.list.evidence + 2 * AROUND + 1]
+        shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
         self._told = in_words(self.host.inspection.store, shown.tolist())
         self._about.update(self._text(width=self._scrolled.scrollable_content_region.width, is_brief=self.size.width < WIDE))
 
     def _text(self, **form: Any) -> Text:
         records = self.host.inspection.results.records.get("rollbacks")
-        return about(self.list.shown, self._glyphs, self.evidence, self.list.evidence, self.list.findings, self._told, records, **form)
+        return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, self._told, records, **form)
 
     def on_resize(self) -> None:
         """Lines are as wide as their part."""
@@ -122,26 +123,34 @@ class FindingsView(View):
         """The cursor goes to a finding, and to this row of its evidence, or to the first of a vbucket."""
         self.list.select(number)
         is_it = self.evidence == row if vbucket is None else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
-        self.list.evidence = int(np.argmax(is_it)) if is_it.any() else 0
+        self.list.evidence = int(np.argmax(is_it)) if is_it.any() else None
         self.arrive()
 
     @property
     def evidence(self) -> Rows:
-        """All messages that show the finding under the cursor."""
+        """All messages that show the finding under the cursor, rising."""
         one = self.list.shown
         if self._evidence[0] is not one:
-            self._evidence = one, NO_ROWS if one is None else evidence_of(one)
+            self._evidence = one, NO_ROWS if one is None else rows_of(one)
         return self._evidence[1]
+
+    @property
+    def chosen(self) -> int:
+        """The place in the evidence of the message that is chosen: until one goes on, of the one that tells the finding best."""
+        one, at = self.list.shown, self.list.evidence
+        if at is None:
+            at = int(np.searchsorted(self.evidence, one.places[0].row)) if one is not None and one.places else 0
+        return max(0, min(at, len(self.evidence) - 1))
 
     @property
     def row(self) -> int | None:
         """The message of the evidence that is chosen."""
         rows = self.evidence
-        return int(rows[min(self.list.evidence, len(rows) - 1)]) if len(rows) else None
+        return int(rows[self.chosen]) if len(rows) else None
 
     def spot(self) -> Spot:
         """Which finding, and which evidence."""
-        return Spot("findings", finding=self.list.finding, top=self.list.evidence)
+        return Spot("findings", finding=self.list.finding, top=self.chosen)
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
@@ -181,7 +190,7 @@ class FindingsView(View):
         """The next evidence."""
         if self.list.shown is not None:
             last = max(0, len(self.evidence) - 1)
-            self.list.evidence = min(max(self.list.evidence + steps, 0), last)
+            self.list.evidence = min(max(self.chosen + steps, 0), last)
             self.arrive()
 
     def action_display(self) -> None:
@@ -212,7 +221,7 @@ class FindingsView(View):
             lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
             offered.append(table(f"the {counted(len(found), 'finding')}", "findings", records, lines))
         if one is not None and len(self.evidence):
-            rows = np.sort(self.evidence)
+            rows = self.evidence
             offered.append(
                 messages(f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} this one", inspection, lambda: rows)
             )

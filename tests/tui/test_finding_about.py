@@ -3,7 +3,8 @@ from __future__ import annotations
 from dcpinspect.protocol.columns import NO_ROWS
 from dcpinspect.store.store import Store
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_about import about, evidence_of, in_words
+from dcpinspect.tui.finding_about import about, in_words
+from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.tui.screens import Keys, play, press
 
@@ -32,7 +33,7 @@ def test_a_request_that_works_is_shown() -> None:
 def test_evidence_is_wrapped_below_itself() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
         one = next(one for one in app.inspection.results.findings if one.rule == "rollback-loop")
-        rows = evidence_of(one)
+        rows = rows_of(one)
         told = dict.fromkeys(rows.tolist(), "words " * 20)
         lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
         assert f"Evidence, {len(rows)} of {len(rows)}" in lines
@@ -43,13 +44,13 @@ def test_evidence_is_wrapped_below_itself() -> None:
     play("loop.pcap", scene)
 
 
-def test_all_messages_are_evidence_the_best_first() -> None:
+def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         number, one = next((place, one) for place, one in enumerate(app.inspection.results.findings) if one.rule == "orphaned-vbucket")
-        rows = evidence_of(one)
-        assert rows[: len(one.places)].tolist() == [place.row for place in one.places]
-        assert set(rows.tolist()) == {row for row in range(1, 108) if number in app.inspection.results.marked.of(row)}
         app.navigation.to_finding(number)
+        rows = app.findings.evidence
+        assert rows.tolist() == [row for row in range(1, 108) if number in app.inspection.results.marked.of(row)], "they rise"
+        assert app.findings.row == one.places[0].row
         await press(app, pilot, *["right_square_bracket"] * 20)
         assert app.findings.row == rows[-1]
 

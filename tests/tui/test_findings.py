@@ -8,8 +8,9 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import NO_ROWS
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_about import about, evidence_of
+from dcpinspect.tui.finding_about import about
 from dcpinspect.tui.findings import FIELDS
+from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.theme import UNICODE
 from tests.damage import Talk
 from tests.tls.damage import save
@@ -33,6 +34,7 @@ def test_evidence_is_walked_and_opened() -> None:
         assert lanes.scale.first <= told <= lanes.scale.last, "where the rollback leads to is in view"
         await press(app, pilot, "v")
         assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
+        assert screen(app).splitlines()[1].startswith("vb 30 · "), "what is shown stays at the top"
 
     play("loop.pcap", scene)
 
@@ -58,7 +60,7 @@ def test_all_there_is_to_say_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
         for one in app.finding_list.findings:
-            text = about(one, UNICODE, evidence_of(one)).plain
+            text = about(one, UNICODE, rows_of(one)).plain
             assert one.rule in text
             assert one.where in text
             assert all(f"row {place.row}" in text for place in one.places)
