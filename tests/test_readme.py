@@ -99,8 +99,8 @@ def test_command_runs(command: str, installed: Path) -> None:
     assert done.stdout
 
 
-TOLD_ON_STANDARD_ERROR = ("--stats", "capture-loss.pcap", "dcpinspect watch")
-"""What was asked for, and what was lost, is said on standard error."""
+TOLD_ON_STANDARD_ERROR = ("--stats", "capture-loss.pcap", "dcpinspect watch", "dcpinspect export")
+"""What was asked for, what was lost, and what was written is said on standard error."""
 
 
 def consoles(document: str) -> list[str]:

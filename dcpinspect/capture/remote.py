@@ -74,19 +74,12 @@ def files_below(name: str) -> dict[str, FileInfo]:
     return below
 
 
-class RemoteFile(io.RawIOBase):
-    """A file by URI, as an unbuffered one: of what is read in small pieces, ranges are read ahead."""
+class Ranged(io.RawIOBase):
+    """A file whose ranges are read: it knows its length and its place."""
 
-    def __init__(self, name: str) -> None:
-        """Raises OSError, FileNotFoundError where there is none."""
-        filesystem, path = place(name)
-        with told():
-            self._file: Any = filesystem.open_input_file(path)
-            self.length = int(self._file.size())
+    def __init__(self, length: int) -> None:
+        self.length = length
         self._at = 0
-        self._ahead: Any = memoryview(b"")
-        self._ahead_at = 0
-        self._range = FIRST
 
     def readable(self) -> bool:
         """It is."""
@@ -104,6 +97,20 @@ class RemoteFile(io.RawIOBase):
         """Goes to a place."""
         self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.length}[whence])
         return self._at
+
+
+class RemoteFile(Ranged):
+    """A file by URI, as an unbuffered one: of what is read in small pieces, ranges are read ahead."""
+
+    def __init__(self, name: str) -> None:
+        """Raises OSError, FileNotFoundError where there is none."""
+        filesystem, path = place(name)
+        with told():
+            self._file: Any = filesystem.open_input_file(path)
+            super().__init__(int(self._file.size()))
+        self._ahead: Any = memoryview(b"")
+        self._ahead_at = 0
+        self._range = FIRST
 
     def readinto(self, target: Any, /) -> int:
         """As a file has it. Raises OSError where storage does not answer, however often it is asked."""

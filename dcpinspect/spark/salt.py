@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from dcpinspect.capture.remote import is_uri
+from dcpinspect.capture.remote import Ranged, is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.protocol.redact import Redactor
@@ -132,7 +132,7 @@ class _Sealing(io.RawIOBase):
             self._stream.close()
 
 
-class _Opening(io.RawIOBase):
+class _Opening(Ranged):
     """What is encrypted in a file."""
 
     def __init__(self, source: Any, key: bytes) -> None:
@@ -141,25 +141,7 @@ class _Opening(io.RawIOBase):
             msg = "is not encrypted"
             raise OSError(msg)
         self._key, self._nonce = key, int.from_bytes(source.read(_NONCE), "big")
-        self._size = source.size() - len(_BEGIN) - _NONCE
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Bytes before the next one."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Goes to a place."""
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
-        return self._at
+        super().__init__(source.size() - len(_BEGIN) - _NONCE)
 
     def readinto(self, target: Any, /) -> int:
         """As a file has it."""
