@@ -17,10 +17,8 @@ Paint = Callable[[str, str], str]
 
 GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
-WIDTH = 100
-"""Columns where nobody says how many there are."""
 SCREEN = 25
-"""Lines of a report that is not asked for everything."""
+"""Lines of a report for a screen that is not asked for everything."""
 EXAMPLES = 3
 """Cases of a finding that are shown then."""
 SHOWN_BY_NUMBER = 4
@@ -29,13 +27,18 @@ _SHOWN = 8
 """Files that a line names."""
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
-_FULL, _SHORT, _LINE, _COUNTED = range(4)
-"""How much is told of a finding."""
+_COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
+"""How much is told of a finding: the rule, a line that may be cut, a sentence, that and what to do, also when it was, everything."""
 _FOLDING: tuple[dict[str, int], ...] = (
     *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
     *({"warning": _SHORT, "error": _SHORT}, {"warning": _LINE}, {"error": _LINE}),
 )
 """What is shortened by and by until all fits."""
+_RAISED = (
+    *((severity, level) for level in (_SENTENCE, _ADVICE, _SHORT, _FULL) for severity in ("error", "warning")),
+    *(("note", level) for level in (_LINE, _SENTENCE, _ADVICE, _SHORT)),
+)
+"""What lines that are left over then go to, finding by finding."""
 
 
 def report_lines(
@@ -51,11 +54,12 @@ def report_lines(
 ) -> Iterator[str]:
     """The report: a verdict, then finding by finding with its evidence. ``findings`` are in order, worst first.
 
-    ``with_effects``: all of it, with the effects of each cause under it; else as much as fits a screen. ``looked``: how much was checked.
+    ``with_effects``: all of it, with the effects of each cause under it; else as much as fits a screen. ``width``: of lines; None leaves
+    them whole, and then there is no screen. ``looked``: how much was checked.
     ``instead``: of the verdict. ``span``: of time, where nothing else is told.
     """
     causes, effects = with_their_effects(findings)
-    page = _Page(files, paint, width or WIDTH, effects, is_all=with_effects)
+    page = _Page(files, paint, width, effects, is_all=with_effects)
     head = list(page.wrapped(instead or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])), "", "  "))
     yield from head
     if not causes:
@@ -71,15 +75,18 @@ def report_lines(
 class _Page:
     """Lines of this width."""
 
-    def __init__(self, files: Sequence[str], paint: Paint, width: int, effects: dict[str, list[Finding]], *, is_all: bool) -> None:
+    def __init__(self, files: Sequence[str], paint: Paint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool) -> None:
         self._files = files
         self._paint = paint
-        self._width = max(width, 40)
+        self._width = None if width is None else max(width, 40)
         self._effects = effects
         self._is_all = is_all
 
     def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
         """A text on lines that fit."""
+        if self._width is None:
+            yield indent + text
+            return
         yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
@@ -91,18 +98,30 @@ class _Page:
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
-            lines = self._at(causes, levels)
-            if len(lines) <= most:
-                return lines
+            told = [levels[one.severity] for one in causes]
+            lines = self._at(causes, told)
+            if len(lines) <= most or self._width is None:
+                return self._raised(causes, told, lines, most)
         return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"]
 
-    def _at(self, causes: Sequence[Finding], levels: dict[str, int]) -> list[str]:
-        lines = [line for one in causes for line in self.entry(one, levels[one.severity])]
+    def _raised(self, causes: Sequence[Finding], told: list[int], lines: list[str], most: int) -> list[str]:
+        """The same with more of each finding, worst first, where lines are left over."""
+        for severity, level in _RAISED:
+            for place, one in enumerate(causes):
+                if one.severity == severity and told[place] < level and len(lines) < most:
+                    more = [*told[:place], level, *told[place + 1 :]]
+                    if len(found := self._at(causes, more)) <= most:
+                        told, lines = more, found
+        return lines
+
+    def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
+        lines = [line for one, level in zip(causes, levels, strict=True) for line in self.entry(one, level)]
         for severity in SEVERITIES:
-            folded = [one for one in causes if one.severity == severity]
-            if folded and levels[severity] == _COUNTED:
+            own = [level for one, level in zip(causes, levels, strict=True) if one.severity == severity]
+            folded = [one for one, level in zip(causes, levels, strict=True) if one.severity == severity and level == _COUNTED]
+            if folded:
                 rules = ", ".join(f"{number} {rule}" for rule, number in Counter(one.rule for one in folded).most_common())
-                several = f"{len(folded)} {severity}{'' if len(folded) == 1 else 's'}"
+                several = f"{len(folded)} {'more ' if len(own) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
                 lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
         return lines
 
@@ -111,28 +130,25 @@ class _Page:
         if level == _COUNTED:
             return []
         glyph = f"{GLYPHS[one.severity]} {one.rule}"
-        what = escape_rest(one.what or one.message)
-        head = list(self.wrapped(f"{glyph}: {what}", "", "    "))
-        if level == _LINE:
-            head = [self._clipped(f"{glyph}: {what} ({place_of(one)})")]
-        head[0] = self._paint(glyph, STYLES[one.severity]) + head[0][len(glyph) :]
-        if level == _LINE:
-            return head
+        what = f"{glyph}: {escape_rest(one.what or one.message)}"
+        if level in (_LINE, _SENTENCE, _ADVICE):
+            what = f"{what} ({place_of(one)})"
+        out = [self._clipped(what)] if level == _LINE else list(self.wrapped(what, "", "    "))
+        out[0] = self._paint(glyph, STYLES[one.severity]) + out[0][len(glyph) :]
+        advice = list(self.wrapped(f"next: {escape_rest(one.next)}", "    ", "      ")) if one.next else []
         if level == _SHORT:
             whom = escape(f"client {one.clients[0]}" if len(one.clients) == 1 else one.who)
             parts = [", ".join(filter(None, [whom, place_of(one)])), _when(one, is_short=True), _over(one)]
-            out = [self._clipped(f"{glyph}: {what}"), self._clipped(f"    {'; '.join(filter(None, parts))}")]
-            out[0] = self._paint(glyph, STYLES[one.severity]) + out[0][len(glyph) :]
-            return [*out, *([self._clipped(f"    next: {escape_rest(one.next)}")] if one.severity != "note" and one.next else [])]
-        out = head
+            out += self.wrapped("; ".join(filter(None, parts)), "    ", "      ")
+        if level < _FULL:
+            return [*out, *(advice if level >= _ADVICE else ())]
         who = ", ".join(filter(None, [escape(one.who), escape(one.server)]))
         out += self.wrapped("; ".join(filter(None, [who, place_of(one)])), "    ", "      ")
         out += self.wrapped(told_of(one), "    ", "      ")
         out += self._table(one)
         if one.places:
             out += self.wrapped(f"{_rows(one)}; Wireshark: {_packets(one, self._files)}", "    ", "      ")
-        if one.next:
-            out += self.wrapped(f"next: {escape_rest(one.next)}", "    ", "      ")
+        out += advice
         mine = self._effects.get(one.id, ())
         if mine and not self._is_all:
             out += self.wrapped(f"and {effects_in_words(mine)}", "    ", "      ")
@@ -142,7 +158,12 @@ class _Page:
         return out
 
     def _clipped(self, line: str) -> str:
-        return line if len(line) <= self._width else f"{line[: self._width - 1]}…"
+        """A line that ends at a word where it is too long."""
+        if self._width is None or len(line) <= self._width:
+            return line
+        cut = line[: self._width]
+        whole = cut.rpartition(" ")[0].rstrip(" ,;:(")
+        return f"{whole or cut[:-1]}…"
 
     def _table(self, one: Finding) -> Iterator[str]:
         """What differs from one case to the next: numbers below each other, or sentences."""

@@ -70,7 +70,7 @@ def test_effects_are_shown_with_all(capsys: pytest.CaptureFixture[str]) -> None:
     without = capsys.readouterr().out
     assert "and 9 effects: 8 rollback, 1 unknown-vbucket-uuid\n" in without
     assert "effect ! rollback:" not in without
-    assert without.count("next: ") == len({"rollback-loop"})
+    assert without.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})
     assert main(["check", LOOP, "--all"]) == 1
     shown = capsys.readouterr().out
     assert shown.count("effect ! rollback:") == 2

@@ -33,7 +33,7 @@ def finding(**changes: object) -> Finding:
     return Finding(**{**values, **changes})  # type: ignore[arg-type] # built from keywords
 
 
-def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",), everything: bool = False, width: int = 100) -> list[str]:
+def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",), everything: bool = False, width: int | None = 100) -> list[str]:
     return list(report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width))
 
 
@@ -58,13 +58,36 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
     ]
 
 
-def test_a_note_is_two_lines_and_all_of_it_with_all() -> None:
+def test_a_note_has_no_packets_and_all_of_it_with_all() -> None:
     note = finding(severity="note", clients=("10.0.0.1 a",), over="recovered", over_row=9)
-    assert lines(note)[2:4] == [
+    assert lines(note)[2:6] == [
         "· seqno-not-increasing: 22 after 23",
         "    client 10.0.0.1 a, connection 1, vb 417; 00:00:00 UTC; recovered in row 9",
+        "    next: compare the rows",
+        "",
     ]
-    assert "    next: compare the rows" in lines(note, everything=True)
+    assert any("Wireshark" in line for line in lines(note, everything=True))
+
+
+LONG = "a stream of forty vbuckets was asked for with a seqno that the server of this bucket has never had"
+
+
+def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
+    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG, connections=(number,)) for number in range(9)]
+    told = lines(*found, width=60)
+    assert len(told) <= 25
+    assert told[2:5] == [
+        "! rule-0: a stream of forty vbuckets was asked for with a",
+        "    seqno that the server of this bucket has never had",
+        "    (connection 0, vb 417)",
+    ]
+    assert "! rule-8: a stream of forty vbuckets was asked for with a…" in told
+
+
+def test_without_a_screen_nothing_is_cut_and_no_line_is_folded() -> None:
+    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG) for number in range(9)]
+    told = lines(*found, width=None)
+    assert told.count(f"    next: {LONG}") == len(found) == sum(line.endswith(f": {LONG}") and line[0] == "!" for line in told if line)
 
 
 def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> None:
