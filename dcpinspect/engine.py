@@ -14,18 +14,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import Bytes, PacketBatch
 from dcpinspect.coverage import Coverage, Directions, left
 from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
-from dcpinspect.protocol.brief import FEW, BriefDirections, Told
+from dcpinspect.protocol.brief import FEW, MAGICS, BriefDirections, Told
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, FramingSizes, joined
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.resync import KnownStreams
+from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.naming import NameTeller
@@ -125,7 +125,7 @@ class Engine:
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
         self.keys = chosen.open() if keys is None else keys
-        self.tls = TlsStage(self.keys)
+        self.tls = TlsStage(self.keys, _first_header)
         """What is known of TLS connections."""
         self._brief = BriefDirections()
         self._told: list[Told] = []
@@ -553,6 +553,14 @@ class Engine:
         """Stream offsets between which bytes behind the latest message of a direction could not be read."""
         start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)
         return (start - 1, end - 1) if end else None
+
+
+def _first_header(data: Bytes, is_start: bool) -> int:
+    """Up to which of the bytes it takes to show that one of them may begin a message; 0: none may."""
+    if is_start and len(data) and MAGICS[data[0]]:
+        return 1
+    places, _, _ = plausible_headers(data, default_legal_extras)
+    return int(places[0]) + HEADER if len(places) else 0
 
 
 def _number(connection: int, direction: int) -> int:

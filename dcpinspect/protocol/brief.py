@@ -44,7 +44,8 @@ if nothing more comes."""
 _REASON = np.zeros(7, np.int64)
 _REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM)]
 
-_MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
+MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
+"""Of each byte whether a message may begin with it."""
 _ASKING = np.isin(np.arange(256), (0x80, 0x08))
 _OF_STREAMS = np.isin(np.arange(256), list(STREAM_OPCODES))
 _MOST_MESSAGES = 16
@@ -263,7 +264,7 @@ def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, R
         alive = alive[at[alive] + HEADER <= end[alive]]
         here = at[alive]
         size = HEADER + numbers_at(data, here + 8, 4).astype(np.int64)
-        fits = _MAGICS[data[here]] & (size <= HEADER + MAX_BODY) & (here + size <= end[alive])
+        fits = MAGICS[data[here]] & (size <= HEADER + MAX_BODY) & (here + size <= end[alive])
         alive, here, size = alive[fits], here[fits], size[fits]
         if not len(alive):
             break
@@ -290,7 +291,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     behind = np.bincount(whose[likely > start[whose]], minlength=len(items))
     has_header = length >= HEADER
     where = np.where(has_header, start, 0)
-    magic = _MAGICS[data[where]] if len(data) else is_start
+    magic = MAGICS[data[where]] if len(data) else is_start
     is_absurd = numbers_at(data, where + 8, 4) > MAX_BODY if len(data) >= HEADER else np.zeros(len(items), np.bool_)
     is_bad = has_header & ~magic
     is_absurd = has_header & magic & is_absurd

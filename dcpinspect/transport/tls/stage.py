@@ -3,18 +3,19 @@
 Chunks of cipher text with holes become chunks of plain text with holes. Offsets are those of the plain text; packets and times stay those
 of the bytes on the wire. What cannot be opened is a hole. Connections without TLS, and those without secrets, pass as they are.
 
-This module finds out which connections are TLS, and which keys are theirs; ``direction`` opens the records.
+``doubt`` finds out which connections are TLS, this module which keys are theirs; ``direction`` opens the records. Without any secret all
+passes as it is, and is only looked at.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
-from dcpinspect.transport.tls.direction import ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD, Direction
+from dcpinspect.transport.tls.direction import Direction
+from dcpinspect.transport.tls.doubt import Doubt, FirstHeader, no_header
 from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, Hello, first_certificate, hello_of
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
 from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
@@ -26,17 +27,18 @@ MOST_FOR_KEYS = 32 << 20
 """Bytes of all connections that wait for secrets that the key log does not have yet; then the first one waits no longer."""
 IN_VAIN = 30
 """Connections that are searched for in vain before no more are."""
-_START = re.compile(rb"[\x15\x16]\x03[\x00-\x04]")
 
 
 class TlsStage:
     """Chunks in, chunks out; by connection."""
 
-    def __init__(self, keys: KeyLog) -> None:
+    def __init__(self, keys: KeyLog, first_header: FirstHeader = no_header) -> None:
         self._keys = keys
+        self._first_header = first_header
         self._shared = Shared()
         self.connections: dict[int, TlsConnection] = {}
         """Those that look like TLS, by number."""
+        self._doubts: dict[int, Doubt] = {}
         self._talks: dict[int, _Talk] = {}
         self.plain_ones: set[int] = set()
         """Connections that pass as they are."""
@@ -46,21 +48,30 @@ class TlsStage:
 
     def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
         """What framing is to see of the chunks; with the last ones, also of those that were held back."""
+        doubted: dict[int, Doubt] = {}
+        news: dict[int, list[StreamChunk]] = {}
         for chunk in chunks:
             number = chunk.connection
             if number in self.plain_ones:
                 yield chunk
                 continue
-            talk = self._talks.get(number)
-            if talk is None:
-                if not self._looks_like_tls(chunk):
-                    self.plain_ones.add(number)
+            talk, doubt = self._talks.get(number), self._doubts.get(number)
+            if talk is not None:
+                if talk.is_watched:
                     yield chunk
-                    continue
-                self.connections[number] = about = TlsConnection()
-                talk = self._talks[number] = _Talk(about, self._keys, self._shared)
-            yield from talk.feed(chunk)
-            self._end(number, talk)
+                news.setdefault(number, []).append(chunk)
+                continue
+            if doubt is None:
+                doubt = self._doubts[number] = Doubt(self._first_header, is_watched=not self._keys)
+            if doubt.is_watched:
+                yield chunk
+            doubt.add(chunk)
+            doubted[number] = doubt
+        # Not before both directions have come: what a batch has last may have been sent first.
+        for number, doubt in [*(self._doubts if is_last else doubted).items()]:
+            yield from self._judged(number, doubt, is_last=is_last)
+        for number, fed in news.items():
+            yield from self._fed(number, fed)
         yield from self._again()
         for number, talk in [*self._talks.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ():
             if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
@@ -68,6 +79,27 @@ class TlsStage:
             if is_last or talk.is_waiting:
                 yield from talk.rest()
                 self._end(number, talk)
+
+    def _judged(self, number: int, doubt: Doubt, *, is_last: bool) -> Iterator[StreamChunk]:
+        """What is certain of a connection by now, and is held back no longer."""
+        is_tls = doubt.judge(is_last=is_last)
+        if True in is_tls:
+            del self._doubts[number]
+            about = self.connections[number] = TlsConnection()
+            plain_sides = frozenset(side for side in (C2S, S2C) if is_tls[side] is False)
+            self._talks[number] = _Talk(about, self._keys, self._shared, plain_sides, is_watched=doubt.is_watched)
+            yield from self._fed(number, doubt.chunks)
+        else:
+            held, doubt.chunks = doubt.chunks, [chunk for chunk in doubt.chunks if is_tls[chunk.direction] is None]
+            yield from () if doubt.is_watched else (chunk for chunk in held if is_tls[chunk.direction] is False)
+            if None not in is_tls or (doubt.is_watched and False in is_tls):
+                del self._doubts[number]
+                self.plain_ones.add(number)
+
+    def _fed(self, number: int, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
+        talk = self._talks[number]
+        yield from talk.feed(chunks)
+        self._end(number, talk)
 
     def _again(self) -> Iterator[StreamChunk]:
         """What was held back, where the key log has its secrets by now."""
@@ -93,8 +125,9 @@ class TlsStage:
             for side in range(2):
                 self.left[side] += self.overhead(number, side)
             self.connections.pop(number, None)
-            talk = self._talks.pop(number, None)
-            for chunk in [] if talk is None else talk.held():
+            talk, doubt = self._talks.pop(number, None), self._doubts.pop(number, None)
+            held = talk.held() if talk is not None else [] if doubt is None or doubt.is_watched else doubt.chunks
+            for chunk in held:
                 self.left[chunk.direction] += len(chunk.data)
 
     def text(self, connection: int) -> str | None:
@@ -105,7 +138,8 @@ class TlsStage:
     @property
     def is_plain(self) -> bool:
         """Whether all passes as it is: nothing is held back, and no secret is in use."""
-        return not self._talks and not any(about.is_open or about.secrets for about in self.connections.values())
+        is_held = self._talks or any(not doubt.is_watched for doubt in self._doubts.values())
+        return not is_held and not any(about.is_open or about.secrets for about in self.connections.values())
 
     @property
     def has_keys(self) -> bool:
@@ -116,24 +150,6 @@ class TlsStage:
         """Cipher bytes of a direction that are no plain text, so far; of those that chunks had."""
         about = self.connections.get(connection)
         return 0 if about is None or not about.is_open else about.records[direction].overhead
-
-    def _looks_like_tls(self, chunk: StreamChunk) -> bool:
-        """A record of a hello or an alert at the start, or records that chain in the middle of a stream."""
-        data = chunk.data[: 2 * MOST_RECORD].tobytes()
-        if not data:
-            return False
-        if chunk.is_start:
-            return bool(_START.match(data)) or (len(data) < 3 and data[0] == HANDSHAKE_RECORD)
-        found = ANY_RECORD.search(data)
-        while found is not None:
-            at, chained = found.start(), 0
-            while at + HEADER <= len(data) and RECORD.match(data, at) and data[at + 3] < 0x49:
-                at += HEADER + int.from_bytes(data[at + 3 : at + 5], "big")
-                chained += 1
-            if chained >= 2 or (chained == 1 and at == len(data) and found.start() == 0):
-                return True
-            found = ANY_RECORD.search(data, found.start() + 1)
-        return False
 
 
 @dataclass(slots=True)
@@ -151,13 +167,20 @@ class Shared:
 class _Talk:
     """One connection."""
 
-    def __init__(self, about: TlsConnection, keys: KeyLog, shared: Shared) -> None:
+    def __init__(
+        self, about: TlsConnection, keys: KeyLog, shared: Shared, plain_sides: Collection[int] = (), *, is_watched: bool = False
+    ) -> None:
+        """``plain_sides``: directions that pass as they are. ``is_watched``: both do, there being no secrets when it began."""
         self._about = about
+        self._plain_sides = plain_sides
+        self.is_watched = is_watched
         self._keys = keys
         self._shared = shared
         self._sides = (Direction(C2S, about), Direction(S2C, about))
         self._raw: list[StreamChunk] = []
-        """As they came, until it is known that they can be opened."""
+        """As they came, until it is known that they can be opened; nothing of those that are watched."""
+        self._waits = 0
+        """Bytes that this takes, or would."""
         self._client_side = C2S
         self._is_hopeless = False
         """It cannot be opened, whatever comes."""
@@ -172,27 +195,37 @@ class _Talk:
     @property
     def is_waiting(self) -> bool:
         """Something is held back."""
-        return bool(self._raw)
+        return self._waits > 0
 
-    def feed(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
+    def feed(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
+        """What there is to see after these; of a watched one nothing, for it has passed."""
         about = self._about
-        side = self._sides[chunk.direction]
-        side.add(chunk)
-        self._latest = chunk
-        if about.is_open:
-            if side is self._unplaced:
-                self._place(side)
-            yield from self._opened([side], chunk)
-            self.is_over = all(one.is_ended for one in self._sides)
-            return
-        self._raw.append(chunk)
-        self._shared.waiting += _weight(chunk)
+        was_open = about.is_open
+        for chunk in chunks:
+            if chunk.direction in self._plain_sides:
+                yield from () if self.is_watched else (chunk,)
+                continue
+            side = self._sides[chunk.direction]
+            side.add(chunk)
+            self._latest = chunk
+            if was_open:
+                if side is self._unplaced:
+                    self._place(side)
+                yield from self._opened([side], chunk)
+                continue
+            if not self.is_watched:
+                self._raw.append(chunk)
+            self._waits += _weight(chunk)
+            self._shared.waiting += _weight(chunk)
         is_over = all(one.is_ended for one in self._sides)
-        has_hellos = self._learn(is_last=is_over) or (about.client is not None and about.server is not None)
-        if about.is_open:
-            yield from self._open_held()
-        elif self._is_hopeless or (not has_hellos and (is_over or self._is_inside() or sum(map(_weight, self._raw)) > MOST_WAITING)):
-            yield from self.rest()
+        if was_open:
+            self.is_over = is_over
+        elif self._waits:
+            has_hellos = self._learn(is_last=is_over) or (about.client is not None and about.server is not None)
+            if about.is_open:
+                yield from self._open_held()
+            elif self._is_hopeless or (not has_hellos and (is_over or self._is_inside() or self._waits > MOST_WAITING)):
+                yield from self.rest()
 
     def again(self) -> Iterator[StreamChunk]:
         """What was held back, where the key log has its secrets by now."""
@@ -201,7 +234,7 @@ class _Talk:
 
     def rest(self) -> Iterator[StreamChunk]:
         """What was held back: opened if that can be done at last, else as it came."""
-        if self._raw and not self._is_hopeless and (self._learn(is_last=True) or self._search_keys()):
+        if self._waits and not self._is_hopeless and (self._learn(is_last=True) or self._search_keys()):
             yield from self._open_held()
         if self._unplaced is not None:
             side = self._unplaced
@@ -221,7 +254,8 @@ class _Talk:
     def held(self) -> list[StreamChunk]:
         """What was held back, and is not any more."""
         held, self._raw = self._raw, []
-        self._shared.waiting -= sum(map(_weight, held))
+        self._shared.waiting -= self._waits
+        self._waits = 0
         return held
 
     def _opened(self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False) -> Iterator[StreamChunk]:
@@ -273,11 +307,11 @@ class _Talk:
                         self._is_client(self._sides[1 - side.number])
                     about.server = hello
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
-        if about.client is not None and about.server is not None and about.suite is not None:
+        if about.client is not None and about.server is not None and about.suite is not None and not self.is_watched:
             about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
             if is_last or all(label in about.secrets for label in TRAFFIC) or about.version != TLS13:
                 self._take_keys()
-        self._is_hopeless = about.server is not None and (about.suite is None or not self._keys)
+        self._is_hopeless = about.server is not None and (about.suite is None or self.is_watched)
         return about.is_open
 
     def _is_client(self, side: Direction) -> None:
@@ -320,7 +354,7 @@ class _Talk:
         self._is_hopeless = True
         if any(side.is_tls12 for side in self._sides):
             about.version = TLS12
-        if about.version == TLS12 or not keys:
+        if about.version == TLS12 or self.is_watched:
             return False
         about.search = search = Search()
         if self._shared.in_vain >= IN_VAIN:

@@ -1,0 +1,153 @@
+"""Whether a connection is TLS, by the first bytes of its directions.
+
+What is told depends on the bytes and on the packets that brought them, never on the chunks that they come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.tls.direction import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
+
+_MOST_HEAD = 2 * MOST_RECORD
+"""Bytes of a direction that are looked at, in the middle of a stream: two records have to chain there."""
+_START = HEADER + 1
+"""Bytes that tell where a direction begins."""
+_HELLOS = (1, 2)
+
+
+FirstHeader = Callable[[Bytes, bool], int]
+"""Up to which of the bytes it takes to show that one of them may begin a message; 0: none may. The second: the first one has to."""
+
+
+def no_header(_: Bytes, __: bool) -> int:
+    """Nothing can be the header of a message."""
+    return 0
+
+
+class _Verdict(NamedTuple):
+    release: int
+    """The packet that brought the byte which told it."""
+    is_tls: bool
+
+
+class _Head:
+    """What a direction says first."""
+
+    __slots__ = ("columns", "data", "end", "is_ended", "is_start", "verdict")
+
+    def __init__(self, chunk: StreamChunk) -> None:
+        self.data = bytearray()
+        self.end = 0
+        """Stream offset of the end of what came; ``data`` may have less."""
+        self.columns: list[Column] = []
+        """Stream offset and release of each segment."""
+        self.is_start = chunk.is_start and not (chunk.holes and chunk.holes[0][0] < _START)
+        self.is_ended = False
+        self.verdict: _Verdict | None = None
+
+    def add(self, chunk: StreamChunk) -> None:
+        self.is_ended |= chunk.is_end
+        self.columns.append(chunk.segments.columns[[0, 5]])
+        if chunk.offset > self.end:  # a hole that was not filled
+            self.data += bytes(min(chunk.offset - self.end, _MOST_HEAD))
+        self.data += chunk.data[:_MOST_HEAD].tobytes()
+        self.end = chunk.offset + len(chunk.data)
+
+    def judge(self, first_header: FirstHeader) -> _Verdict | None:
+        """What it is, if that is certain; to be asked again with more bytes."""
+        data = bytes(self.data[:_MOST_HEAD])
+        columns = np.concatenate(self.columns, axis=1)
+        edges = {*columns[0].tolist(), self.end}
+        header = first_header(np.frombuffer(data, np.uint8), self.is_start)
+        found = (_of_start(data) if self.is_start else None) or _of_middle(data, edges, header)
+        if found is not None:
+            end, is_tls = found
+            return _Verdict(int(columns[1, np.searchsorted(columns[0], end - 1, "right") - 1]), is_tls)
+        return _Verdict(int(columns[1].max(initial=0)), is_tls=False) if self.is_ended else None
+
+
+class Doubt:
+    """One connection, until it is certain what both its directions are."""
+
+    def __init__(self, first_header: FirstHeader = no_header, *, is_watched: bool = False) -> None:
+        """``is_watched``: its chunks have passed already, and are only looked at."""
+        self.is_watched = is_watched
+        self.chunks: list[StreamChunk] = []
+        """What has come."""
+        self._first_header = first_header
+        self._heads: list[_Head | None] = [None, None]
+
+    def add(self, chunk: StreamChunk) -> None:
+        """The next bytes of a direction."""
+        self.chunks.append(chunk)
+        head = self._heads[chunk.direction]
+        if head is None:
+            head = self._heads[chunk.direction] = _Head(chunk)
+        if head.verdict is None:
+            head.add(chunk)
+
+    def judge(self, *, is_last: bool = False) -> list[bool | None]:
+        """Of each direction whether it is TLS; None where that is not certain yet. ``is_last``: no more bytes come.
+
+        One of which it is not certain when the other one turns out to be TLS is TLS, too.
+        """
+        for head in self._heads:
+            if head is not None and head.verdict is None:
+                head.verdict = head.judge(self._first_header)
+                if head.verdict is not None:
+                    head.data, head.columns = bytearray(), []
+        verdicts = [None if head is None else head.verdict for head in self._heads]
+        proof = min((one.release for one in verdicts if one is not None and one.is_tls), default=None)
+        if proof is None:
+            return [False if one is not None or is_last else None for one in verdicts]
+        return [one is None or one.is_tls or proof < one.release for one in verdicts]
+
+
+def _of_start(data: bytes) -> tuple[int, bool] | None:
+    """Up to which byte it takes to show that a direction begins with a hello or an alert; None where it does not, or is too short.
+
+    A framer is certain of the same bytes, so no message is found in what they begin, whenever it is looked at.
+    """
+    size, is_alert = int.from_bytes(data[3:HEADER], "big"), data[:1] == bytes([ALERT])
+    fits = size == 2 if is_alert else data[:1] == bytes([HANDSHAKE_RECORD]) and 0 < size <= MOST_RECORD - HEADER
+    is_so = fits and len(data) >= _START and data[1] == 3 and data[2] <= 4 and data[HEADER] in _HELLOS
+    return (_START, True) if is_so else None
+
+
+def _of_middle(data: bytes, edges: set[int], header: int) -> tuple[int, bool] | None:
+    """The same in the middle of a stream: two records chain, or one is all that the first packets have; ``edges``: where packets begin.
+
+    ``header``: up to which byte it takes to show that it is not TLS; 0: that is not shown.
+    """
+    stop = header or len(data)
+    best: int | None = None
+    found = ANY_RECORD.search(data, 0, stop)
+    while found is not None and (best is None or found.start() < best):
+        end = _proof(data, found.start(), edges)
+        if end is not None and end <= stop and (best is None or end < best):
+            best = end
+        found = ANY_RECORD.search(data, found.start() + 1, stop)
+    if best is not None:
+        return best, True
+    if header:
+        return header, False
+    return (_MOST_HEAD, False) if len(data) >= _MOST_HEAD else None
+
+
+def _proof(data: bytes, at: int, edges: set[int]) -> int | None:
+    """Where the bytes end that show a record at this place."""
+    start, size = at, int.from_bytes(data[at + 3 : at + HEADER], "big")
+    if at + HEADER > len(data) or size > MOST_RECORD - HEADER:
+        return None
+    at += HEADER + size
+    if at <= len(data) and not start and at in edges:
+        return at
+    if at + HEADER > len(data) or not RECORD.match(data, at) or data[at + 3] >= 0x49:
+        return None
+    return at + HEADER
