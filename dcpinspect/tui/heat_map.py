@@ -32,8 +32,6 @@ SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 51
 """How many vbuckets may share a row."""
 CROWDED = 3
 """Where one of so many cells that have anything begins a snapshot, or more, no sign says so."""
-TALLEST = 6
-"""Lines of a vbucket at most."""
 
 
 class Form(NamedTuple):
@@ -48,7 +46,7 @@ class Form(NamedTuple):
 def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
     """From the one that shows all vbuckets at once to the one that shows each on a line of its own."""
     if count <= lines:
-        return [Form(1, min(TALLEST, lines // max(1, count)))]
+        return [Form(1, lines // max(1, count))]
     rows = lines * (2 if has_halves else 1)
     fitting = next((one for one in SHARING if -(-count // one) <= rows), SHARING[-1])
     sharing = [one for one in reversed(SHARING) if 1 < one <= fitting and fitting % one == 0]

@@ -13,6 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dcpinspect.escape import clip
+from dcpinspect.render.lines import counted
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
@@ -25,8 +26,8 @@ _LABEL = 5
 """Columns of the number before a line of cells."""
 _CLOSE, _WIDEST, _CARD = 3, 9, 24
 """Columns of a cell at most: of many vbuckets, of few, and of few on one of several maps; from six on it has room for its number."""
-_TALLEST = 2
-"""Lines of a cell at most."""
+_TALLEST, _TOLD = 2, 5
+"""Lines of a cell at most; of one that tells all there is to compare, a blank among them."""
 
 _ACROSS = range(16, 257, 8)
 """Cells of a line."""
@@ -83,7 +84,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         self._has_wanted = False
         """Whether the vbucket that the cursor was sent to is one of this map."""
         self.cells = Cells(None)
-        self._measure, self._edges = "verdict", list[int]()
+        self._measure, self._edges, self._most_items = "verdict", list[int](), 0
         self._values = self._levels = self.cells.values(self._measure)
         self._at = 0
         self._each = self._across = self._wide = self._tall = 1
@@ -95,9 +96,9 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         self.cells = Cells(vbuckets, snapshots)
         self._arrange()
 
-    def measure_by(self, measure: str, edges: list[int]) -> None:
-        """Shows one of ``MEASURES``; ``edges``: the least value of each level."""
-        self._measure, self._edges = measure, edges
+    def measure_by(self, measure: str, edges: list[int], most_items: int = 0) -> None:
+        """Shows one of ``MEASURES``; ``edges``: the least value of each level; ``most_items``: of a vbucket in any of several maps."""
+        self._measure, self._edges, self._most_items = measure, edges, most_items
         self._arrange()
 
     def _arrange(self) -> None:
@@ -105,15 +106,18 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         count, width, height = len(self.cells.numbers), self.size.width - _LABEL, max(1, self.size.height)
         if self.cells.has_few:
             is_roomy = self._is_paired and count * _CARD <= width * (height // _TALLEST)
-            widest = _CARD if is_roomy else _WIDEST
-            self._each, self._across = 1, max(1, min(count, max(width // widest, -(-count // height))))
+            widest, tallest = (width, _TOLD) if is_roomy else (_WIDEST, _TALLEST)
+            least = _CARD if is_roomy else _WIDEST
+            self._each, self._across = 1, max(1, min(count, max(width // least, -(-count // height))))
+            if is_roomy:
+                self._across = min(self._across, max(1, -(-count * _TOLD // height)))
             self._across = -(-count // -(-count // self._across))  # lines of the same length
         else:
-            widest = _CLOSE
+            widest, tallest = _CLOSE, _TALLEST
             self._each, self._across = _shape(count, width, height)
         self._wide = max(1, min(width // self._across, widest))
         lines = -(-count // (self._each * self._across))
-        self._tall = max(1, min(self.size.height // max(1, lines), _TALLEST))
+        self._tall = max(1, min(self.size.height // max(1, lines), tallest))
         numbers = self.cells.numbers
         self._values = self.cells.values(self._measure)
         self._levels = levels(self._values, self._edges)
@@ -257,6 +261,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """One line of a cell."""
         verdict, vbucket = self._worst[place]
         wide, style, text = self._wide, base, " " * self._wide
+        if part >= _TALLEST:
+            return (f"{clip(self._told(vbucket, part - _TALLEST), wide - 1):<{wide}}", style) if verdict else (text, style)
         if verdict and self._measure != "verdict":
             level = int(self._levels[vbucket])
             sign = self._glyphs.blocks[level - 1] if level else self._glyphs.silent
@@ -282,6 +288,20 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         if place == self._at and (self.has_focus or (self._is_paired and self._has_wanted)):
             style += self.get_component_rich_style("small--cursor", partial=True)
         return text, style
+
+    def _told(self, vbucket: int, line: int) -> str:
+        """More of a vbucket, where a cell has room for it: how much of it came, and what happened."""
+        row = self.cells.by_number[vbucket][0]
+        bar = self._glyphs.blocks[-1] * ((self._wide - 16) * row["items"] // max(1, self._most_items))
+        seqnos = f"seqnos {row['first_seqno']}–{row['last_seqno']}" if row["last_seqno"] is not None else ""
+        rolled = f"rolled back {row['rollbacks']} times" if row["rollbacks"] > 1 else "rolled back" if row["rollbacks"] else ""
+        words = [
+            self.cells.verdict(vbucket).replace("-", " ") if self._measure != "verdict" else "",
+            f"{bar}{' ' if bar else ''}{counted(row['items'], 'item')}",
+            ", ".join(filter(None, (seqnos, rolled))),
+        ]
+        shown = [one for one in words if one]
+        return shown[line] if line < len(shown) else ""
 
     def legend(self, *, is_long: bool = False) -> Text:
         """How many vbuckets have each verdict, with its sign; ``is_long``: a line each, with their numbers."""

@@ -61,6 +61,8 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         self._high = self._height_of_items()
         if self.form == "tree":
             self._rows = list(self._tree())
+            if HEAD + len(self._rows) > self.size.height:
+                self._rows = [row for row in self._rows if row.lane in ("branch", "history")]
         elif self.form == "lanes" or self.is_both:
             self._rows += self._lanes()
         self.virtual_size = Size(self.size.width, HEAD + len(self._rows))
@@ -97,6 +99,9 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             yield Row(-1, "branch", place)
             for stream in branch.streams:
                 yield Row(stream, "history", place)
+                lanes = self.tracks[stream].words
+                for lane in ("snapshots", "items"):
+                    yield from (Row(stream, lane, part) for part in range(self._high if lane == "items" else 1) if lane in lanes)
 
     def _redraw(self) -> None:
         """What was drawn is old."""
@@ -106,7 +111,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
     def _height_of_items(self) -> int:
         """Lines of the items of each stream: more where there is room."""
         self._high = 1
-        left = self.size.height - HEAD - len(self._rows) - sum(1 for _ in self._lanes())
+        left = self.size.height - HEAD - len(self._rows) - sum(1 for _ in (self._tree() if self.form == "tree" else self._lanes()))
         drawn = sum("items" in track.words and track.key not in self._folded for track in self.tracks)
         return 1 + max(0, left // max(1, drawn))
 
@@ -228,6 +233,9 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         text, paints = self._stretch(row, cells)
         for first, label in self._labels(row, text):
             text[first : first + len(label)] = list(label)
+        if self.form == "tree":
+            branch = next(place for place, one in enumerate(self._branches) if row.track in one.streams)
+            self._connect(text, branch + 1, branch)
         return [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
 
     def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:

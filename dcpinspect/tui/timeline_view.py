@@ -74,7 +74,8 @@ class TimelineView(View):
         width = (self.size.width or self.app.size.width) - 2  # as high as it stays, before there is a layout
         self._explained = form, self.lanes.has_lanes
         signs = legend(self._glyphs)
-        for group in signs if self.lanes.has_lanes else [_told(_TREE if form == "tree" else _CURVE, self._glyphs), signs[-1]]:
+        drawn = [_told(_TREE, self._glyphs), signs[0]] if form == "tree" else [_told(_CURVE, self._glyphs)]
+        for group in signs if self.lanes.has_lanes else [*drawn, signs[-1]]:
             for line in legend_lines(group, width):
                 text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
         text.rstrip()

@@ -177,8 +177,9 @@ class VbucketMaps(Container):
         self.measure = name
         values = [one.cells.values(name)[sorted(one.cells.by_number)] for one in self.shown]
         self._edges = edges(np.concatenate([*values, np.zeros(0, np.int64)]), name)
+        most_items = max((int(one.cells.values("items").max()) for one in self.shown), default=0)
         for one, own in zip(self.shown, values, strict=True):
-            one.measure_by(name, self._edges)
+            one.measure_by(name, self._edges, most_items)
             counts = one.cells.verdicts()
             most = f"at most {int(own.max(initial=0)):,} {MEASURES[name]}"
             verdicts = "  ".join(f"{count:,} {verdict.replace('-', ' ')}" for verdict, count in counts.most_common())

@@ -16,7 +16,7 @@ async def to_heat(app: InspectApp, pilot: Keys) -> None:
 @pytest.mark.parametrize(
     ("count", "lines", "has_halves", "expected"),
     [
-        (4, 30, True, [Form(1, 6)]),
+        (4, 30, True, [Form(1, 7)]),
         (30, 30, True, [Form(1, 1)]),
         (40, 30, True, [Form(1, 0), Form(1, 1)]),
         (1024, 30, True, [Form(20, 0), Form(10, 0), Form(5, 0), Form(4, 0), Form(2, 0), Form(1, 0), Form(1, 1)]),

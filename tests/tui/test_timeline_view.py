@@ -101,7 +101,8 @@ def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time
         assert "b8b8…0008" in screen(app)
         assert "b8b8…0007" not in screen(app)
         assert "━ a branch of the failover log" in screen(app)
-        assert "promised, did not come" not in screen(app), "of snapshots, which the tree has none of"
+        assert "promised, did not come" in screen(app)
+        assert "memory · memory-1" in screen(app), "what came stands below each stream where there is room"
         await press(app, pilot, "vertical_line")
         assert "promised, did not come" in screen(app)
         here = app.lanes.vbucket_here

@@ -13,10 +13,12 @@ def test_nodes_of_one_client_have_a_map_each_and_one_cursor() -> None:
         maps = app.vbuckets.maps
         assert [name for name, *_ in several(app.inspection.results)] == ["10.11.0.2:11210", "10.11.0.3:11210"]
         assert maps.shown[0].has_focus
-        await press(app, pilot, "right")
+        await press(app, pilot, "down")
         assert [one.vbucket for one in maps.shown] == [8, 8]
         assert app.vbuckets.vbucket_here == 8
         assert "vb 8 ended: 15 items, seqnos 2–30" in screen(app)
+        assert "█ 27 items" in screen(app)
+        assert "rolled back" in screen(app), "few vbuckets have cells with words"
         await press(app, pilot, "end", "right")
         assert maps.shown[1].has_focus, "beyond the border is the next map"
         await press(app, pilot, "home", "left")
