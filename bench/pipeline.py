@@ -193,12 +193,13 @@ def simulate(log: Path, summary: dict[str, Any]) -> None:
     times = int(TERABYTE / summary["bytes"])
     seconds = summary["seconds"]
     stages = [[one for one in stage for _ in range(times)] for stage in tasks_of(log)]
-    driver = (seconds["stitch"] + seconds["merge"]) * times
-    row("cores", "whole", "scan", "analysis", "serial: driver, stitching and merging", "of one core", "serial part")
-    row(*["---"] * 7)
+    driver = (seconds["stitch"] + seconds["merge"] + seconds["write"]) * times
+    row("cores", "whole", "scan", "analysis", "tables", "serial: driver, stitching and merging", "of one core", "serial part")
+    row(*["---"] * 8)
     first = 0.0
     for cores in CORES:
-        took = [scheduled(stage, cores) for stage in stages[:2]]
+        scan, analysis, *tables = [scheduled(stage, cores) for stage in stages]
+        took = scan, analysis, sum(tables)
         whole = seconds["start"] + sum(took) + driver
         first = first or whole
         row(cores, *(f"{one / 60:,.1f} min" for one in (whole, *took, driver)), f"{first / whole:.1f} x", f"{driver / whole:.0%}")

@@ -19,11 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
+from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.streams.gaps import Extra, Name
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.renumbering import in_order
-from dcpinspect.streams.tracker import Tables, Tracker
+from dcpinspect.streams.state import Numbers as Things
+from dcpinspect.streams.tracker import Tables, Tracker, replica_streams
+from dcpinspect.streams.words import RESUMED
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.temporary import LARGE, large_files, mapped
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
     from dcpinspect.findings.finding import Finding
 
 Table = npt.NDArray[np.int64]
+SET_APART = ("snapshots", "gaps")
+"""Tables that parts make themselves, where the whole does without most of their rows."""
 _ALIGNED = 64
 """Bytes at a multiple of which each table begins."""
 
@@ -74,6 +82,17 @@ class Part:
             has_keys=coverage.has_keys,
         )
 
+    def rows(self, of_whole: OfWhole, files: Sequence[str]) -> dict[str, Records]:
+        """Its snapshots and gaps, as the whole has them. ``files``: all captures of the whole."""
+        tables = self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole)
+        found = {}
+        for name in SET_APART:
+            records: Records = getattr(tables, name)
+            own = records.columns["connection"]
+            assert isinstance(own, Numbers)
+            found[name] = records.with_column("connection", Numbers(of_whole.connections[own.values]))
+        return found
+
     def to_bytes(self) -> bytes:
         """To travel, or to be kept; its tables take a tenth of their bytes."""
         tables: list[pickle.PickleBuffer] = []
@@ -102,6 +121,7 @@ class Merged:
         links: Sequence[Link],
         coverage: Coverage,
         numbers: Sequence[Table],
+        things: Sequence[Things],
         messages: int,
     ) -> None:
         self.tracker = tracker
@@ -112,7 +132,36 @@ class Merged:
         """What became of every packet and byte."""
         self.numbers = numbers
         """By part: the number in the whole of its connection ``n`` at ``n``; nothing at 0."""
+        self._things = things
         self.messages = messages
+
+    @property
+    def wanting(self) -> list[Mask]:
+        """By part: its streams of which all has to be known, where parts were set apart: without it the whole would not be right."""
+        found = self.tracker.wanting
+        if self.checker is not None:
+            found |= self.checker.wanting
+        return [found[of.streams] for of in self._things]
+
+    def of_parts(self) -> list[OfWhole]:
+        """What each part needs to know of the whole to make tables of what was set apart."""
+        tables, state = self.tracker.tables(self.links), self.tracker.state
+        streams, lacks_history = state.known.streams, self.tracker.lacks_history()
+        sessions, links = self.tracker.conversation.sessions, {link.number: link for link in self.links}
+        replicas = replica_streams(streams, state.connections, sessions, links)
+        owner, own = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
+        for part, of in enumerate(self._things):
+            owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
+        resumed: list[list[Extra]] = [[] for _ in self._things]
+        told: list[dict[Name, Comparison]] = [{} for _ in self._things]
+        for gap in tables.all_gaps.of_cause(RESUMED):
+            resumed[owner[gap.stream]].append(replace(gap, stream=int(own[gap.stream])))
+        for (stream, row, after), tale in tables.all_gaps.named().items():
+            told[owner[stream]][int(own[stream]), row, after] = tale
+        return [
+            OfWhole(numbers, replicas[of.streams], lacks_history[streams.connection[of.streams]], resumed[part], told[part])
+            for part, (numbers, of) in enumerate(zip(self.numbers, self._things, strict=True))
+        ]
 
     @property
     def tables(self) -> Tables:
@@ -152,7 +201,7 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
     """
     checkers = _checkers(parts)
     numbers = [np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])]
-    tracker, _ = Tracker.joined([part.tracker for part in parts], numbers)
+    tracker, things = Tracker.joined([part.tracker for part in parts], numbers)
     packets = Counter(left_out or {})
     for part in parts:
         packets.update(part.packets)
@@ -172,8 +221,26 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
             has_keys=any(part.has_keys for part in parts),
         ),
         numbers=numbers,
+        things=things,
         messages=sum(part.messages for part in parts),
     )
+
+
+def merged_apart(
+    having: Callable[[int, Mask | None], Part], parts: int, files: Sequence[str], *, left_out: Mapping[str, int] | None = None
+) -> tuple[Merged, list[Table]]:
+    """So many parts as one, each set apart, and what ``opened_by`` says of each; what sets apart is in the rows of the parts only.
+
+    ``having``: gives a part by number; the mask has its streams of which all stays, where there are some.
+    """
+    known = [having(part, None) for part in range(parts)]
+    found = merged(known, files, left_out=left_out)
+    begun = [part.opened_by for part in known]
+    if any(wanting.any() for wanting in found.wanting):
+        del known  # so that they are not in memory twice
+        known = [having(part, wanting if wanting.any() else None) for part, wanting in enumerate(found.wanting)]
+        found = merged(known, files, left_out=left_out)
+    return found, begun
 
 
 def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:
@@ -217,6 +284,7 @@ _ALLOWED = {
     "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),
     "dcpinspect.streams.gaps": ("Extra",),
     "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
+    "dcpinspect.streams.leaving": ("Left",),
     "dcpinspect.streams.links": ("Link",),
     "dcpinspect.streams.noops": ("Kept", "Noops", "Noticed"),
     "dcpinspect.streams.oso": ("OutOfOrder",),

@@ -11,11 +11,13 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
-from dcpinspect.parts import Merged, Part, merged, shown
+from dcpinspect.parts import SET_APART, Merged, Part, merged, merged_apart, shown
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.resuming import go_on, put_aside
 from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
 
@@ -97,30 +99,53 @@ def recut(batches: Iterable[PacketBatch], rng: random.Random) -> list[PacketBatc
     return out
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Parts put together, and the tables that each has by itself."""
+
+    merged: Merged
+    rows: Sequence[Mapping[str, Records]]
+
+
 def whole(batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()) -> Merged:
     """What one reading of all packets knows."""
-    return joined([list(batches)], files, options)
+    source = _source(batches, files)
+    found = merged([Part.from_bytes(_known(source, options))], files)
+    found.compare(lambda wanted: shown(options.reading(source), wanted, found.numbers[0]))
+    return found
 
 
 def joined(
     parts: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options(), left_out: Mapping[str, int] | None = None
-) -> Merged:
-    """What readings of these packets know together, after all of it was bytes once."""
-    sources = [Given([CaptureFile(name) for name in files], list(batches)) for batches in parts]
-    known = []
-    for source in sources:
-        with options.reading(source) as reading:
-            for _ in reading:
-                pass
-            known.append(Part.from_bytes(Part.of(reading).to_bytes()))
-    found = merged(known, files, left_out=left_out)
+) -> Joined:
+    """What readings of these packets know together, after all of it was bytes once; each makes snapshots and gaps of its own."""
+    sources = [_source(batches, files) for batches in parts]
+    known = [_known(source, options) for source in sources]
+
+    def having(number: int, but: Mask | None) -> Part:
+        part = Part.from_bytes(known[number])
+        part.tracker.set_apart(but)
+        return Part.from_bytes(part.to_bytes())
+
+    found, _ = merged_apart(having, len(known), files, left_out=left_out)
 
     def look(wanted: EventQuery) -> FoundEvents:
         again = [shown(options.reading(source), wanted, numbers) for source, numbers in zip(sources, found.numbers, strict=True)]
         return FoundEvents.joined(wanted, again)
 
     found.compare(look)
-    return found
+    return Joined(found, [Part.from_bytes(one).rows(of_whole, files) for one, of_whole in zip(known, found.of_parts(), strict=True)])
+
+
+def _source(batches: Sequence[PacketBatch], files: Sequence[str]) -> Given:
+    return Given([CaptureFile(name) for name in files], list(batches))
+
+
+def _known(source: Given, options: Options) -> bytes:
+    with options.reading(source) as reading:
+        for _ in reading:
+            pass
+        return Part.of(reading).to_bytes()
 
 
 def gone_on(stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options()) -> Merged:
@@ -139,8 +164,14 @@ def gone_on(stretches: Sequence[Sequence[PacketBatch]], files: Sequence[str], op
     return found
 
 
-def everything(found: Merged | Reading) -> dict[str, Any]:
+def everything(found: Joined | Merged | Reading) -> dict[str, Any]:
     """All that can be told of a reading, or of parts put together."""
-    directions = [one for one in found.coverage.directions if one.packets]
-    tables = {name: table.records() for name, table in found.by_name().items()}
-    return {**tables, "directions": directions, "packets": dict(found.coverage.packets)}
+    known = found.merged if isinstance(found, Joined) else found
+    tables = {name: table.records() for name, table in known.by_name().items()}
+    if isinstance(found, Joined):
+        for name in SET_APART:
+            tables[name] = [row for rows in found.rows for row in rows[name].records()]
+    tables["snapshots"].sort(key=lambda row: row["row"])
+    tables["gaps"].sort(key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"]))
+    directions = [one for one in known.coverage.directions if one.packets]
+    return {**tables, "directions": directions, "packets": dict(known.coverage.packets)}

@@ -19,6 +19,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, merged, packed
 from dcpinspect.reading import Reading
+from dcpinspect.streams import leaving, rollbacks
 from tests.crowd import KINDS, crowd
 from tests.damage import PORT, batches
 from tests.model.dice import Dice
@@ -31,6 +32,13 @@ from tests.streams.told import opened, packets
 CAPTURES = sorted(path.name for path in SAMPLES.glob("*.pcap*") if "large" not in path.name)
 ROWS = {"row", "rows", "open_row", "end_row", "request_row", "answer_row", "log_row", "evidence", "explanation", "over_row"}
 """What names messages by their rows, alone or in words."""
+
+
+@pytest.fixture(autouse=True)
+def _few_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the snapshots of a stream hardly any stays that parts can set apart."""
+    for module in (leaving, rollbacks):
+        monkeypatch.setattr(module, "BACK", 1)
 
 
 @cache

@@ -17,14 +17,14 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
-from dcpinspect.streams.rows import Stream
+from dcpinspect.streams.rows import Stream, Streams
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -104,6 +104,11 @@ class Acknowledged(Watcher):
         self._unasked = {number: time_ns for number, time_ns in self._unasked.items() if number not in connections}
         self._needless = {key: few for key, few in self._needless.items() if key[0] not in connections}
         self._unread = {key for key in self._unread if key[0] not in connections}
+
+    @property
+    def needless(self) -> Collection[tuple[int, int]]:
+        """Connection and opaque of answers to markers that did not ask for one."""
+        return self._needless.keys()
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
@@ -197,6 +202,12 @@ class Acknowledged(Watcher):
                 yield replace(found, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), place.row])
 
 
+def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
+    """Streams with answers that nothing asked for: the marker is looked for that each can be about."""
+    assert isinstance(watcher, Acknowledged)
+    return np.array([key in watcher.needless for key in zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)], np.bool_)
+
+
 NOT_ASKED = "answer a marker only if its ack flag is set; during a takeover, the producer counts answers and may wait forever"
 
 
@@ -206,4 +217,4 @@ def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tup
     return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
 
 
-RULE_SET = RuleSet(RULES, watcher=Acknowledged, also=("unexpected-reply",))
+RULE_SET = RuleSet(RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply",))

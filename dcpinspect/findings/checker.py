@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
 from dcpinspect.findings.candidates import Candidates
@@ -17,7 +19,7 @@ from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.histories import Histories
@@ -113,6 +115,16 @@ class Checker:
             found += watcher.take(fed)
         self._collector.add_batch(batch, found)
         self._places.take(batch)
+
+    @property
+    def wanting(self) -> Mask:
+        """Streams all snapshots of which rules look at."""
+        streams = self._tracker.state.known.streams
+        found = np.zeros(len(streams), dtype=np.bool_)
+        for one in self._sets:
+            if one.wants is not None:
+                found |= one.wants(streams, self._watchers.get(one.name))
+        return found
 
     @property
     def has_dcp(self) -> bool:

@@ -13,7 +13,8 @@ from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.findings.rule_set import Finished, RuleSet, Watcher
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -21,7 +22,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES
-from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
+from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
 
 ENDLESS = 2**64 - 1
@@ -258,6 +259,13 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
     return occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
 
 
+def _wants(streams: Streams, _: Watcher | None) -> Mask:
+    """Streams of the vbuckets of requests that name a snapshot which they are not in: it may be one of theirs without an item."""
+    asked, flags = streams.request, streams.request.flags
+    is_bad = (asked.form == 1) & (flags & FROM_LATEST == 0) & ((asked.start < asked.snapshot_start) | (asked.start > asked.snapshot_end))
+    return np.isin(streams.vbucket, streams.vbucket[is_bad])
+
+
 def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
     """The last marker of this range that the client received without an item of it."""
     found = context.snapshots
@@ -440,4 +448,4 @@ def _ended(context: Context, number: int, after: Sequence[int]) -> Iterator[Occu
     )
 
 
-RULE_SET = RuleSet(RULES, findings=findings)
+RULE_SET = RuleSet(RULES, findings=findings, wants=_wants)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dcpinspect.findings.facts import Facts
     from dcpinspect.findings.finding import Occurrence, Place
     from dcpinspect.logs.evidence import Evidence
-    from dcpinspect.protocol.columns import Rows
+    from dcpinspect.protocol.columns import Mask, Rows
+    from dcpinspect.streams.rows import Streams
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.messages import MessageBatch
 
@@ -93,6 +94,8 @@ class RuleSet:
     """What goes along with the messages."""
     findings: Callable[[Finished], Iterable[Occurrence]] | None = None
     """What the tables of a finished reading show."""
+    wants: Callable[[Streams, Watcher | None], Mask] | None = None
+    """Streams all snapshots of which it looks at; of others only those that ``leaving`` keeps."""
     also: Sequence[str] = ()
     """Rules of other sets of which this one finds cases, too."""
     kept: Sequence[type] = ()

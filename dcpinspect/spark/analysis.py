@@ -22,6 +22,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
+from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
@@ -213,11 +214,15 @@ def analyse(work: Work) -> Analysed:
     written = list(map(Written.of, paths))
     if not work.follows:
         return Analysed("", paths, tuple(written), rows)
-    files.write(part, Part.of(reading).to_bytes(), work.salt)
+    known = Part.of(reading)
+    files.write(part, known.to_bytes(), work.salt)
     keys = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))
     written += map(Written.of, (part, keys, *filter(None, states)))
     if answers is not None:
         written.append(Written.of(write_paths(part, work, reading, answers)))
+    known.tracker.set_apart()
+    files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
+    written.append(Written.of(f"{part}{FEW}"))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
     return Analysed(

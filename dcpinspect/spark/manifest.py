@@ -21,7 +21,7 @@ import pyarrow as pa
 from dcpinspect.capture.remote import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.parts import Part
+from dcpinspect.parts import SET_APART, Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
@@ -42,6 +42,8 @@ FOLDER = "_manifest"
 FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
 """Name and version of what a manifest says; that which was no pieces; and that whose tables had no logs, of which packets can be taken."""
 RAW, PARTS = "raw", "parts"
+FEW = ".few"
+"""What the name of a part's file ends with that lacks the snapshots and gaps which the whole does without."""
 BATCH = "batch="
 
 
@@ -112,6 +114,10 @@ class Kept:
     """Messages in these."""
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """By table that parts have files of: its file, if it has rows there."""
+    of_whole: str = ""
+    """What these depend on besides the part, as ``record_files.mark_of`` says it."""
 
     @property
     def batch(self) -> int:
@@ -292,12 +298,22 @@ class Manifest:
         for name, ones in written.items():
             folder, base, run = self.path(name), self.tables.get(name), self.number + 1
             by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
-            leave = self._replaced() if name in TABLES else None
+            leave = self._replaced() if name in TABLES else self._of_parts_gone(name) if name in SET_APART else None
             if name == "messages" and gone is not None and base is not None:
                 base, leave = self._without(gone, base)
             added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in ones]
             versions[name] = delta.commit(folder, SCHEMAS[name], added, run=run, base=base, gone=leave, by=by, told=told)
         return replace(self, tables=versions)
+
+    def has_rows_of(self, part: Kept, there: Mapping[str, Collection[str]]) -> bool:
+        """Whether the files of a part are in the tables still; ``there``: the files of each."""
+        return all(name.removeprefix(f"{table}/") in there[table] for table, name in part.tables.items())
+
+    def _of_parts_gone(self, name: str) -> list[str] | None:
+        """The files of a table that leave, because no part has them any more, or others have written them; None: all."""
+        now = {part.tables.get(name, "").removeprefix(f"{name}/") for part in self.parts}
+        there = delta.paths(self.table(name)) if name in self.tables else []
+        return [one for one in there if one not in now] if now.intersection(there) else None
 
     def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
         """The files of messages that leave with parts, and the version to take them from: one without what was compacted of these."""
@@ -370,7 +386,7 @@ class Manifest:
         somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
-        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", ".keys", ".paths")]
+        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, ".keys", ".paths")]
         going_on = [part.state for part in self.parts]
         self._keep((RAW, PARTS), {*bundles, *parts, *going_on}, since=since)
         for name in SCHEMAS:

@@ -2,72 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.parts import Merged
-from dcpinspect.spark import delta, files
+from dcpinspect.parts import SET_APART, Merged
+from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read, last_of
 from dcpinspect.spark.paths import read_paths
+from dcpinspect.spark.record_files import pieces, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
 from dcpinspect.spark.whole import Whole
+from dcpinspect.streams.tracker import NAMES
 from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
 
-ROWS = 1 << 15
-"""Rows of a table that are made and written at once."""
-
 
 def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
-    """Writes all tables but messages, and gives their files by table."""
+    """Writes all tables but those that tasks write, and gives their files by table."""
     manifest, everything = found_in.manifest, found_in.merged
-    tables = everything.tracker.tables(everything.links, everything.files).by_name
+    made = everything.tracker.tables(everything.links, everything.files)
+    tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
     found = checker.findings(everything.links, everything.coverage)
     tables["vbuckets"] = with_counts(tables["vbuckets"], found, checker.clients(everything.links))
     tables["findings"] = finding_records(found, RULES, everything.files)
-    arrow = {name: _pieces(name, records) for name, records in tables.items()}
+    arrow = {name: pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
     arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
-    written = {name: [_written(f"{manifest.out}/{name}/{BATCH}{batch}/{attempt()}.parquet", pieces)] for name, pieces in arrow.items()}
+    written = {name: [written_rows(f"{manifest.out}/{name}/{BATCH}{batch}/{attempt()}.parquet", rows)] for name, rows in arrow.items()}
     for piece in (one for one in manifest.pieces if one.run == batch):
         rows = {
             "captures": _captures(manifest, piece.batches),
             "bad": pa.Table.from_pylist(list(problems(manifest, piece.batches)), schema=BAD),
         }
         for name, table in rows.items():
-            written.setdefault(name, []).append(_written(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
+            written.setdefault(name, []).append(written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
     return written
-
-
-def _pieces(name: str, records: Records) -> Iterator[Any]:
-    """A table, so many rows at a time: what is made of them takes more memory than they do."""
-    for start in range(0, max(1, len(records)), ROWS):
-        yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
-
-
-def _written(path: str, pieces: Iterator[Any]) -> Written:
-    first = next(pieces)
-    words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
-    settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
-    with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
-        for piece in chain([first], pieces):
-            file.write_table(piece)
-    return Written.of(path)
 
 
 def _connections(table: Any, found_in: Whole) -> Any:

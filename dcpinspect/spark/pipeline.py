@@ -11,23 +11,26 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark import files, plan
+from dcpinspect.parts import SET_APART
+from dcpinspect.spark import delta, files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, states, write_tables
 from dcpinspect.spark.places import local_path
+from dcpinspect.spark.record_files import PartRows, mark_of, write_part_rows
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
 from dcpinspect.spark.secrets import Secrets, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import Whole, ports, program, whole
+from dcpinspect.spark.whole import Whole, names_of, ports, program, whole
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SUMMARY = "dcpinspect.pipeline_run/1"
@@ -254,12 +257,17 @@ class _Run:
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            found = whole(replace(manifest, parts=kept).divided(anew=is_stale))
+            found = whole(replace(manifest, parts=kept), few=True)
             found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
+        with self._timed("tables"):
+            kept, rows = self._with_rows(tasks, found)
+        with self._timed("write"):
+            found = replace(found, manifest=replace(found.manifest, parts=kept).divided(anew=is_stale))
             tables = write_tables(found, self.batch)
         with self._timed("commit"):
-            verify(self.written)
-            tables["messages"] = [one for one in self.written if one.path.endswith(".parquet")]
+            messages = [one for one in self.written if one.path.endswith(".parquet")]
+            verify([*self.written, *chain(*rows.values())])
+            tables.update(rows, messages=messages)
             manifest = found.manifest.with_tables(tables, _gone(self.manifest.parts, kept)).commit()
             manifest.clean(self.batch)
         self.found = replace(found, manifest=manifest)
@@ -337,6 +345,28 @@ class _Run:
             ending_rows=last.ending_rows,
             is_copy=not work.messages,
         )
+
+    def _with_rows(self, tasks: Tasks, found: Whole) -> tuple[list[Kept], dict[str, list[Written]]]:
+        """The parts with files of the tables that parts have, and those of them that are new: of parts for which anything has changed."""
+        manifest = found.manifest
+        there = {name: set(delta.paths(manifest.table(name))) if name in manifest.tables else set() for name in SET_APART}
+        folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
+        names = names_of(manifest.units)
+        known = dict(zip(map(id, found.kept), found.merged.of_parts(), strict=False))  # without parts, one of nothing stands for them
+        marks = {number: mark_of(of_whole, len(names)) for number, of_whole in known.items()}
+        new = [
+            one for one in manifest.parts if id(one) in known and not (one.of_whole == marks[id(one)] and manifest.has_rows_of(one, there))
+        ]
+        works = [PartRows(manifest.path(one.file), names, known[id(one)], folders, manifest.salt) for one in new]
+        written = tasks.each("writing tables", write_part_rows, works, [files.size(one.part) for one in works])
+        of_part = dict(zip(map(id, new), written, strict=True))
+        kept = [
+            replace(one, of_whole=marks[id(one)], tables={name: self._relative(file.path) for name, file in of_part[id(one)].items()})
+            if id(one) in of_part
+            else one
+            for one in manifest.parts
+        ]
+        return kept, {name: [of[name] for of in written if name in of] for name in SET_APART}
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.out}/")

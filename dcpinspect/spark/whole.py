@@ -17,11 +17,12 @@ from dcpinspect.capture.batch import Column
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.growing import give_back
-from dcpinspect.parts import Merged, Part, merged
+from dcpinspect.parts import Merged, Part, merged, merged_apart
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
-from dcpinspect.spark.manifest import Kept, Manifest, Read
+from dcpinspect.spark.manifest import FEW, Kept, Manifest, Read
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -67,8 +68,11 @@ def names_of(units: Sequence[Read]) -> list[str]:
     return [escape(one.unit.name) for one in units]
 
 
-def whole(manifest: Manifest) -> Whole:
-    """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none."""
+def whole(manifest: Manifest, *, few: bool = False) -> Whole:
+    """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none.
+
+    ``few``: without the snapshots and gaps that are over and can be part of no finding; tables of others are the same.
+    """
     if manifest.program != program():
         what = f"{escape(str(manifest.out))}: was written by another version of dcpinspect ({escape(manifest.program)})"
         raise UsageError(f"{what}; run the pipeline again, which takes its packets from there")
@@ -78,13 +82,23 @@ def whole(manifest: Manifest) -> Whole:
     kept = [one for one in manifest.parts if not one.is_copy]
     copied = [one for one in manifest.parts if one.is_copy]
     names = names_of(manifest.units)
-    together, begun = _together(manifest, kept, names, left_out)
-    copies, begun_copies = _together(manifest, copied, names, {})
+    together, begun = _together(manifest, kept, names, left_out, few=few)
+    copies, begun_copies = _together(manifest, copied, names, {}, few=few)
     give_back()  # each part is gone as soon as it is in the whole
     return Whole(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
 
 
-def _together(manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int]) -> tuple[Merged, list[Column]]:
+def _together(
+    manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int], *, few: bool
+) -> tuple[Merged, list[Column]]:
+    def having(number: int, but: Mask | None) -> Part:
+        part = _read(f"{manifest.path(kept[number].file)}{FEW if but is None else ''}", manifest.salt)
+        if but is not None:
+            part.tracker.set_apart(but)
+        return part
+
+    if few and kept:
+        return merged_apart(having, len(kept), names, left_out=left_out)
     parts = [_read(manifest.path(one.file), manifest.salt) for one in kept]
     return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 

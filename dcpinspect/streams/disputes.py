@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
@@ -67,6 +68,8 @@ class Comparison:
     stream: int
     event: Event | None = None
     """The first one in the gap that tells it."""
+    connection: int = 0
+    """That of ``event``."""
 
     def or_rather(self, other: Comparison) -> Comparison:
         """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
@@ -181,10 +184,10 @@ class Disputes:
             return None
         place = self._missing(gap, other, inside, mine, theirs, asked)
         if place is not None:
-            return Comparison(w.UNEXPLAINED, other, inside[place])
+            return Comparison(w.UNEXPLAINED, other, inside[place], int(self._streams.connection[other]))
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
         if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside.opcode.tolist()):
-            return Comparison(w.INVISIBLE, other, inside[0])
+            return Comparison(w.INVISIBLE, other, inside[0], int(self._streams.connection[other]))
         return None
 
     def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> int | None:
@@ -296,19 +299,47 @@ class StreamEvents:
         return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
-def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
+def _of_one_branch(streams: Streams, branches: Table) -> list[Table]:
+    """Streams of one vbucket and branch, where there are several."""
     known = np.flatnonzero((branches != 0) & (streams.seen > 0))
-    if len(known) < 2 or not len(gaps):
-        return []
-    place = streams.vbucket[known]
-    order = np.lexsort((known, branches[known], place))
-    known = known[order]
+    known = known[np.lexsort((known, branches[known], streams.vbucket[known]))]
     edges = np.flatnonzero((np.diff(streams.vbucket[known]) != 0) | (np.diff(branches[known]) != 0)) + 1
+    return [group for group in np.split(known, edges) if len(group) > 1]
+
+
+def no_spans(streams: int) -> Table:
+    """As ``spans_of`` has them of so many streams without such gaps."""
+    return np.repeat([[GREATEST, LEAST]], streams, axis=0)
+
+
+def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
+    """By stream: the least seqno before a gap of which another stream may tell, and the greatest behind one."""
+    spans, open_ = no_spans(streams), ~np.isin(cause, _SETTLED)
+    np.minimum.at(spans[:, 0], gaps.stream[open_], gaps.after[open_])
+    np.maximum.at(spans[:, 1], gaps.stream[open_], gaps.before[open_])
+    return spans
+
+
+def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
+    """Streams that may have gaps in dispute, as far as ``spans`` tells, and those that may settle them."""
+    found = np.zeros(len(streams), dtype=np.bool_)
+    if not len(spans):
+        return found
+    for group in _of_one_branch(streams, branches):
+        first, last = _least(streams[group]), streams.last[group]
+        for number, (low, high) in zip(group.tolist(), spans[group].tolist(), strict=True):
+            near = group[(first < high) & (last > low) & (group != number)]
+            if len(near):
+                found[near] = found[number] = True
+    return found
+
+
+def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
+    if not len(gaps):
+        return []
     gaps_of = Grouped(gaps.stream, len(streams), np.lexsort((gaps.after, gaps.stream)))
     found: list[tuple[int, int]] = []
-    for group in np.split(known, edges):
-        if len(group) < 2:
-            continue
+    for group in _of_one_branch(streams, branches):
         first, last = _least(streams[group]), streams.last[group]
         for number in group.tolist():
             mine = gaps_of[number]

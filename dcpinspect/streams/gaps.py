@@ -95,6 +95,9 @@ class Missing:
     """The out-of-order one that lacks it, where the gap is not the kernel's."""
 
 
+Name = tuple[int, int, int]
+"""Stream of a gap, row of the message that ends it, and the seqno before it: what names it among all."""
+
 Amounts = tuple[Table, npt.NDArray[np.float64]]
 """By stream and cause: number of gaps, and of the seqnos in them, which is not whole: damaged seqnos may add up to more than 64 bits."""
 
@@ -178,6 +181,17 @@ class ExplainedGaps:
 
     def __len__(self) -> int:
         return len(self._order)
+
+    def named(self) -> dict[Name, Comparison]:
+        """What other streams tell of gaps, by what names these wherever they are."""
+        return {self._name(number): tale for number, tale in self._told.items()}
+
+    def _name(self, number: int) -> Name:
+        if number < len(self.table):
+            gap = self.table[number]
+            return int(gap.stream), int(gap.ends.row), int(gap.after)
+        extra = self._extras[number - len(self.table)]
+        return extra.stream, extra.rows[-1], extra.after
 
     @property
     def width(self) -> npt.NDArray[np.uint64]:
@@ -310,8 +324,7 @@ class ExplainedGaps:
         return self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
 
     def _tale(self, tale: Comparison, event: Event) -> str:
-        connection = self._streams.connection[tale.stream]
-        shown = f"connection {connection} was sent {_plain(event.seqno)} in row {event.place.row}"
+        shown = f"connection {tale.connection} was sent {_plain(event.seqno)} in row {event.place.row}"
         if tale.cause == w.INVISIBLE:
             return f"{shown}, which this client may not see"
         return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"

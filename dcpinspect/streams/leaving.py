@@ -1,4 +1,5 @@
-"""What leaves the tables of a reading without an end: what is over, and can be part of no finding any more.
+"""What leaves the tables of a reading without an end, or what parts of a reading know apart from all others: what is over, and can be
+part of no finding any more.
 
 Of each stream there stay the first snapshot, the newest ones, those that say most, and whatever is not as it should be. Of gaps there stay
 those that nothing explains. The rest is counted.
@@ -6,8 +7,8 @@ those that nothing explains. The rest is counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,17 @@ class Left:
         self._gone: Ints = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
         self._snapshots: Ints = np.zeros(0, dtype=np.int64)  # by stream
         self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Left], streams: Sequence[Ints]) -> Self:
+        """Of readings of different connections, of which no stream has left; ``streams``: by reading, the numbers of its own among all."""
+        whole, count = cls(), sum(map(len, streams))
+        whole._snapshots, whole._gaps = whole.snapshots_of(count), whole.gaps(count)
+        for part, of in zip(parts, streams, strict=True):
+            whole._snapshots[of] = part.snapshots_of(len(of))
+            for all_, own in zip(whole._gaps, part.gaps(len(of)), strict=True):
+                all_[of] = own
+        return whole
 
     @property
     def counts(self) -> Ints:
@@ -79,17 +91,17 @@ def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
     return found
 
 
-def stale_gaps(gaps: Gaps, cause: Ints, before_row: int) -> Mask:
-    """Gaps that ended before a row and whose cause is certain, so that they may leave."""
+def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
+    """Gaps that ended before a row and whose cause is certain, so that they may leave. ``most``: of the others that stay."""
     is_old = gaps.ends.row < before_row
     unexplained = is_old & (cause == w.UNEXPLAINED)
-    return is_old & ~_latest(unexplained, gaps.ends.row)
+    return is_old & ~_latest(unexplained, gaps.ends.row, most)
 
 
-def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: Ints, before_row: int) -> Mask:
+def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: Ints, before_row: int, most: int) -> Mask:
     """Snapshots that were over before a row and that nothing needs any more.
 
-    ``gaps``: those that stay; ``others``: numbers of snapshots that somebody else needs.
+    ``gaps``: those that stay; ``others``: numbers of snapshots that somebody else needs; ``most``: of those that are unusual and stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -118,20 +130,20 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: 
         wanted[numbers[numbers >= 0]] = True
     is_over &= ~wanted[order]
     found = np.zeros(count, dtype=np.bool_)
-    found[order] = is_over & ~_latest(is_over & unusual, row)
+    found[order] = is_over & ~_latest(is_over & unusual, row, most)
     return found
 
 
-def _latest(chosen: Mask, row: Ints) -> Mask:
+def _latest(chosen: Mask, row: Ints, most: int) -> Mask:
     """Of the chosen ones the latest, as many as may stay."""
     numbers = np.flatnonzero(chosen)
-    kept = numbers[np.argsort(row[numbers], kind="stable")[-MOST_UNUSUAL:]]
+    kept = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
     found = np.zeros(len(chosen), dtype=np.bool_)
     found[kept] = True
     return found
 
 
-def stale_losses(losses: Losses, most: int = MOST_UNUSUAL) -> Mask:
+def stale_losses(losses: Losses, most: int) -> Mask:
     """Losses that leave. The first ones of each direction stay, and the latest of all; those between become the last of them, which
     casts the doubt of all.
     """

@@ -21,7 +21,7 @@ from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, subscription
+from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
@@ -29,11 +29,12 @@ from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
-from dcpinspect.streams.leaving import Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
+from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
+from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
@@ -59,11 +60,12 @@ _CROWD = 4
 """Where there are more new snapshots, gaps or losses than this part of the events that may be remembered, it is time to forget."""
 _SHORTEST_REQUEST = HEADER_SIZE + 40
 """Bytes of a stream request of the first specification; all others are longer."""
+_AFTER_ALL = np.iinfo(np.int64).max
 COLLECTIONS = "Collections"
 """Feature of HELLO without which no request can ask for some collections only."""
 
 
-_KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops")
+_KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_spans")
 """What a tracker knows that more than the next messages need."""
 
 
@@ -146,6 +148,8 @@ class Tracker:
         """Streams that are over and stay, where the reading has no end: the latest ones."""
         self._is_endless = self._is_due = False
         self._left = Left()
+        self._spans: Table = np.zeros((0, 2), dtype=np.int64)
+        """By stream, if gaps were set apart: the seqnos between which those are that another stream may tell of."""
         self._stayed: Sequence[int] = (0, 0, 0)  # snapshots, gaps and losses, when some left last
         self._compared = 0  # vbuckets below this one were
         self.state = State()
@@ -179,6 +183,11 @@ class Tracker:
         whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
         whole.state, numbers = State.joined([part.state for part in parts], connections, filters, logs)
         whole._out_of_order = OutOfOrder.joined([part._out_of_order for part in parts], numbers)
+        whole._left = Left.joined([part._left for part in parts], [of.streams for of in numbers])
+        if any(len(part._spans) for part in parts):
+            whole._spans = no_spans(sum(len(of.streams) for of in numbers))
+            for part, of in zip(parts, numbers, strict=True):
+                whole._spans[of.streams[: len(part._spans)]] = part._spans
         flows = [part.flow for part in parts if part.flow is not None]
         noops = [part.noops for part in parts if part.noops is not None]
         whole.flow = FlowControl.joined(flows, connections) if flows else None
@@ -200,7 +209,7 @@ class Tracker:
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
         if self._is_due:
-            self._leave(int(batch.row[0]))
+            self._leave(int(batch.row[0]), MOST_UNUSUAL)
         if self._recent is not None:
             self._recent.feed(batch, with_values=self.histories is not None)
         self._meet(batch)
@@ -224,8 +233,11 @@ class Tracker:
         if self.noops is not None:
             self.noops.feed(batch, state, self.conversation.sessions)
 
-    def tables(self, links: Sequence[Link], files: Sequence[str] = ()) -> Tables:
-        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin."""
+    def tables(self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None) -> Tables:
+        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin.
+
+        ``of_whole``: what a reading of everything tells of this part of it, which snapshots and gaps then go by.
+        """
         handshakes = {link.number: link.has_handshake for link in links}
         for number in self.state.unmet(np.array(list(handshakes), dtype=np.int64)):
             self._meet_one(number, known=handshakes[number])
@@ -249,14 +261,17 @@ class Tracker:
         extras = [
             *self._out_of_order.gaps,
             *rollback_gaps(streams),
-            *resumed_gaps(streams, state.connections, owners, by_number, unread, sight),
+            *(of_whole.resumed if of_whole else resumed_gaps(streams, state.connections, owners, by_number, unread, sight)),
         ]
-        facts = self._facts(streams)
+        facts = self._facts(streams, of_whole)
         cause = causes(kernel_gaps, snapshots, facts)
         all_gaps = kernel_gaps, self._out_of_order.rows(snapshots)
         disputes = Disputes(all_gaps, cause, known, branches, vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
-        told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
+        if of_whole is None:
+            told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
+        else:
+            told = of_whole.told_of(*all_gaps)
         found = ExplainedGaps(known, extras, cause, told, facts)
         by_cause, gap_seqnos = self._left.gaps(len(streams))
         np.add.at(by_cause, (found.stream, found.cause), 1)
@@ -270,7 +285,7 @@ class Tracker:
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
-        replicas = replica_streams(streams, state.connections, sessions, by_number)
+        replicas = of_whole.replicas if of_whole else replica_streams(streams, state.connections, sessions, by_number)
         may_ask = sight.may_have_asked(_SHORTEST_REQUEST)
         is_known = (state.connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
         snapshot_states = states(
@@ -340,29 +355,48 @@ class Tracker:
         counts = self.state.counts
         return counts.snapshots, counts.gaps, counts.losses
 
-    def _leave(self, row: int) -> None:
-        """What is over leaves the tables. ``row``: of the next message."""
+    def set_apart(self, but: Mask | None = None) -> None:
+        """Lets go what is over and can be part of no finding: streams and vbuckets count it, and ``OfWhole`` makes the tables of it.
+
+        To be asked once all messages were taken, of a tracker to be ``joined``. ``but``: streams of which all stays.
+        """
+        self._spans = spans_of(*self._every_gap(), len(self.state.known.streams))
+        self._leave(_AFTER_ALL, _AFTER_ALL, but)
+
+    @property
+    def wanting(self) -> Mask:
+        """Streams that have to be compared with each other by gaps and snapshots which were set apart."""
+        streams = self.state.known.streams
+        return disputable(self._spans, streams, self._branches(streams))
+
+    def _leave(self, row: int, most: int, but: Mask | None = None) -> None:
+        """What is over leaves the tables. ``row``: of the next message; ``most``: as in ``leaving``; ``but``: as in ``set_apart``."""
         recent, state = self._recent, self.state
         before_row = recent.first_row if recent else row
         _, streams, snapshots, gaps, losses = state.known
-        unordered = self._out_of_order.rows(snapshots)
-        own = causes(gaps, snapshots, self._facts(streams))
-        names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(unordered))))
-        cause = np.concatenate((own, np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)))
-        place = {name: at for at, name in enumerate(names.tolist())}
+        stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
+        every, cause = self._every_gap()
+        names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(every) - len(gaps))))
+        place = {name: at for at, name in enumerate(names.tolist())} if self._told else {}
         for name, tale in self._told.items():
             if tale.cause >= 0:
                 cause[place[name]] = tale.cause
-        every = Gaps.joined([gaps, unordered])
-        go = stale_gaps(every, cause, before_row)
+        go = stale_gaps(every, cause, before_row, most) & ~stays[every.stream]
         stay, stay_unordered = np.split(~go, [len(gaps)])
         self._out_of_order.leave(stay_unordered)
-        gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row)
+        gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row, most) & ~stays[snapshots.stream]
         self._left.take(len(streams), snapshots[gone], every[go], cause[go])
-        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses)}
+        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses, most)}
         self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
         self._stayed = self._bulk
         self._is_due = False
+
+    def _every_gap(self) -> tuple[Gaps, Table]:
+        """All gaps, those inside OSO snapshots last, and their causes as far as no other stream tells them."""
+        _, streams, snapshots, gaps, _ = self.state.known
+        own = causes(gaps, snapshots, self._facts(streams))
+        unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
+        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate((own, unordered))
 
     def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
         """These connections leave, with all that was on them, and so do streams that are over, all but the newest.
@@ -467,7 +501,7 @@ class Tracker:
         self.state.meet(number, known=known)
         self.conversation.of(number).is_known = known
 
-    def _facts(self, streams: Streams) -> StreamFacts:
+    def _facts(self, streams: Streams, of_whole: OfWhole | None = None) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
         has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams.request.filter, -1)]  # no value finds the last one
         asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
@@ -477,9 +511,10 @@ class Tracker:
             opened[number] = session.open_flags is not None
             bare[number] = session.features is not None and COLLECTIONS not in session.features
         owner = streams.connection
-        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], self._lacks_history()[owner])
+        lacks_history = of_whole.lacks_history if of_whole else self.lacks_history()[owner]
+        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
 
-    def _lacks_history(self) -> npt.NDArray[np.bool_]:
+    def lacks_history(self) -> npt.NDArray[np.bool_]:
         """Connections to a bucket of which a collection is known that keeps no history, by number."""
         found = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions

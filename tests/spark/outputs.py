@@ -56,7 +56,7 @@ def ran(out: Path | str, *captures: Path | str, **options: Any) -> Summary:
 
 
 def stored(out: Path | str, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
-    """The tables of an output in the order of their rows; ``cut``: without what depends on how the capture was cut."""
+    """The tables of an output; messages, snapshots and gaps by their rows. ``cut``: without what depends on how it was cut."""
     manifest = Manifest.newest(out)
     tables = {}
     for name in manifest.tables:
@@ -85,6 +85,8 @@ def told(*captures: Path | str, cut: bool, redactor: Redactor | None = None, **o
 
 
 def _comparable(tables: dict[str, list[dict[str, Any]]], *, cut: bool) -> dict[str, list[dict[str, Any]]]:
+    tables["snapshots"].sort(key=lambda row: row["row"])  # each part has its own
+    tables["gaps"].sort(key=lambda row: (row["rows"], row["after_seqno"], row["connection"], row["stream"]))
     return {name: [_without_numbers(row, cut=cut) for row in rows] for name, rows in tables.items()}
 
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 import dcpinspect.spark
 from dcpinspect import parts, temporary
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark import bundles, outputs, pipeline, plan, scan, stretches
+from dcpinspect.spark import bundles, pipeline, plan, record_files, scan, stretches
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
@@ -101,7 +101,7 @@ def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytes
     for module in (temporary, parts):
         monkeypatch.setattr(module, "LARGE", 1)
     monkeypatch.setattr(state, "_AT_ONCE", 2)
-    monkeypatch.setattr(outputs, "ROWS", 3)
+    monkeypatch.setattr(record_files, "ROWS", 3)
     monkeypatch.setattr(scan, "BATCH_BYTES", 4096)
     monkeypatch.setattr(bundles, "OWN", 1000)
     monkeypatch.setattr(plan, "PART_BYTES", 1)

@@ -133,7 +133,7 @@ def test_between_the_first_losses_of_a_direction_and_the_latest_one_stands_for_a
 
 
 def test_four_times_as_many_losses_take_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.streams.leaving.stale_losses.__defaults__", (50,))
+    monkeypatch.setattr("dcpinspect.streams.tracker.MOST_UNUSUAL", 50)
 
     def lossy(count: int) -> tuple[int, list[Finding]]:
         talk = opened()

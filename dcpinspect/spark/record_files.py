@@ -1,0 +1,73 @@
+"""Files of tables of records; and of those that tasks write, part by part: their rows never come to the driver."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcpinspect.parts import Part
+from dcpinspect.spark import files
+from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.salt import Salt
+from dcpinspect.spark.schema import kept
+from dcpinspect.streams.of_whole import OfWhole
+from dcpinspect.tables.records import Records
+
+ROWS = 1 << 15
+"""Rows of a table that are made and written at once."""
+_DIGEST = 16
+"""Bytes of a digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """A part whose snapshots and gaps are to be written."""
+
+    part: str
+    """Path of the part."""
+    captures: Sequence[str]
+    """Names of all captures."""
+    of_whole: OfWhole
+    folders: Mapping[str, str]
+    """By table, where its file belongs."""
+    salt: Salt | None = None
+
+
+def mark_of(of_whole: OfWhole, captures: int) -> str:
+    """What the rows of a part depend on besides the part; its captures keep their names, and more may come."""
+    return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
+
+
+def write_part_rows(one: PartRows) -> dict[str, Written]:
+    """Writes the rows, and gives the file of each table that has some."""
+    tables = Part.from_bytes(files.content(one.part, one.salt)).rows(one.of_whole, one.captures)
+    return {
+        name: written_rows(f"{one.folders[name]}/{attempt()}.parquet", pieces(name, records))
+        for name, records in tables.items()
+        if len(records)
+    }
+
+
+def pieces(name: str, records: Records) -> Iterator[Any]:
+    """A table, so many rows at a time: what is made of them takes more memory than they do."""
+    for start in range(0, max(1, len(records)), ROWS):
+        yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
+
+
+def written_rows(path: str, tables: Iterator[Any]) -> Written:
+    """A file of these rows, which are in the form that Spark keeps."""
+    first = next(tables)
+    words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
+    settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
+    with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
+        for piece in chain([first], tables):
+            file.write_table(piece)
+    return Written.of(path)

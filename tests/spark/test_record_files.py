@@ -1,0 +1,48 @@
+"""Rows of snapshots and gaps: each part has files of its own, which are written again only where something in them changes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from dcpinspect.parts import SET_APART
+from dcpinspect.spark.manifest import Manifest
+from tests.spark.outputs import ran, stored
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+
+
+def run(out: Path, ring: Path, *names: str) -> dict[str, set[str]]:
+    """The files of each table after a run with these captures, each at a point of its own."""
+    for name in names:
+        (ring / name).mkdir(parents=True)
+        shutil.copy(SAMPLES / name, ring / name)
+    ran(out, ring)
+    manifest = Manifest.newest(out)
+    return {name: set(manifest.files(name)) for name in SET_APART}
+
+
+def test_a_part_is_written_again_only_where_something_changes_in_it(tmp_path: Path) -> None:
+    out, ring = tmp_path / "out", tmp_path / "ring"
+    alone = run(out, ring, "loop.pcap")
+    two = run(out, ring, "rollback.pcap")  # from now on rows have the names of captures
+    three = run(out, ring, "snapshots.pcap")
+    for name in SET_APART:
+        assert alone[name].isdisjoint(two[name])
+        assert two[name] < three[name]
+    found = stored(out, cut=True)
+    for name in SET_APART:
+        assert len(found[name]) == sum(stream[name] for stream in found["streams"])
+
+
+def test_rows_that_others_have_compacted_are_written_again(tmp_path: Path) -> None:
+    found = []
+    for name in ("out", "other"):
+        run(tmp_path / name, tmp_path / f"ring of {name}", "loop.pcap", "rollback.pcap")
+        if name == "out":
+            DeltaTable(tmp_path / "out" / "gaps").optimize.compact()
+        run(tmp_path / name, tmp_path / f"ring of {name}", "snapshots.pcap")
+        found.append(stored(tmp_path / name, cut=True))
+    assert found[0] == found[1]
