@@ -146,13 +146,13 @@ class Announcer:
     def end(self, *, is_whole: bool) -> None:
         """Write all, put together, with those that were shown before; ``is_whole``: the reading came to its end."""
         from dcpinspect.render.findings import report_lines  # deferred: most who read messages do without
-        from dcpinspect.render.verdict import LookedAt
+        from dcpinspect.render.verdict import LookedAt, damage
 
         found = self._reading.findings(is_whole=is_whole)
         if self._is_text:
             files = [file.name for file in self._reading.capture.files]
             width = self._output.width() or columns_asked()
-            looked = LookedAt.of(self._reading)
+            looked = LookedAt.of(self._reading, damage=damage(self._reading))
             lines = report_lines(found, files, self._output.painter(), with_effects=True, width=width, looked=looked)
             self._output.put("".join(f"{line}\n" for line in ("", *lines)))
         else:

@@ -159,6 +159,7 @@ def check(
     from dcpinspect.capture.open import open_capture
     from dcpinspect.growing import give_back
     from dcpinspect.reading import Reading
+    from dcpinspect.render.verdict import damage
 
     chosen = chosen_format(context, format_name, output)
     if write is None and options.is_typed(context, "around"):
@@ -219,6 +220,7 @@ def check(
                     width=out.width() or columns_asked(),
                     reading=reading,
                     nothing=choice.nothing,
+                    damage=damage(reading),
                     span=choice.time.bounds if choice.time is not None else None,
                 )
                 write_report(out, chosen, told, shown, guard=csv_guard)
@@ -315,13 +317,14 @@ def report_of(
     width: int | None = None,
     reading: Reading | Merged | None = None,
     nothing: str = "nothing wrong",
+    damage: str = "",
     span: tuple[int, int] | None = None,
 ) -> Report:
     """Findings of captures, to be written.
 
     ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
     ``effects``: text has them under their causes, and all else.
-    ``reading``: what was checked; ``nothing``: what is said where nothing was found.
+    ``reading``: what was checked; ``nothing``: what is said where nothing was found. ``damage``: what is wrong with the files.
     ``is_checked``: there was a message to check. ``span``: of time, where only what goes on in one is told.
     """
     from dcpinspect.export.sarif import sarif_log
@@ -332,7 +335,7 @@ def report_of(
     from dcpinspect.render.verdict import LookedAt
 
     def lines(paint: Paint) -> list[str]:
-        much = LookedAt.of(reading, rules, nothing) if reading is not None else None
+        much = LookedAt.of(reading, rules, nothing, damage) if reading is not None else None
         instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
         told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead, span=span)
         return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]

@@ -105,7 +105,7 @@ def _put_json(record: Mapping[str, Any]) -> None:
 def check(context: typer.Context, out: Out, output: options.OutputFile = None, salt_file: options.SaltFile = None, **choices: Any) -> int:
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
-    from dcpinspect.spark.outputs import states
+    from dcpinspect.spark.outputs import damage, states
     from dcpinspect.spark.whole import compared
 
     format_ = checking.chosen_format(context, choices["format_name"], output)
@@ -143,6 +143,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
             width=file.width() or columns_asked(),
             reading=found_in,
             nothing=choice.nothing,
+            damage=damage(manifest),
         )
         checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:

@@ -122,7 +122,7 @@ def _vbuckets(found: dict[str, Any]) -> str:
 def _complete(found: dict[str, Any]) -> str:
     lacks = []
     for name, noun, what in (
-        ("problems", "damaged place", "of a file"),
+        ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),
         ("truncated_packets", "packet", "cut by the snapshot length"),
     ):
@@ -136,11 +136,13 @@ def _complete(found: dict[str, Any]) -> str:
         lacks.append(f"{counted(found['unopened_records'], 'record')} of TLS not opened")
     if found["mid_stream"]:
         lacks.append(f"no handshake of {_numbers('connection', found['mid_stream'])}")
+    if found["tls_bytes"]:
+        lacks.append("TLS is not decrypted")
     if not found["captured_bytes"]:
         return "; ".join(["nothing to decode", *lacks])
     plain = found["captured_bytes"] - found["tls_overhead_bytes"]
     share = f"{_percent(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
-    return f"no: {share}; {'; '.join(lacks)}" if lacks or found["tls_bytes"] else f"yes: {share}, no handshake is missing"
+    return f"no: {', '.join(lacks)}; of what is there, {share}" if lacks else f"yes: {share}, no handshake is missing"
 
 
 def _percent(part: int, whole: int) -> str:

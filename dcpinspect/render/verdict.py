@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,15 +37,17 @@ class LookedAt:
     """What was looked for, where that is not everything: ``2 rules``."""
     nothing: str = NOTHING
     """What is said where nothing of what was asked for was found."""
+    damage: str = ""
+    """What is wrong with the files themselves."""
 
     @classmethod
-    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing) -> LookedAt:
+    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
         """Of a reading that was checked by these rules."""
         mine = reading.coverage.own
         decoded, known = mine["decoded"], mine["unique"] + mine["missing"]
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
-        return cls(reading.messages, streams, decoded, known, some, nothing)
+        return cls(reading.messages, streams, decoded, known, some, nothing, damage)
 
     def __str__(self) -> str:
         share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"
@@ -90,7 +92,26 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     notes = [one for one in causes if one.severity == "note"]
     worse = [one for one in causes if one.severity != "note"]
     said = _said(worse) or [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
+    if looked is not None and looked.damage:
+        said.append(looked.damage)
     return " · ".join([*said, *([counted(len(notes), "note")] if worse and notes else _said(notes))])
+
+
+def damage(reading: Reading) -> str:
+    """What is wrong with the captures of a reading, in a few words."""
+    return damage_of(((one.file, one.what) for one in reading.capture.problems), reading.last_time_ns)
+
+
+def damage_of(places: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
+    """What is wrong with captures, in a few words; ``places``: file, and what is wrong there. ``last_ns``: of the last packet."""
+    by_file: defaultdict[str, list[str]] = defaultdict(list)
+    for file, what in places:
+        by_file[file].append(what)
+    cut = sum(all("cut short" in what for what in found) for found in by_file.values())
+    damaged = len(by_file) - cut
+    until = f", the last packet is of {clock(last_ns)} UTC" if last_ns is not None and len(by_file) == 1 else ""
+    parts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
+    return " · ".join([*parts, *([f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
 
 
 def _said(found: Sequence[Finding]) -> list[str]:

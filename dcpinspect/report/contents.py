@@ -18,7 +18,7 @@ from dcpinspect.render.findings import with_their_effects
 from dcpinspect.render.info import info_facts
 from dcpinspect.render.lines import Lines
 from dcpinspect.render.timeline import name, words
-from dcpinspect.render.verdict import LookedAt, verdict
+from dcpinspect.render.verdict import LookedAt, damage, verdict
 from dcpinspect.statistics import Charts
 from dcpinspect.store.store import Store
 from dcpinspect.streams.items import Own, VbucketItems
@@ -163,7 +163,7 @@ def of_reading(
     return Source(
         title=title_of([file["name"] for file in about["files"]]),
         facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
-        looked=LookedAt.of(reading),
+        looked=LookedAt.of(reading, damage=damage(reading)),
         findings=found,
         tables=tables,
         by_name=by_name,

@@ -13,6 +13,7 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import SET_APART, Merged
+from dcpinspect.render.verdict import damage_of
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read, last_of
@@ -161,6 +162,11 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
             yield {**place, "severity": "error", "offset": None, "what": escape(one.report.error)}
         for offset, what in one.report.problems:
             yield {**place, "severity": _severity(one, what, last), "offset": offset, "what": escape(what)}
+
+
+def damage(manifest: Manifest) -> str:
+    """What is wrong with captures, in a few words."""
+    return damage_of((row["file"], row["what"]) for row in problems(manifest) if row["severity"] != "note")
 
 
 def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:

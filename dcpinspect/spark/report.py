@@ -21,6 +21,7 @@ from dcpinspect.render.verdict import LookedAt
 from dcpinspect.report.contents import Limits, Shown, Source, title_of
 from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.schema import columns_of
 from dcpinspect.spark.whole import Whole
 from dcpinspect.statistics import Charts, charts_of
@@ -47,7 +48,7 @@ def of_pipeline(found_in: Whole) -> Source:
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
-        looked=LookedAt.of(everything, ORDINARY),
+        looked=LookedAt.of(everything, ORDINARY, damage=damage(manifest)),
         findings=found,
         tables=tables,
         by_name=by_name,

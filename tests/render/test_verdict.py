@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dcpinspect.render.verdict import verdict
+from dcpinspect.render.verdict import LookedAt, damage_of, verdict
 from tests.render.test_findings import finding, of_many
 
 AT = 1_700_000_000 * 10**9
@@ -25,6 +25,17 @@ def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
     loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
     assert verdict([loop]) == "1 client loops since 22:13:20 UTC"
     assert verdict([replace(loop, over="recovered")]) == "1 client loops"
+
+
+def test_files_that_are_cut_or_damaged_are_said_before_notes() -> None:
+    cut = ("a", "the last record is cut short (44 bytes of it are present)")
+    assert damage_of([]) == ""
+    assert damage_of([cut], AT) == "1 file is cut off, the last packet is of 22:13:20 UTC"
+    told = damage_of([cut, ("b", cut[1]), ("c", "no record"), ("c", cut[1])], AT)
+    assert told == "2 files are cut off · 1 file is damaged"
+    looked = LookedAt(1, 1, 1, 1, damage=told)
+    note = finding(rule="slow-stream", severity="note")
+    assert verdict([finding(rule="item-missing"), note], looked) == f"1 vbucket lost data · {told} · 1 note"
 
 
 def test_what_has_no_words_is_counted_by_severity() -> None:
