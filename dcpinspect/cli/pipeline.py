@@ -124,7 +124,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
     manifest, secrets = Manifest.newest(out).with_salt(salt_file), options.secrets()
     if manifest.options.get("decrypted") and not secrets.keylogs:
         complain(f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not compared with each other")
-    found_in = compared(manifest, secrets).merged
+    found_in = compared(manifest, secrets, few=True).merged
     shown = checking.columns_of(choices["columns"], format_, several=len(found_in.files) > 1)
     assert found_in.checker is not None
     checker = found_in.checker.only(rules)

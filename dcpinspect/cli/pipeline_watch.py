@@ -195,7 +195,7 @@ class Alarms:
 
         summary = run(asked, tasks_of, self._take)
         if self._scene is None:  # nothing is new since a program ended that may not have told everything
-            self._take(compared(Manifest.newest(self._out).with_salt(asked.salt_file), asked.secrets))
+            self._take(compared(Manifest.newest(self._out).with_salt(asked.salt_file), asked.secrets, few=True))
         return summary
 
     def _take(self, found_in: Whole) -> None:

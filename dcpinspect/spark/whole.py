@@ -111,9 +111,9 @@ def _read(path: str, salt: Salt | None) -> Part:
         raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
 
-def compared(manifest: Manifest, secrets: Secrets | None = None) -> Whole:
+def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> Whole:
     """The same, with streams compared in this process."""
-    found = whole(manifest)
+    found = whole(manifest, few=few)
     known = secrets or Secrets()
     found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
     return found
