@@ -14,6 +14,7 @@ import re
 import unicodedata
 
 _NOT_PLAIN = re.compile(r"[^ -\[\]-~]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LINE_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 # str.isprintable() is false for every control, format (bidi, zero-width), surrogate, private and unassigned character and for
@@ -67,7 +68,8 @@ def to_ascii(text: str) -> str:
 
 def cells(text: str) -> int:
     """Count the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
-    return len(text) if text.isascii() else sum(map(_cells_of_character, text))
+    others = [] if text.isascii() else _NOT_ASCII.findall(text)
+    return len(text) - len(others) + sum(map(_cells_of_character, others))
 
 
 def clip(text: str, width: int) -> str:

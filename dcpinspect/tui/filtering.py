@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial, reduce
 
 import numpy as np
@@ -18,6 +19,8 @@ from dcpinspect.tui.view import Host
 
 LOOKED = 1 << 16
 """Rows of a capture that is looked through while a filter is typed."""
+HELD = 0.05
+"""Seconds that the screen stays as it was while rows are looked for."""
 
 
 class Filtering:
@@ -36,6 +39,7 @@ class Filtering:
         """As it was typed; empty for none."""
         self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = "", None, None, rows.index
         """What holds of what is shown, while other rows are looked for."""
+        self._held = ExitStack()
 
     def set(self, text: str, filter_: Filter | None) -> None:
         """Another filter; None for none."""
@@ -50,8 +54,25 @@ class Filtering:
             self._list.show(self._index)
             self._bar.say("")
         else:
-            self._bar.say("…")
+            self._hold()
             self._scan(self._filter)
+
+    def _hold(self) -> None:
+        """A filter and its rows are drawn at once: drawing twice takes longer, and the processor from who looks for the rows."""
+        self._held.close()
+        self._held.enter_context(self._list.app.batch_update())
+        self._list.set_timer(HELD, self._look_on)
+
+    def release(self) -> None:
+        """Everything that shows the rows knows of them."""
+        self._held.close()
+        self._list.screen.check_idle()
+
+    def _look_on(self) -> None:
+        """The rows are not there yet, or long since."""
+        self.release()
+        if self._index is not self._list.index:
+            self._bar.say("…")
 
     def narrow(self, only: Filter | None) -> None:
         """Only what this lets through, besides the filter that was typed; None: everything."""
@@ -116,6 +137,7 @@ class Filtering:
 
     def _failed(self, filter_: FilterRows, why: str) -> None:
         if filter_ is self._filter:
+            self.release()
             self._scanning = None
             self._host.say(why)
 

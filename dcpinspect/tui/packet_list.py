@@ -28,7 +28,7 @@ from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.strips import Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
-PAGE = 64
+PAGE = 32
 """Rows that are looked up at once."""
 PAGES = 64
 """Pages that are remembered."""

@@ -259,6 +259,7 @@ class PacketsView(View):
     @on(PacketList.Changed)
     def _rows_changed(self) -> None:
         self.head()
+        self.filtering.release()
 
     def action_filter(self) -> None:
         """Into the filter."""

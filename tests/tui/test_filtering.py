@@ -9,17 +9,24 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui import filtering
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from tests.builders import capture, mutations
 from tests.tui.screens import SAMPLES, Keys, follow, play, press, screen, settled, show, until
 
 
-def test_a_filter_shows_its_rows_and_escape_all() -> None:
+def test_a_filter_shows_its_rows_and_escape_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "HELD", 60)
+    drawn: list[int] = []
+
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "slash", *"vbucket", "space", "equals_sign", "space", "7", "enter")
+        await press(app, pilot, "slash", *"vbucket", "space", "equals_sign", "space", "7")
+        app.screen.screen_layout_refresh_signal.subscribe(app, lambda _: drawn.append(len(app.packets.list.index)))
+        await press(app, pilot, "enter")
         assert app.packets.filtering.text == "vbucket = 7"
         shown = app.packets.list.index
+        assert set(drawn) == {len(shown)}, "the screen was drawn before the rows were there"
         assert 0 < len(shown) < 161
         assert f"{len(shown)} rows" in screen(app)
         await press(app, pilot, "escape")
