@@ -246,7 +246,7 @@ class LiveCapture:
         if not self._stopped:
             self._tell(
                 f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, {self.unread:,} packets wait;"
-                " they are recorded, and nothing is lost"
+                " they are recorded, and will be read"
             )
 
     def _wait(self, seconds: float) -> None:

@@ -343,7 +343,9 @@ class Interfaces:
         ):
             if count:
                 said.append(f"{count:,} {what}")
-        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured, {', '.join(said)}"
+        named = "files named after " if self._how.each.is_set else ""
+        where = "" if self._record is None else f" in {named}{escape(self._record)}"
+        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured{where}, {', '.join(said)}"
 
 
 def all_ports(extra: Sequence[int]) -> list[int]:

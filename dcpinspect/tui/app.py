@@ -30,7 +30,7 @@ from dcpinspect.tui.commands import Command, Commands
 from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.connection_dialog import ConnectionDialog
 from dcpinspect.tui.connection_list import talks
-from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
+from dcpinspect.tui.dialogs import Answer, ExportDialog, Help, Leaving, MarksDialog, Prompt
 from dcpinspect.tui.export import messages, report
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
@@ -407,9 +407,18 @@ class InspectApp(ThemedApp):
         """Ends, and says what is to be opened next; asks before what is nowhere else is gone."""
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit(opening)
-        elif not isinstance(self.screen, Question):
-            what = f"{self.inspection.store.rows:,} messages are in no file; they are lost when you leave"
-            self.push_screen(Question(what, "leave"), lambda is_wanted: self.exit(opening) if is_wanted else None)
+        elif not isinstance(self.screen, Leaving):
+            count = self.inspection.store.rows
+            what = "1 message is in no file; it is" if count == 1 else f"{count:,} messages are in no file; they are"
+            self.push_screen(Leaving(f"{what} lost when you leave"), partial(self._answered, opening))
+
+    def _answered(self, opening: Opening | None, answer: Answer | None) -> None:
+        if answer == "leave":
+            self.exit(opening)
+        elif answer == "save":
+            everything = messages("all messages, and leave", self.inspection, self.inspection.all_rows)
+            leave = partial(self._exporting.begin, then=partial(self.exit, opening))
+            self.push_screen(ExportDialog([everything], self.glyphs, leave))
 
     def action_preset(self, name: str) -> None:
         """A filter that has a name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -244,21 +245,24 @@ def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
     return text
 
 
-class Question(ModalScreen[bool]):
-    """Whether to do what cannot be undone."""
+Answer = Literal["leave", "save", "stay"]
+
+
+class Leaving(ModalScreen[Answer]):
+    """Whether to lose what is in no file."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
-        Binding("escape,n", "dismiss(False)", "No"),
-        Binding("y,enter,q", "dismiss(True)", "Yes"),
+        Binding("escape,n", "dismiss('stay')", "Stay"),
+        Binding("s", "dismiss('save')", "Save"),
+        Binding("y,enter,q", "dismiss('leave')", "Leave"),
     ]
 
-    def __init__(self, what: str, deed: str) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__()
         self._what = what
-        self._deed = deed
 
     def compose(self) -> ComposeResult:
         """The parts."""
         with Vertical(id="prompt"):
             yield Static(Text(self._what))
-            yield Static(Text(f"y or q {self._deed}   Esc stays", "bold"))
+            yield Static(Text("s saves them first   y or q leaves   Esc stays", "bold"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,12 +25,12 @@ class Exporting:
         self._host = host
         self._is_wanted = threading.Event()
 
-    def begin(self, path: str, choice: Choice) -> None:
-        """Writes what was chosen to a file. Raises UsageError for one that it cannot go to."""
+    def begin(self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None) -> None:
+        """Writes what was chosen to a file, ``then`` does what is to follow. Raises UsageError for one that it cannot go to."""
         path = os.path.expanduser(path.strip())
         refuse(path, choice.names, self._host.inspection)
         self._is_wanted.set()
-        self._app.run_worker(partial(self._write, path, choice), thread=True, group="export", exclusive=True)
+        self._app.run_worker(partial(self._write, path, choice, then), thread=True, group="export", exclusive=True)
 
     def stop(self) -> bool:
         """Ends it, leaving no file; whether one ran."""
@@ -37,7 +38,7 @@ class Exporting:
         self._is_wanted.clear()
         return was_wanted
 
-    def _write(self, path: str, choice: Choice) -> None:
+    def _write(self, path: str, choice: Choice, then: Callable[[], object]) -> None:
         host, progress = self._host, Progress()
 
         def tell(share: float) -> None:
@@ -49,6 +50,7 @@ class Exporting:
         try:
             said = f"{choice.write(path, tell)} are in {escape(path)}"
         except (DcpInspectError, OSError) as error:
-            said = str(error)
+            said, then = str(error), lambda: None
         self._is_wanted.clear()
         host.from_thread(host.say, said)
+        host.from_thread(then)

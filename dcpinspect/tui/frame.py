@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.lines import counted
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import TYPING, VIEWS, footer
 from dcpinspect.tui.progress import time_left
@@ -69,7 +70,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         left.append(Content("  " if width >= WIDE else " "))
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
-    name = escape(Path(files[0]).name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    name = _name([Path(file) for file in files])
     found = []
     if inspection.connection is not None:
         found += [Content("  "), piece(f" con {inspection.connection} alone ", "reverse", "connections")]
@@ -80,13 +81,21 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
         found += [Content("  "), piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')")]
     line, right = Content.assemble(*left), Content.assemble(*found, " ")
     room = width - line.cell_length - right.cell_length
-    rows = f"{inspection.store.rows:,} messages" if width >= WIDE and inspection.connection is None else ""
+    rows = counted(inspection.store.rows, "message") if width >= WIDE and inspection.connection is None else ""
     choices = [
         "  ".join(filter(None, parts)) for parts in ((name, rows, state(inspection)), (name, state(inspection)), (state(inspection),))
     ]
     about = next((one for one in choices if cells(one) <= room), "")  # what was found is never left out for it
     rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
     return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
+
+
+def _name(files: Sequence[Path]) -> str:
+    """Of a capture; of many files the folder that all of them are in."""
+    folder = files[0].absolute().parent
+    if len(files) > 2 and all(one.absolute().parent == folder for one in files):
+        return f"{escape(folder.name)}/ ({len(files):,} captures)"
+    return escape(files[0].name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def state(inspection: Inspection) -> str:
@@ -102,12 +111,12 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
     rows = inspection.store.rows
     if inspection.state == "reading" and inspection.is_live:
         follows = "following the newest" if is_following else "End follows the newest"
-        came = [f"live, {rows:,} messages{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
+        came = [f"live, {counted(rows, 'message')}{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
         return f" {' · '.join([follows, 'Esc stops', *came])}"  # a narrow screen cuts off what comes last
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
-            return f" reading, {rows:,} messages so far{_gone(inspection)} · Esc stops"
+            return f" reading, {counted(rows, 'message')} so far{_gone(inspection)} · Esc stops"
         left = time_left(share, time.monotonic() - inspection.started)
         return " " + " · ".join(part for part in (f"reading {share:.0%}", f"{speed / 2**20:,.0f} MiB/s", left, "Esc stops") if part)
     if inspection.state == "failed":

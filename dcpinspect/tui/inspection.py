@@ -12,8 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
+
 from dcpinspect.errors import DamagedCapture, DcpInspectError
 from dcpinspect.growing import give_back
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
@@ -86,6 +89,7 @@ class Inspection:
         self._heat = HeatCounter()
         self._is_wanted = threading.Event()
         self._is_wanted.set()
+        self._is_over = threading.Event()
         self.started = time.monotonic()
         self._counted = deque([(self.started, 0)])
 
@@ -133,6 +137,13 @@ class Inspection:
         self._is_wanted.clear()
         self.reading.capture.stop()
 
+    def all_rows(self) -> Rows:
+        """Of all messages that are kept, once nothing comes any more: what is live ends. Takes its time."""
+        if self.is_live:
+            self.stop()
+        self._is_over.wait()
+        return np.arange(self.store.first_row, self.store.rows + 1)
+
     def load(self, changed: Callable[[], None]) -> None:
         """Reads to the end, or until stopped. Runs in a thread; ``changed`` is called from it whenever there is something new."""
         due, seen = time.monotonic() + _SOON, 0
@@ -168,6 +179,7 @@ class Inspection:
         finally:
             if self.state == "reading":
                 self.error, self.state = "reading stopped because of a fault in dcpinspect", "failed"
+            self._is_over.set()
             changed()
 
     def _work_out(self, *, is_whole: bool) -> None:

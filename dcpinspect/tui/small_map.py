@@ -20,7 +20,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_cells import LETTERS, MEASURES, Cells, levels
+from dcpinspect.tui.vbucket_cells import LETTERS, MEASURES, Cells, in_words, levels
 
 _LABEL = 5
 """Columns of the number before a line of cells."""
@@ -270,7 +270,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
                 style += (
                     theme.style_of(self.app, f"scale-{level}") if level else self.get_component_rich_style("small--label", partial=True)
                 )
-            told = f"{sign * 2} {vbucket}" if part == 0 else f"{int(self._values[vbucket]):,} {MEASURES[self._measure]}".split(" before")[0]
+            told = f"{sign * 2} {vbucket}" if part == 0 else in_words(int(self._values[vbucket]), self._measure)
             text = f"{clip(told, wide - 1):<{wide}}" if self._has_numbers else sign * wide
         elif verdict:
             style += theme.style_of(self.app, f"verdict-{verdict}")
@@ -309,7 +309,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         def style(verdict: str) -> Style:
             return theme.style_of(self.app, f"verdict-{verdict}")
 
-        entries = self.cells.entries(self._glyphs.verdicts, style, has_numbers=is_long)
+        entries = self.cells.entries(self._glyphs, style, has_numbers=is_long)
         if self._measure != "verdict":
             least, most = (short(int(end(self._values[list(self.cells.by_number)]))) for end in (np.min, np.max))
             entries.append(Text(f"so shown by {self._measure}: {least}–{most} {MEASURES[self._measure]}"))

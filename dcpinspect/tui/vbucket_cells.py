@@ -16,6 +16,7 @@ from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
+from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
 """Vbuckets of a map of all, at least: those of a bucket."""
@@ -100,8 +101,8 @@ class Cells:
                     return measure
         return "verdict"
 
-    def entries(self, signs: Mapping[str, str], style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
-        """How many vbuckets have each verdict, with its sign and its ``style``; ``signs``: of those that are no letters.
+    def entries(self, glyphs: Glyphs, style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
+        """How many vbuckets have each verdict, with its sign and its ``style``; then how many have the sign of a finding instead.
 
         ``has_numbers``: with the numbers of the vbuckets, and the worst first.
         """
@@ -109,11 +110,16 @@ class Cells:
         for verdict in VBUCKET_VERDICTS if has_numbers else reversed(VBUCKET_VERDICTS):
             if counts[verdict]:
                 letter = LETTERS.get(verdict)
-                entry = Text(letter or signs[verdict], style(verdict) + Style(reverse=letter is not None))
+                entry = Text(letter or glyphs.verdicts[verdict], style(verdict) + Style(reverse=letter is not None))
                 entry = Text.assemble(entry, f" {counts[verdict]:,} {verdict.replace('-', ' ')}")
                 if has_numbers:
                     entry.append(f": vb {ranges(number for number in sorted(self.by_number) if self.verdict(number) == verdict)}", "dim")
                 out.append(entry)
+        found = Counter(self.severity(number) for number in self.by_number if self.verdict(number) not in LETTERS)
+        for severity in ("error", "warning"):
+            if found[severity]:
+                entry = Text(glyphs.of(severity), Style(reverse=True, bold=True))
+                out.append(Text.assemble(entry, f" {found[severity]:,} of them with {'an error' if severity == 'error' else 'a warning'}"))
         return out or [Text("no vbucket was requested")]
 
     def values(self, measure: str) -> Values:
@@ -164,6 +170,12 @@ def _measured(row: Mapping[str, Any], measure: str) -> int:
     if measure == "gaps":
         return sum(int((row["gaps"] or {}).get(cause, 0)) for cause in GAPS_THAT_COUNT)
     return int(row[measure] or 0)
+
+
+def in_words(value: int, measure: str) -> str:
+    """Of a cell: ``1 item``, ``52 items``."""
+    unit = MEASURES[measure].split(" before")[0]
+    return f"{value:,} {unit.removesuffix('s') if value == 1 and len(unit) > 2 else unit}"
 
 
 def edges(values: Values, measure: str) -> list[int]:

@@ -22,7 +22,7 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cards import Charts
-from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges, levels
+from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges, in_words, levels
 from dcpinspect.tui.vbucket_layout import GROUP, LABEL, Layout, fitting
 
 MOST_HOT = 5
@@ -292,6 +292,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         glyph, is_letter = self._glyph(number)
         if part == 0:
             sign = "" if (severity := self.cells.severity(number)) is None else f" {self._glyphs.of(severity)}"
+            sign = sign if sign[1:] != glyph else ""
             text = f"{glyph if is_letter else self._glyphs.blocks[-1]} vb {number}{sign}"
             style = paint + Style(bold=True)
         elif part == 1:
@@ -299,7 +300,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         elif part == 2:
             measure = "items" if self.measure == "verdict" else self.measure
             value, most = int(self._amounts[number]), max(1, int(self._amounts.max()))
-            words = f"{value:,} {MEASURES[measure]}".split(" before")[0]
+            words = in_words(value, measure)
             bar = self._glyphs.blocks[-1] * round((wide - 5 - len(words)) * value / most)
             text, style = f"  {bar}{' ' if bar else ''}{words}", paint
         elif self._charts is not None:
@@ -334,7 +335,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def _entries(self, *, has_counts: bool = True) -> tuple[Text, list[Text]]:
         """What is measured, and what each sign of it means."""
         letters = [] if self._charts is None else self._charts.entries(self.app)
-        verdicts = self.cells.entries(self._glyphs.verdicts, lambda name: theme.style_of(self.app, f"verdict-{name}"))
+        verdicts = self.cells.entries(self._glyphs, lambda name: theme.style_of(self.app, f"verdict-{name}"))
         if self.measure == "verdict":
             if self.cells.is_one and not self._is_chosen:
                 verdicts.append(Text("alike in every measure\n| shows them over time", "dim"))

@@ -306,7 +306,9 @@ def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(name
         assert running.process.wait(120) == 130
         assert running.process.stderr is not None
         *_, line = running.process.stderr.read().splitlines()  # before it may be told how far behind it is
-    found = re.fullmatch(r"dcpinspect: lo: ([\d,]+) packets captured, 0 dropped by the kernel, ([\d,]+) left unread", line)
+    found = re.fullmatch(
+        rf"dcpinspect: lo: ([\d,]+) packets captured in {re.escape(str(path))}, 0 dropped by the kernel, ([\d,]+) left unread", line
+    )
     assert found is not None
     assert read_rows(path) == len(messages) + 1
     with open_capture(path) as capture:

@@ -10,7 +10,8 @@ from textual.widgets import Input
 from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.export import Choice, Tell
-from tests.tui.screens import Keys, play, press, screen, settled
+from dcpinspect.tui.inspection import Inspection
+from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled, show, until
 
 
 async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
@@ -18,6 +19,21 @@ async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
     app.screen.query_one(Input).value = str(path)
     await press(app, pilot, "enter")
     return path.read_text("utf-8")
+
+
+def test_what_is_in_no_file_is_saved_before_leaving(tmp_path: Path) -> None:
+    path = tmp_path / "all.ndjson"
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "q")
+        assert "161 messages are in no file" in screen(app)
+        await press(app, pilot, "s", "escape", "q", "s")
+        app.screen.query_one(Input).value = str(path)
+        await pilot.press("enter")
+        await until(pilot, lambda: app._exit)
+
+    show(Inspection([str(SAMPLES / "rollback.pcap")], is_saved=False), scene)
+    assert rows(path.read_text("utf-8")) == list(range(1, 162))
 
 
 def rows(text: str) -> list[int]:

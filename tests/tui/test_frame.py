@@ -39,6 +39,10 @@ def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None
         assert line.cell_length == max(width, len(" 0 All 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
     assert "161 messages" in frame.tabs(inspection, "stats", UNICODE, 120).plain
     inspection.close()
+    whole = Inspection([str(SAMPLES / f"{name}.pcap") for name in ("rollback", "loop", "orphans")])
+    assert " sample_captures/ (3 captures) " in frame.tabs(whole, "stats", UNICODE, 120).plain
+    whole.close()
+    inspection.close()
 
 
 def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:

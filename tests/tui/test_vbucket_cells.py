@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, Cells, edges, levels
+from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, Cells, edges, in_words, levels
 from tests.tui.screens import Keys, play, press
 
 
@@ -67,3 +67,8 @@ def test_cells_hold_what_the_tables_say() -> None:
         assert heard[5] == 0
 
     play("rollback.pcap", scene)
+
+
+def test_what_a_cell_has_is_told_in_words() -> None:
+    assert [in_words(count, "items") for count in (0, 1, 2)] == ["0 items", "1 item", "2 items"]
+    assert in_words(1, "last heard") == "1 ms"
