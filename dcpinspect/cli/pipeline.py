@@ -76,8 +76,12 @@ def run(
         salt_file=salt_file,
     )
     settings = options.spark_settings(conf)
-    with Steps() as steps:
-        summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
+    try:
+        with Steps() as steps:
+            summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
+    except KeyboardInterrupt:
+        complain(f"interrupted; {escape(output)} is as it was before this run; the next run reads the same captures")
+        raise
     print_summary(summary, as_json=json)
     complain_of(summary)
     return 0 if summary.is_whole else DamagedCapture.exit_status

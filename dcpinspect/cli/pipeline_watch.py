@@ -65,6 +65,7 @@ def watch(
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
     # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.render.lines import counted
     from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.places import local_path
@@ -97,7 +98,8 @@ def watch(
     teller = Teller(out if is_text else None, put=out.put, severity=bad, notifier=notifier, known=known)
     alarms = Alarms(output, teller, known, rules, settle_ns=settle_ns, patience_ns=patience_ns)
     stopped = threading.Event()
-    failed = 0
+    failed, runs, captures_read = 0, 0, 0
+    complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
     with exporting as exporter, _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stopped.set):
         try:
@@ -116,6 +118,7 @@ def watch(
                         failed = 0
                         arrivals.note(ready)
                         if summary.captures:
+                            runs, captures_read = runs + 1, captures_read + summary.captures
                             complain(_said(summary))
                         complain_of(summary)
                 alarms.look()
@@ -127,16 +130,18 @@ def watch(
         finally:
             if notifier is not None:
                 notifier.close()
-    complain(", ".join([f"watched {escape(', '.join(captures))}", *teller.told]))
+    did = f"read {counted(captures_read, 'capture')} in {counted(runs, 'run')}"
+    complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
     return 0
 
 
 def complain_of(summary: Summary) -> None:
     """What is wrong with the captures that were read."""
+    from dcpinspect.render.pipeline import problem_text
+
     for one in summary.problems[:MAX_LINES]:
         if one["severity"] != "note":
-            place = "" if one["offset"] is None else f", offset {one['offset']}"
-            complain(f"{one['file']}{place}: {one['what']}")
+            complain(problem_text(one))
     if len(summary.problems) > MAX_LINES:
         complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
 
@@ -163,6 +168,7 @@ class _Session:
         from dcpinspect.spark.tasks import spark_tasks
 
         if self._tasks is None:
+            complain("starting Spark, which takes some seconds")
             self._tasks = self._stack.enter_context(spark_tasks(self._master, self._settings))
         return nullcontext(self._tasks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding, connections_of, ranges
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.numbering import STEP
 from dcpinspect.render.verdict import LookedAt, clock, verdict
 from dcpinspect.tables.times import in_words
 
@@ -25,6 +27,7 @@ SHOWN_BY_NUMBER = 4
 """Vbuckets that need not be counted."""
 _SHOWN = 8
 """Files that a line names."""
+_ROW = re.compile(r"( in)? row (\d+)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
 _COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
@@ -130,7 +133,7 @@ class _Page:
         if level == _COUNTED:
             return []
         glyph = f"{GLYPHS[one.severity]} {one.rule}"
-        what = f"{glyph}: {escape_rest(one.what or one.message)}"
+        what = by_packets(f"{glyph}: {escape_rest(one.what or one.message)}", one, self._files)
         if level in (_LINE, _SENTENCE, _ADVICE):
             what = f"{what} ({place_of(one)})"
         out = [self._clipped(what)] if level == _LINE else list(self.wrapped(what, "", "    "))
@@ -139,15 +142,16 @@ class _Page:
         if level == _SHORT:
             whom = escape(f"client {one.clients[0]}" if len(one.clients) == 1 else one.who)
             parts = [", ".join(filter(None, [whom, place_of(one)])), _when(one, is_short=True), _over(one)]
-            out += self.wrapped("; ".join(filter(None, parts)), "    ", "      ")
+            out += self.wrapped(by_packets("; ".join(filter(None, parts)), one, self._files), "    ", "      ")
         if level < _FULL:
             return [*out, *(advice if level >= _ADVICE else ())]
         who = ", ".join(filter(None, [escape(one.who), escape(one.server)]))
         out += self.wrapped("; ".join(filter(None, [who, place_of(one)])), "    ", "      ")
-        out += self.wrapped(told_of(one), "    ", "      ")
+        out += self.wrapped(by_packets(told_of(one), one, self._files), "    ", "      ")
         out += self._table(one)
         if one.places:
-            out += self.wrapped(f"{_rows(one)}; Wireshark: {_packets(one, self._files)}", "    ", "      ")
+            shown = [*([] if one.places[0].row >= STEP else [_rows(one)]), f"Wireshark: {_packets(one, self._files)}"]
+            out += self.wrapped("; ".join(shown), "    ", "      ")
         out += advice
         mine = self._effects.get(one.id, ())
         if mine and not self._is_all:
@@ -244,6 +248,20 @@ def _over(one: Finding) -> str:
     if one.over == "recovered":
         return f"recovered in row {one.over_row}" if one.over_row is not None else "recovered"
     return "still open" if one.over == "open" else ""
+
+
+def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
+    """A text in which messages that are numbered by packets, as in a pipeline, are named by their packets; others are left out."""
+    places = {str(place.row): place for place in one.places if place.row >= STEP}
+
+    def named(found: re.Match[str]) -> str:
+        before, row = found[1] or "", found[2]
+        place = places.get(row)
+        if place is not None:
+            return f"{before} packet {place.frame} of {escape(files[place.file])}"
+        return "" if before and int(row) >= STEP else found[0]
+
+    return _ROW.sub(named, text) if places else text
 
 
 def _rows(one: Finding) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dcpinspect.escape import escape
+from dcpinspect.render.lines import counted
 
 MAX_LINES = 10
 """Points, and damaged places, told one by one."""
@@ -25,8 +26,10 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
         rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
         yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"
-    if record["quarantined"] or record["damaged"]:
-        yield f"{record['quarantined']:,} captures could not be read, {record['damaged']:,} are damaged"
+    bad, damaged = record["quarantined"], record["damaged"]
+    if bad or damaged:
+        said = [f"{_captures(bad)} could not be read"] if bad else []
+        yield ", ".join([*said, *([f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
     yield from _tables(record["rows"])
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
 
@@ -58,15 +61,22 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield "findings by cause:"
     for one in record["findings"][:MAX_LINES]:
         cause = f" ({one['cause']})" if one["cause"] else ""
-        yield f"  {one['severity']} {one['rule']}{cause}: {one['findings']:,}, {one['count']:,} times in all"
+        times = f", seen {one['count']:,} times" if one["count"] > one["findings"] else ""
+        yield f"  {one['severity']} {one['rule']}{cause}: {counted(one['findings'], 'finding')}{times}"
     if len(record["findings"]) > MAX_LINES:
         yield f"  and {len(record['findings']) - MAX_LINES:,} more kinds; 'dcpinspect pipeline check' has all"
     yield from _tables(record["tables"])
     for one in record["problems"][:MAX_LINES]:
-        place = "" if one["offset"] is None else f", offset {one['offset']}"
-        yield f"{one['severity']}: {one['file']}{place}: {one['what']}"
+        yield f"{one['severity']}: {problem_text(one)}"
     if len(record["problems"]) > MAX_LINES:
         yield f"{len(record['problems']) - MAX_LINES:,} more problems; the table bad has all"
+
+
+def problem_text(one: Mapping[str, Any]) -> str:
+    """What is wrong with a capture, a row of the table bad; and what to do about one that could not be read."""
+    place = "" if one["offset"] is None else f", offset {one['offset']}"
+    advice = "; it is left out: take it away, or put a pcap or pcapng file in its place" if one["severity"] == "error" else ""
+    return f"{one['file']}{place}: {one['what']}{advice}"
 
 
 def _tables(rows: Mapping[str, int]) -> Iterator[str]:
@@ -74,7 +84,7 @@ def _tables(rows: Mapping[str, int]) -> Iterator[str]:
 
 
 def _captures(count: int) -> str:
-    return f"{count:,} capture{'' if count == 1 else 's'}"
+    return counted(count, "capture")
 
 
 def _bytes(size: int) -> str:

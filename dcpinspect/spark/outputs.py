@@ -13,6 +13,7 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import SET_APART, Merged
+from dcpinspect.render.lines import counted
 from dcpinspect.render.verdict import damage_of
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written, attempt
@@ -166,7 +167,10 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
 
 def damage(manifest: Manifest) -> str:
     """What is wrong with captures, in a few words."""
-    return damage_of((row["file"], row["what"]) for row in problems(manifest) if row["severity"] != "note")
+    found = list(problems(manifest))
+    unread = sum(row["severity"] == "error" for row in found)
+    damaged = damage_of((row["file"], row["what"]) for row in found if row["severity"] == "warning")
+    return " · ".join(filter(None, [f"{counted(unread, 'file')} could not be read" if unread else "", damaged]))
 
 
 def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:

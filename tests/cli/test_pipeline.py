@@ -122,9 +122,12 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
     (tmp_path / "b\x1b.pcap").write_bytes(b"garbage")
     status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "out")
     assert status == 3
-    assert err == f"dcpinspect: {tmp_path}/b\\x1b.pcap: is not a capture (begins with 67 61 72 62)\n"
-    assert "1 captures could not be read, 0 are damaged" in out
-    assert output(capsys, "check", tmp_path / "out", "--fail-on", "never")[0] == 3
+    advice = "it is left out: take it away, or put a pcap or pcapng file in its place"
+    assert err == f"dcpinspect: {tmp_path}/b\\x1b.pcap: is not a capture (begins with 67 61 72 62); {advice}\n"
+    assert "1 capture could not be read\n" in out
+    status, out, _ = output(capsys, "check", tmp_path / "out", "--fail-on", "never")
+    assert (status, "1 file could not be read" in out.splitlines()[0]) == (3, True)
+    assert re.search(r"row \d{8}", out) is None, "rows by packets mean nothing to people"
     status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "other", "--on-error", "fail")
     assert (status, out) == (2, "")
     assert "is not a capture (begins with 67 61 72 62); take it away, or leave out --on-error fail" in err
@@ -232,6 +235,7 @@ def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=120)
-    assert (process.returncode, err) == (130, "")
+    done_again = "is as it was before this run; the next run reads the same captures"
+    assert (process.returncode, err) == (130, f"dcpinspect: interrupted; {tmp_path / 'out'} {done_again}\n")
     equal(stored(tmp_path / "out", cut=True), before)
     assert ran(tmp_path / "out", tmp_path).captures == 3

@@ -102,11 +102,13 @@ def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, 
     equal(stored(out, cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
     assert text
     assert all(line.split()[1] in ("error", "warning", "note") for line in text.splitlines())
-    assert [line.split(",")[0] for line in said.splitlines()[:2]] == [
+    assert [line.split(",")[0] for line in said.splitlines()[:4]] == [
+        f"dcpinspect: watching {ring} until Ctrl-C; Spark starts with the first capture that has rested",
+        "dcpinspect: starting Spark",
         "dcpinspect: read 2 captures",
         "dcpinspect: read 1 capture",
     ]
-    assert f"watched {ring}, told " in said.splitlines()[-1]
+    assert f"watched {ring}, read 3 captures in 2 runs, told " in said.splitlines()[-1]
 
 
 def runs(out: Path) -> int:

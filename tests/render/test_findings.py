@@ -133,6 +133,16 @@ def test_packets_of_several_files_are_told_apart() -> None:
     assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
 
 
+def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
+    row = 248 * 10**7
+    told = finding(message=f"followed in row {row}", places=(place(row, frame=5),), over="recovered", over_row=row + 1, who="client a")
+    text = "\n".join(lines(told))
+    assert str(row) not in text
+    assert "followed in packet 5 of a.pcap" in text
+    assert "; recovered\n" in text
+    assert "    Wireshark: frame.number == 5\n" in text
+
+
 def test_nothing_of_the_wire_steers_the_terminal() -> None:
     assert not any("\x1b" in line for line in lines(finding(message="a\x1b[31m", next="b\x1b]0;x\x07"), files=("\x1b.pcap",)))
 

@@ -23,7 +23,7 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
         "tables in o\\x1b, run 2",
     ]
     assert summary(known=1)[0] == "read 3 captures, 5.0 MB, 9,000 packets, 1 had been read before"
-    assert summary(quarantined=1, damaged=2)[2] == "1 captures could not be read, 2 are damaged"
+    assert summary(quarantined=1, damaged=2)[2] == "1 capture could not be read, 2 captures are damaged"
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
@@ -49,6 +49,9 @@ def test_many_points_and_problems_are_counted() -> None:
     assert "  and 2 more points; the table captures has all" in lines
     assert "  10.0.0.9 \\x1b: 1 vbucket over 2 connections to a, b, c, d, …" in lines
     assert "  and 1 more; the table vbuckets has all" in lines
-    assert "  error x (y): 2, 9 times in all" in lines
+    assert "  error x (y): 2 findings, seen 9 times" in lines
     assert "  and 2 more kinds; 'dcpinspect pipeline check' has all" in lines
-    assert lines[-2:] == ["error: x, offset 7: is bad", "1 more problems; the table bad has all"]
+    assert lines[-2:] == [
+        "error: x, offset 7: is bad; it is left out: take it away, or put a pcap or pcapng file in its place",
+        "1 more problems; the table bad has all",
+    ]
