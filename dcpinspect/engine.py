@@ -64,7 +64,8 @@ class Frames(NamedTuple):
 
 
 MOST_SILENT = 10_000
-"""Connections without a message, and with ``FEW`` bytes of payload at most in each direction, that tables have."""
+"""Connections that tables have which said nothing but noops, if that, in ``FEW`` bytes of payload at most in each direction."""
+_IDLE = np.isin(np.arange(256), (Opcode.NOOP, Opcode.DCP_NOOP))
 _AT_ONCE = 1 << 14
 """Connections whose columns are made at once."""
 
@@ -140,6 +141,7 @@ class Engine:
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._accounts = Accounts()
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
+        self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
@@ -258,10 +260,10 @@ class Engine:
         """These without those that said next to nothing, but for the first ones."""
         if len(connections) <= MOST_SILENT:
             return connections
-        says = np.isin(connections, list(self.tls.connections))
+        says = np.isin(connections, list(self.tls.connections)) | grown(self._speaks, int(connections[-1]) + 1)[connections]
         for start in range(0, len(connections), _AT_ONCE):
             sizes = self._directions(connections[start : start + _AT_ONCE]).sizes
-            is_more = (sizes.decoded + sizes.missing > 0) | (sizes.captured > FEW)
+            is_more = (sizes.missing > 0) | (sizes.captured > FEW)
             says[start : start + _AT_ONCE] |= is_more.reshape(-1, 2).any(axis=1)
         silent = np.flatnonzero(~says)
         says[silent[:MOST_SILENT]] = True
@@ -275,7 +277,7 @@ class Engine:
 
     @property
     def unlisted(self) -> int:
-        """Connections that carried no message, and little else, and are not among ``links``."""
+        """Connections that carried no message but noops, and little else, and are not among ``links``."""
         mine = self._mine
         return len(mine) - len(self._listed(mine))
 
@@ -511,6 +513,11 @@ class Engine:
         )
         self._remember_keys(batch)
         self._namer.feed(batch)
+        is_idle = _IDLE[decoded.opcode] & decoded.fits & (decoded.problem == 0) & ~decoded.is_server & ~incomplete & ~after_loss
+        speaks = connections[~is_idle]
+        if len(speaks) and (most := int(speaks.max())) >= len(self._speaks):
+            self._speaks = grown(self._speaks, most + 1)
+        self._speaks[speaks] = True
         return batch
 
     def _remember_keys(self, batch: MessageBatch) -> None:

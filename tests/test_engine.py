@@ -359,18 +359,20 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
     scan = [Conversation(client=("10.0.0.9", port)) for port in range(1000, 1010)]
     for one in scan:
         one.handshake()
+    scan[7].send(True, builders.message(opcode=0x5C))  # a noop
     for one in scan[8:]:
         one.send(True, b"GET /")
     busy = Conversation(client=("10.0.0.8", 4000))
     busy.handshake()
-    busy.send(True, builders.message(opcode=0x0A))
-    with Reading([str(written(tmp_path / "x.pcap", *scan, busy))]) as reading:
-        assert sum(len(batch) for batch in reading) == 1
+    busy.send(True, builders.message(opcode=0x0B))
+    with Reading([str(written(tmp_path / "x.pcap", *scan, busy))], track=True) as reading:
+        assert sum(len(batch) for batch in reading) == 2
+    assert len(reading.tables.by_name["connections"]) == 4
     engine = reading.engine
     assert [link.client for link in engine.links] == ["10.0.0.9:1000", "10.0.0.9:1001", "10.0.0.9:1002", "10.0.0.8:4000"]
     assert engine.unlisted == 7
-    assert {one.connection for one in engine.coverage.directions} == {9, 10, 11}
+    assert {one.connection for one in engine.coverage.directions} == {8, 9, 10, 11}
     assert engine._framers == {}
     tables = engine.transport._tables
-    assert tables.counts.flows == 8, "a pair that is nobody's, and those of connections with bytes"
+    assert tables.counts.flows == 10, "a pair that is nobody's, and those of connections with bytes"
     assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 144

@@ -31,7 +31,7 @@ def refuse_unless_damaged(reading: Reading, why: str) -> None:
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
     """How many connections there are, where none of those that are asked for is among them; else empty."""
-    count = len(reading.engine.links)
+    count = len(reading.engine.links) + reading.engine.unlisted
     if not wanted or any(max(1, one.start) <= min(count, one.stop - 1) for one in wanted):
         return ""
     named = ", ".join(str(one.start) if len(one) == 1 else f"{one.start}-{one.stop - 1}" for one in wanted)
@@ -82,7 +82,7 @@ def remarks(
     if stats and not is_whole:
         complain("reading stopped before the end; --stats counts what was read so far")
     if reading.tracker is not None and (unlisted := reading.engine.unlisted):
-        complain(f"{unlisted:,} more connections carried no message; no table has them")
+        complain(f"{unlisted:,} more connections carried nothing but noops, if that; no table or finding has them")
     left = {} if reading.tracker is None else reading.tracker.left
     if stats and any(left.values()):
         counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)

@@ -103,7 +103,7 @@ class Noops:
 
     def feed(self, batch: MessageBatch, state: State, sessions: dict[int, Session]) -> None:
         """``sessions``: what the connections have said of themselves by now."""
-        self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)).tolist())
+        self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
         tables.messages, tables.peers = _messages(batch, state), self.peers
         tables.events, tables.counts = NoopEvents.zeros(_EVENTS), NoopCounts.one()
@@ -136,16 +136,19 @@ class Noops:
                 shown = np.where(other.place.row, other.place.time, 0)
                 examples.keep(message.place.row[mine], message.place.time[mine], shown[mine])
 
-    def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
+    def _meet(self, state: State, sessions: dict[int, Session], numbers: Ints) -> None:
         if len(self.peers) < len(state.connections):
             self._move(len(state.connections), np.flatnonzero(self.peers.limit))
-        for number in numbers:
-            session, peer = sessions.get(number) or Session(), self.peers[number]
+        met = numbers[self.peers.limit[numbers] == 0]
+        new = Peers.reset(len(met))
+        new.unseen = 1 - state.connections.is_known[met]
+        new.limit, new.silence = np.full((2, len(met)), [[noop_limit_ns(Session())], [NEVER]])
+        self.peers[met] = new
+        self.peers.producer[numbers] = state.connections.producer[numbers]
+        for number in [number for number in numbers.tolist() if number in sessions]:
+            session, peer = sessions[number], self.peers[number]
             interval = noop_interval(session)
-            if not peer.limit:  # it is new
-                self.peers[number : number + 1] = Peers.reset(1)
-                peer.unseen = 1 - state.connections[number].is_known
-            peer.producer, peer.limit = state.connections[number].producer, noop_limit_ns(session)
+            peer.limit = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             peer.silence = silence_ns(interval) if is_known and interval is not None else NEVER
             if is_known:

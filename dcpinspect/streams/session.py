@@ -80,8 +80,6 @@ class Control:
 class Session:
     """What one connection has said of itself."""
 
-    is_known: bool = False
-    """Seen from its handshake on."""
     agent: str | None = None
     server_version: str | None = None
     """As the server told it to who asked; None: nobody did."""

@@ -119,15 +119,15 @@ class State(Tables):
         self.messages = messages
         self.requests, self.answers, self.markers, self.holes, self.extras = details
 
-    def meet(self, connection: int, *, known: bool) -> None:
-        """A connection with this number is there; ``known``: nothing was said on it before the capture began."""
-        if connection >= len(self.connections):
-            more = max(16, connection + 1, 2 * len(self.connections)) - len(self.connections)
-            self._move_connections(len(self.connections) + more, {})
-        self.connections[connection : connection + 1] = Connections.reset(1)
-        met = self.connections[connection]
-        met.is_known, met.is_met = int(known), 1
-        met.end_on_close = met.oso = met.history = met.window = 0 if known else -1
+    def meet(self, numbers: Ints, known: Ints) -> None:
+        """Connections with these numbers are there; ``known``: 1 for each on which nothing was said before the capture began."""
+        most = int(numbers.max(initial=0))
+        if most >= len(self.connections):
+            self._move_connections(max(16, most + 1, 2 * len(self.connections)), {})
+        met = Connections.reset(len(numbers))
+        met.is_known, met.is_met = known, np.ones(len(numbers), dtype=np.int64)
+        met.end_on_close = met.oso = met.history = met.window = known - 1
+        self.connections[numbers] = met
 
     def _move_connections(self, rows: int, numbers: Mapping[str, Ints]) -> None:
         """To a table with so many rows, in which those take no memory that are not met; ``numbers``: of other tables from then on."""
@@ -153,12 +153,12 @@ class State(Tables):
         found = np.where(turns.connection[later] == connection, turns.before[later], found)
         return np.where(past > first, turns.after[past - 1], found)
 
-    def unmet(self, connections: Ints) -> list[int]:
+    def unmet(self, connections: Ints) -> Ints:
         """Those of these numbers that were not met."""
         known = self.connections.is_met
         is_new = known[np.minimum(connections, len(known) - 1)] == 0 if len(known) else np.ones(len(connections), dtype=np.bool_)
         is_new |= connections >= len(known)
-        return np.unique(connections[is_new]).tolist() if is_new.any() else []
+        return np.unique(connections[is_new])
 
     def make_room(self) -> bool:
         """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""

@@ -238,10 +238,9 @@ class Tracker:
 
         ``of_whole``: what a reading of everything tells of this part of it, which snapshots and gaps then go by.
         """
-        handshakes = {link.number: link.has_handshake for link in links}
-        for number in self.state.unmet(np.array(list(handshakes), dtype=np.int64)):
-            self._meet_one(number, known=handshakes[number])
         by_number = {link.number: link for link in links}
+        unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
+        self.state.meet(unmet, np.array([by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64))
         sessions, state = self.conversation.sessions, self.state
         known = state.known
         _, streams, snapshots, kernel_gaps, _ = known
@@ -490,16 +489,13 @@ class Tracker:
             is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
             filter_ = self.conversation.filters[stream.request.filter] if stream.request.filter >= 0 else None
             asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
-            found[number] = subscription(self.conversation.sessions[connection], filter_, asked=bool(asked), is_whole=is_whole)
+            found[number] = subscription(self.conversation.of(connection), filter_, asked=bool(asked), is_whole=is_whole)
         return found
 
     def _meet(self, batch: MessageBatch) -> None:
-        for number in self.state.unmet(batch.connection):
-            self._meet_one(number, known=bool(batch.endpoints.has_handshake[number - 1]))
-
-    def _meet_one(self, number: int, *, known: bool) -> None:
-        self.state.meet(number, known=known)
-        self.conversation.of(number).is_known = known
+        numbers = self.state.unmet(batch.connection)
+        if len(numbers):
+            self.state.meet(numbers, np.frombuffer(bytes(batch.endpoints.has_handshake), np.uint8)[numbers - 1].astype(np.int64))
 
     def _facts(self, streams: Streams, of_whole: OfWhole | None = None) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]

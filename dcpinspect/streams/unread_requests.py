@@ -34,7 +34,7 @@ class UnreadRequests:
         self.streams: Mask = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
         """Streams whose stream-id may be in what is missing of their request, and of which nothing came that has it."""
         for number in np.unique(streams.connection[self.streams]).tolist():
-            if number in links and _has_no_ids(sight, number, sessions[number]):
+            if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for connection, vbucket, time_ns in _times_asked(streams[self.streams]):

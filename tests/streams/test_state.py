@@ -34,8 +34,7 @@ def test_slots_stay_twice_the_keys() -> None:
 
 def test_a_connection_seen_from_its_start_has_everything_off_and_another_one_unknown() -> None:
     state = State()
-    state.meet(3, known=True)
-    state.meet(40, known=False)
+    state.meet(np.array([3, 40]), np.array([1, 0]))
     seen, other = state.connections[3], state.connections[40]
     assert (seen.is_known, seen.window, seen.oso, seen.producer) == (1, 0, 0, -1)
     assert (other.is_known, other.window, other.oso, other.producer) == (0, -1, -1, -1)
@@ -44,7 +43,7 @@ def test_a_connection_seen_from_its_start_has_everything_off_and_another_one_unk
 def test_the_producer_is_the_one_known_at_each_message() -> None:
     state = State()
     for connection, direction in ((1, 1), (2, 0), (3, -1)):
-        state.meet(connection, known=True)
+        state.meet(np.array([connection]), np.array([1]))
         state.connections[connection].producer = direction
     said = ((2, 12, 1, 0), (1, 11, -1, 0), (1, 14, 0, 1))
     for number, values in enumerate(said):
