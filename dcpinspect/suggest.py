@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 HEADINGS = {"vb": "vbucket", "con": "connection", "seqno": "by_seqno", "message": "name", "bytes": "length"}
 """Columns by what lists call them, where that is another word."""
+
+_ALIKE, _MOST = 0.65, 3
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -14,5 +16,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     known = list(known)
     meant = HEADINGS.get(name.lower())
-    close = [meant] if meant in known else difflib.get_close_matches(name, known, n=3, cutoff=0.65)
+    close = [meant] if meant in known else difflib.get_close_matches(name, known, n=_MOST, cutoff=_ALIKE)
+    return _question(close)
+
+
+def did_you_mean_file(name: str, beside: Iterable[str]) -> str:
+    """The same with names of files, which are alike where they are alike up to the first dot: all captures end alike."""
+    from difflib import SequenceMatcher  # deferred, as above
+
+    def likeness(one: str, other: str) -> float:
+        return SequenceMatcher(None, one, other).ratio()
+
+    close = [other for other in beside if likeness(name.partition(".")[0], other.partition(".")[0]) >= _ALIKE]
+    return _question(sorted(close, key=lambda other: -likeness(name, other))[:_MOST])
+
+
+def _question(close: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.suggest import did_you_mean, did_you_mean_file
 
 
 def test_close_names_are_asked_about() -> None:
@@ -14,6 +14,13 @@ def test_nothing_is_said_where_nothing_is_close() -> None:
     assert did_you_mean("xyzzy", ["dcp_mutation"]) == ""
     assert did_you_mean("nope", ["opaque"]) == ""
     assert did_you_mean("", []) == ""
+
+
+def test_names_of_files_are_compared_without_their_endings() -> None:
+    assert did_you_mean_file("nosuch.pcap", ["lossy.pcap", "loop.pcap"]) == ""
+    assert did_you_mean_file("rolback.pcap", ["lossy.pcap", "rollback.ndjson", "rollback.pcap"]) == (
+        "; did you mean rollback.pcap or rollback.ndjson?"
+    )
 
 
 def test_headings_of_lists_suggest_their_columns() -> None:

@@ -19,7 +19,7 @@ from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
 from dcpinspect.capture.remote import RemoteFile, is_uri
 from dcpinspect.errors import CaptureError
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.suggest import did_you_mean_file
 
 if TYPE_CHECKING:
     from dcpinspect.capture.text_packets import TextPackets
@@ -204,7 +204,7 @@ def missing(path: str) -> CaptureError:
     """The error about a file that is not there, with the names beside it that are like it."""
     folder, name = os.path.split(path)
     try:
-        close = did_you_mean(name, sorted(os.listdir(folder or ".")))
+        close = did_you_mean_file(name, sorted(os.listdir(folder or ".")))
     except OSError:
         close = ""
     return CaptureError(path, None, "there is no such file", close.removeprefix("; ") or "check the name")
