@@ -61,4 +61,4 @@ def explain(
                 f"{shown} is no command, status, control key, feature, rule, word or column, and no hex either: {error}"
             ) from None
         raise UsageError(f"{shown} is the number of no command, status or feature")
-    terminal.put("\n".join(lines) + "\n")
+    terminal.put_folded(lines)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from dcpinspect.cli import completion
+from dcpinspect.cli import completion, terminal
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -211,7 +210,7 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
     config: Config = context.obj
     tables = completion.tables_of(context)
     lines = columns_of_tables(tables) if tables else columns_list(config.saved(COLUMN_SETS))
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    terminal.put_folded(lines)
     raise typer.Exit
 
 

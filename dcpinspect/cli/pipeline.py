@@ -20,7 +20,7 @@ from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.pipeline_watch import complain_of, watch
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.remarks import UNCHECKED
-from dcpinspect.cli.terminal import columns_asked, complain
+from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import TEXT
@@ -94,7 +94,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         _put_json(summary.record)
     else:
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in summary_lines(summary.record)).encode())
+        put_folded(summary_lines(summary.record))
 
 
 def _put_json(record: Mapping[str, Any]) -> None:
@@ -189,5 +189,5 @@ def info(out: Out, json: Annotated[bool, typer.Option("--json", help="Print it a
     if json:
         _put_json(found)
     else:
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in info_lines(found)).encode())
+        put_folded(info_lines(found))
     return 0

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from dcpinspect.cli import interrupts
 from dcpinspect.escape import one_line, to_ascii
 
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 INTERRUPTED = "interrupted; this result covers what was read until then"
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
-    """Write one line to standard error, starting with the program's name, and the details below it as they are."""
-    text = f"dcpinspect: {one_line(str(message))}\n" + "".join(f"  {line}\n" for line in details)
+    """Write a line to standard error, starting with the program's name, and the details below it as they are; a terminal gets it folded."""
     with suppress(OSError):  # a standard error that takes nothing is no reason to fail
+        columns = (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns) if sys.stderr.isatty() else None
+        said = folded(f"dcpinspect: {one_line(str(message))}", columns)
+        text = "".join(f"{line}\n" for line in (*said, *(f"  {line}" for line in details)))
         sys.stderr.write(to_ascii(text) if wants_ascii() else text)
 
 
@@ -76,6 +81,21 @@ def columns_asked() -> int | None:
     """Columns that the environment asks for, where there is no terminal that tells."""
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isdecimal() and 0 < len(text) < 6 else None
+
+
+def folded(line: str, columns: int | None) -> list[str]:
+    """A line on lines of so many columns, broken between words; what goes on begins below the last cell, or further in."""
+    if not columns or len(line) <= columns:
+        return [line]
+    begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns // 2]
+    indent = " " * (begins[-1] if begins else len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def put_folded(lines: Iterable[str]) -> None:
+    """Write lines to standard output, folded where it is a terminal."""
+    columns = width()
+    put("".join(f"{part}\n" for line in lines for part in folded(line, columns)))
 
 
 def painter() -> Callable[[str, str], str]:

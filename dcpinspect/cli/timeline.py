@@ -281,7 +281,7 @@ class _Told:
             marks = [[(one.seqno, one.letter) for one in self._noted.get(place, ()) if one.seqno is not None] for place in own]
             for line in drawing.picture([self._streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
                 put_painted(line)
-        for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs)), []):
+        for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs, width)), []):
             put_painted(line)
         self._write_events(put, width)
         if self._gathered.left_out:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dcpinspect.cli.terminal import complain, painter, put, wants_color, width
+from dcpinspect.cli.terminal import complain, folded, painter, put, wants_color, width
 
 
 @pytest.fixture
@@ -24,6 +24,12 @@ def test_complaints_are_one_safe_line(capsys: pytest.CaptureFixture[str]) -> Non
 def test_details_stand_below_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
     complain("--filter: no", ("row = x", "      ^"))
     assert capsys.readouterr().err == "dcpinspect: --filter: no\n  row = x\n        ^\n"
+
+
+def test_a_long_line_is_folded_between_words_below_its_last_cell() -> None:
+    assert folded("caught-up  the stream has all seqnos", 24) == ["caught-up  the stream", "           has all", "           seqnos"]
+    assert folded("rows: 12 connections, 4 streams", 22) == ["rows: 12 connections,", "  4 streams"]
+    assert folded("rows: 12 connections, 4 streams", None) == ["rows: 12 connections, 4 streams"]
 
 
 def test_output_that_is_no_terminal_is_plain_and_unclipped() -> None:
