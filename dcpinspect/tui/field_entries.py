@@ -170,7 +170,8 @@ class Entries:
         return found if len(lines) <= most else [*found, _more(f"{path}/", depth + 1, field, "more")]
 
     def _dump(self, path: str, field: FieldValue, most: int) -> list[Entry]:
-        content, columns = self._content(field), 16 if self._width >= 76 else 8
+        room = self._width - 2 * field.depth - 5
+        content, columns = self._content(field), 16 if len(f"{0:>6} {'00 ' * 16} {'.' * 16}") <= room else 8
         base = None if field.inflated else _base(field, content)
         found: list[Entry] = []
         for at in range(0, min(len(content), most * columns), columns):

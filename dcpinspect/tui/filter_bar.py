@@ -18,6 +18,7 @@ from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tui.advice import here
 from dcpinspect.tui.completion import Completion, Frequent, Offer, offer
 from dcpinspect.tui.history import History
 from dcpinspect.tui.theme import Glyphs
@@ -237,12 +238,12 @@ class FilterBar(Horizontal):
         return None
 
     def _refuse(self, error: UsageError) -> None:
-        what = f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
+        what = here(f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error))
         self.say(f"✖ {clip(what, 70)}", is_error=True)
 
     def _point(self, error: PlacedError) -> None:
         """A mistake in the line below, so that the text has the room beside it."""
-        self.completions.point(error.at, error.what)
+        self.completions.point(error.at, here(error.what))
         self.say(f"✖ at {error.at + 1}", is_error=True)
 
     def _look(self, text: str, found: Filter) -> None:

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from dcpinspect.coverage import Coverage
+from dcpinspect.errors import PlacedError
 from dcpinspect.findings.registry import RULES
+from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tui.advice import _HERE, here
 
 _OUTSIDE = re.compile(r"'?dcpinspect [a-z]|(^|\s)--[a-z]|'--")
@@ -17,6 +19,8 @@ def test_advice_names_what_one_does_here(rule: str) -> None:
 
 
 def test_all_that_is_put_in_place_is_said_somewhere() -> None:
-    said = " ".join([*(rule.next for rule in RULES.values()), Coverage({}, ()).tls_advice([1])])
+    with pytest.raises(PlacedError) as refused:
+        parse_filter("zzqq = 1", name="filter")
+    said = " ".join([*(rule.next for rule in RULES.values()), Coverage({}, ()).tls_advice([1]), refused.value.what])
     assert [outside for outside in _HERE if outside not in said] == []
     assert _OUTSIDE.search(said)

@@ -39,6 +39,9 @@ def test_xattrs_stand_apart_and_what_was_packed_says_that_it_is_not() -> None:
     assert "snappy" in found["value"].text
     shown = entries(value, datatype, as_bytes=True)
     assert shown["value/body/~0"].text.split()[-1] == '{"n":7}'
+    for width in (60, 76, 80):
+        dumped = [entry for path, entry in entries(value, datatype, as_bytes=True, width=width).items() if "~" in path]
+        assert max(2 * entry.depth + 3 + len(entry.text) for entry in dumped) <= width, "no line of bytes is cut"
 
 
 def test_long_text_is_wrapped_and_nothing_is_lost() -> None:

@@ -112,6 +112,9 @@ def test_a_mistake_is_pointed_at() -> None:
         await type_(app, pilot, "vbuckt = 7")
         lines = screen(app).splitlines()
         assert lines[2].startswith("  ^ no column is called vbuckt; did you mean vbucket")
+        await press(app, pilot, "ctrl+u")
+        await type_(app, pilot, "zzqq = 7")
+        assert screen(app).splitlines()[2].startswith("  ^ no column is called zzqq; an empty filter offers them"), "no command of a shell"
 
     play("rollback.pcap", scene, NARROW)
 
