@@ -24,6 +24,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.gaps import Extra, Name
+from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.renumbering import in_order
@@ -186,12 +187,13 @@ class Merged:
             tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
         return tables
 
-    def compare(self, look: Callable[[EventQuery], FoundEvents]) -> None:
+    def compare(self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
         """Compares streams by events that are read a second time, before the tables are asked for.
 
         ``look`` finds the events wanted: each part by ``shown``, which are then joined. It is not asked where nothing is in dispute.
+        ``differ``: as in ``Histories.compare``.
         """
-        self.tracker.compare(look)
+        self.tracker.compare(look, differ)
 
 
 def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None) -> Merged:

@@ -17,10 +17,10 @@ from typing import Any
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART
-from dcpinspect.spark import delta, files, plan
+from dcpinspect.spark import delta, files, histories, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
-from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
+from dcpinspect.spark.manifest import BATCH, PARTS, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, states, write_tables
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.record_files import PartRows, mark_of, write_part_rows
@@ -258,7 +258,10 @@ class _Run:
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
             found = whole(replace(manifest, parts=kept), few=True)
-            found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
+            stem = f"{self.out}/{PARTS}/{BATCH}{self.batch}/histories"
+            found.merged.compare(
+                lambda wanted: _look(tasks, found, wanted, secrets), partial(histories.compare, tasks, found, secrets, stem)
+            )
         with self._timed("tables"):
             kept, rows = self._with_rows(tasks, found)
         with self._timed("write"):

@@ -268,6 +268,13 @@ class FoundEvents:
         """The same for a batch of messages that are read again; ``connections``: the numbers that its own have where they are wanted."""
         self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
 
+    def divided(self, shares: int) -> list[dict[int, Changes]]:
+        """The changes by stream, those of a vbucket in one of so many shares."""
+        found: list[dict[int, Changes]] = [{} for _ in range(shares)]
+        for number in self._changes:
+            found[vbucket_of(self.wanted.place(number)[0]) % shares][number] = self.changes(number)
+        return found
+
     @staticmethod
     def joined(wanted: EventQuery, parts: Iterable[FoundEvents]) -> FoundEvents:
         """What was found by several that looked at different connections."""

@@ -78,10 +78,39 @@ class Contradiction:
     rows: Rows = field(default_factory=lambda: NO_ROWS)
     """Of all messages that differ, where somebody wants them."""
 
-    def add(self, seqnos: Sequence[int]) -> None:
-        """More of them, in order."""
-        self.count += len(seqnos)
-        self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos)[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
+    def add(self, seqnos: Sequence[int], count: int) -> None:
+        """More of them, in order, the first ones and the last at least."""
+        self.count += count
+        self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
+
+
+class Pair(NamedTuple):
+    """Two streams, and the seqnos of one branch that both may have, biased."""
+
+    one: int
+    two: int
+    low: int
+    high: int
+    are_alike: bool
+    """Both are shown values in the same way."""
+
+
+Differ = Callable[[EventQuery, Sequence[Pair]], tuple[Sequence[Contradiction], int]]
+"""Compares the changes that are wanted, and gives the first vbucket for whose there was no room."""
+
+
+def contradictions(
+    changes: Callable[[int], Changes], pairs: Iterable[Pair], since: int = 0, *, keeps_rows: bool = False
+) -> list[Contradiction]:
+    """In what streams differ, without events. ``changes``: those of a stream; ``since``: of each difference one is behind this row."""
+    found: dict[tuple[int, int, str], Contradiction] = {}
+    for pair in pairs:
+        for cause, mine, theirs in _differences(changes(pair.one), changes(pair.two), pair, since):
+            one = found.setdefault((pair.one, pair.two, cause), Contradiction((pair.one, pair.two), cause))
+            one.add(mine.seqno.tolist(), len(mine))
+            if keeps_rows:
+                one.rows = np.concatenate((one.rows, mine.row, theirs.row))
+    return list(found.values())
 
 
 class Histories:
@@ -106,55 +135,72 @@ class Histories:
         """All streams are about to be compared."""
         self._found.clear()
 
-    def compare(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, *, vbucket: int = 0) -> int:
-        """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room."""
+    def compare(
+        self,
+        look: Callable[[EventQuery], FoundEvents],
+        streams: Streams,
+        conversation: Conversation,
+        *,
+        vbucket: int = 0,
+        differ: Differ | None = None,
+    ) -> int:
+        """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room.
+
+        ``differ``: compares them, so that nobody else gets their events.
+        """
         latest, row = streams.latest.row.tolist(), self._compared_row
-        pairs = [pair for pair in _pairs(streams, conversation, vbucket) if max(latest[pair[0]], latest[pair[1]]) > row]
+        pairs = [
+            Pair(one, two, low, high, _shows_alike(conversation.sessions, streams, one, two))
+            for one, two, low, high in _pairs(streams, conversation, vbucket)
+            if max(latest[one], latest[two]) > row
+        ]
         if not pairs:
             return VBUCKETS
         intervals: dict[int, list[Interval]] = defaultdict(list)
-        for one, two, low, high in pairs:
-            intervals[one].append((low, high))
-            intervals[two].append((low, high))
-        shown = look(EventQuery(streams, intervals, is_brief=True))
+        for pair in pairs:
+            for stream in (pair.one, pair.two):
+                intervals[stream].append((pair.low, pair.high))
+        wanted = EventQuery(streams, intervals, is_brief=True)
+        if differ is None:
+            shown = look(wanted)
+            differences: Sequence[Contradiction] = contradictions(shown.changes, pairs, row, keeps_rows=self.keeps_rows)
+            behind = shown.vbuckets
+        else:
+            differences, behind = differ(wanted, pairs)
         fresh: dict[int, list[Interval]] = defaultdict(list)
-        for one, two, low, high in pairs:
-            are_alike = _shows_alike(conversation.sessions, streams, one, two)
-            for cause, mine, theirs in self._differences(shown.changes(one), shown.changes(two), (low, high), are_alike=are_alike):
-                found = self._found.setdefault((one, two, cause), Contradiction((one, two), cause))
-                found.add(mine.seqno.tolist())
-                if self.keeps_rows:
-                    found.rows = np.concatenate((found.rows, mine.row, theirs.row))
-                for stream in (one, two):
-                    fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
+        for one in differences:
+            found = self._found.setdefault((*one.streams, one.cause), Contradiction(one.streams, one.cause))
+            found.add(one.seqnos, one.count)
+            found.rows = np.concatenate((found.rows, one.rows))
+            for stream in one.streams:
+                fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
         if fresh:
             self._keep_events(look(EventQuery(streams, fresh)))
-        return shown.vbuckets
+        return behind
 
     def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, row: int) -> None:
         """Compares what is remembered of the latest events, up to a row; what was compared before is not counted again."""
         self.compare(look, streams, conversation)
         self._compared_row = row
 
-    def _differences(self, one: Changes, two: Changes, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, Changes, Changes]]:
-        """(cause, changes of both) of what differs; ``are_alike``: both are shown values in the same way."""
-        low, high = interval
-        one, two = (table[(table.seqno >= low) & (table.seqno <= high)] for table in (one, two))
-        _, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
-        one, two = one[of_one], two[of_two]
-        is_new = np.maximum(one.row, two.row) > self._compared_row
-        left = is_new
-        for cause, differs in zip(CAUSES, _differing(one, two), strict=True):
-            chosen = left & differs & (are_alike or cause != "value")
-            left = left & ~chosen
-            if chosen.any():
-                yield cause, one[chosen], two[chosen]
-
     def _keep_events(self, shown: FoundEvents) -> None:
         for found in self._found.values():
             one, two = ({event.seqno: event for event in shown.of(stream)} for stream in found.streams)
             known = {**found.events, **{seqno: (one[seqno], two[seqno]) for seqno in one.keys() & two.keys()}}
             found.events = {seqno: known[seqno] for seqno in found.seqnos if seqno in known}
+
+
+def _differences(one: Changes, two: Changes, pair: Pair, since: int) -> Iterator[tuple[str, Changes, Changes]]:
+    """(cause, changes of both) of what differs."""
+    one, two = (table[(table.seqno >= pair.low) & (table.seqno <= pair.high)] for table in (one, two))
+    _, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
+    one, two = one[of_one], two[of_two]
+    left = np.maximum(one.row, two.row) > since
+    for cause, differs in zip(CAUSES, _differing(one, two), strict=True):
+        chosen = left & differs & (pair.are_alike or cause != "value")
+        left = left & ~chosen
+        if chosen.any():
+            yield cause, one[chosen], two[chosen]
 
 
 def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:

@@ -28,7 +28,7 @@ from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
-from dcpinspect.streams.histories import Histories
+from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
@@ -305,8 +305,11 @@ class Tracker:
         }
         return Tables(made, files, found, by_cause, waits, snapshot_states)
 
-    def compare(self, look_again: Callable[[EventQuery], FoundEvents]) -> None:
-        """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows."""
+    def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
+        """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows.
+
+        ``differ``: as in ``Histories.compare``.
+        """
         self._compared, self._told = 0, {}
         for _ in range(ROUNDS):
             shown = self._keep(look_again, vbucket=self._compared)
@@ -317,9 +320,10 @@ class Tracker:
             self.histories.begin()
             vbucket, before = 0, -1
             for _ in range(HISTORIES):
+                streams = self.state.known.streams
                 before, vbucket = (
                     vbucket,
-                    self.histories.compare(look_again, self.state.known.streams, self.conversation, vbucket=vbucket),
+                    self.histories.compare(look_again, streams, self.conversation, vbucket=vbucket, differ=differ),
                 )
                 if vbucket in (before, VBUCKETS):
                     break

@@ -55,6 +55,6 @@ def test_of_many_contradictions_the_first_three_and_the_last_are_kept() -> None:
     found = Contradiction((0, 1), "cas")
     kept = []
     for seqnos in ([1], [2, 3], [4, 5], [6]):
-        found.add(seqnos)
+        found.add(seqnos, len(seqnos))
         kept.append((found.count, found.seqnos))
     assert kept == [(1, [1]), (3, [1, 2, 3]), (5, [1, 2, 3, 5]), (6, [1, 2, 3, 6])]

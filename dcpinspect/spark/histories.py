@@ -1,0 +1,93 @@
+"""Streams of one history compared by tasks: the changes of each part go to files by vbucket, and from there to the task that compares them.
+
+What they differ in comes to the driver, and no change does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from dcpinspect.spark import files
+from dcpinspect.spark.analysis import Look, look
+from dcpinspect.spark.attempts import attempt
+from dcpinspect.spark.salt import Salt
+from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.whole import Whole
+from dcpinspect.streams.changes import Changes
+from dcpinspect.streams.events import VBUCKETS, EventQuery, vbucket_of
+from dcpinspect.streams.histories import Contradiction, Pair, contradictions
+
+SHARES = 2
+"""Tasks for each processor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """Changes that are wanted of a part."""
+
+    look: Look
+    shares: int
+    stem: str
+    """Path of the files, up to what is the attempt's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Streams of some vbuckets."""
+
+    files: Sequence[str]
+    pairs: Sequence[Pair]
+    salt: Salt | None
+
+
+def compare(
+    tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Sequence[Pair]
+) -> tuple[list[Contradiction], int]:
+    """As ``Differ`` has it. ``stem``: path of files that nobody needs afterwards."""
+    looks = found.looks(wanted, secrets)
+    shares = max(SHARES * tasks.processors, len(looks))
+    sizes = [sum(files.size(one.path) for one in one.work.bundles) for one in looks]
+    told = tasks.each("comparing streams", _written, [_Sought(one, shares, stem) for one in looks], sizes)
+    behind = min((vbuckets for _, vbuckets in told), default=VBUCKETS)
+    of_share: list[list[Pair]] = [[] for _ in range(shares)]
+    for pair in pairs:
+        vbucket = vbucket_of(wanted.place(pair.one)[0])
+        if vbucket < behind:
+            of_share[vbucket % shares].append(pair)
+    items, sizes = [], []
+    for share, own in enumerate(of_share):
+        paths = [written[share] for written, _ in told if share in written]
+        if own and paths:
+            items.append(_Share(paths, own, found.manifest.salt))
+            sizes.append(len(own))
+    return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind
+
+
+def _written(one: _Sought) -> tuple[dict[int, str], int]:
+    """By share, the file of the changes in it; and the first vbucket for whose changes there was no room."""
+    found, own = look(one.look), attempt()
+    paths = {}
+    for share, changes in enumerate(found.divided(one.shares)):
+        if changes:
+            streams = np.repeat(np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()])
+            content = io.BytesIO()
+            np.save(content, np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())))
+            paths[share] = f"{one.stem}.{own}-{share}.changes"
+            files.write(paths[share], content.getvalue(), one.look.work.salt)
+    return paths, found.vbuckets
+
+
+def _differing(one: _Share) -> list[Contradiction]:
+    of_stream: dict[int, Changes] = {}
+    for path in one.files:
+        rows = np.load(io.BytesIO(files.content(path, one.salt)))
+        edges = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
+        for begin, end in zip(edges, [*edges[1:], len(rows)], strict=True):
+            of_stream[int(rows[begin, 0])] = Changes.of_integers(rows[begin:end, 1:])
+    return contradictions(lambda stream: of_stream.get(stream, Changes.zeros(0)), one.pairs)
