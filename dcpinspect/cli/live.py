@@ -11,6 +11,7 @@ from dcpinspect.cli import options
 from dcpinspect.cli.capturing import Interfaces, all_ports, capturing
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import show
+from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.tui import KEPT_MIB, Keep, explore, is_terminal
 from dcpinspect.errors import UsageError
@@ -54,6 +55,8 @@ def live(
         raise UsageError("--write and --output name the same file")
     if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
         raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
+    if write is not None:
+        say_what_is_written(write)
     return show(context, interfaces, write=None, **choices)
 
 

@@ -84,9 +84,16 @@ def _target(path: str, captures: Sequence[str], output: str | None, *, is_privat
     if output is not None and os.path.realpath(output) == os.path.realpath(path):
         raise UsageError("--write and --output name the same file")
     refuse_to_overwrite(path, captures)
+    say_what_is_written(path)
     from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it
 
     return AtomicFile(path, is_private=is_private)
+
+
+def say_what_is_written(path: str) -> None:
+    """Tell that packets are written as pcapng where the name of the file says otherwise."""
+    if path.lower().endswith(CLASSIC):
+        complain(f"{escape(path)}: is written as pcapng, whatever its name; Wireshark and tshark read it, too")
 
 
 class EvidenceFile:

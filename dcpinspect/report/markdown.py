@@ -70,7 +70,12 @@ def _findings(told: Contents, room: int) -> Iterator[str]:
 def _finding(told: Contents, one: Finding, *, advises_notes: bool = True) -> Iterator[str]:
     rows = [str(place.row) for place in one.places[:6]]
     effects = told.effects.get(one.id, ())
-    parts = [place_of(one), told_of(one), f"rows {', '.join(rows)}" if rows else "", effects_in_words(effects) if effects else ""]
+    parts = [
+        place_of(one),
+        told_of(one),
+        f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}" if rows else "",
+        effects_in_words(effects) if effects else "",
+    ]
     about = "; ".join(filter(None, parts))
     yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(escape_rest(one.message))} ({plain(about)})"
     if one.next and (advises_notes or one.severity != "note"):

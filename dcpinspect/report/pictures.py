@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dcpinspect.escape import escape
 from dcpinspect.render.lanes import Scale
+from dcpinspect.render.lines import counted
 from dcpinspect.render.shape import Shape, by_seqno
 from dcpinspect.report.contents import Timeline
 from dcpinspect.statistics import Charts, Counted
@@ -179,7 +180,7 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
         f"L {_LEFT + number * step:.1f} {60 - 15 * count / highest:.1f} h {step:.1f}" for number, count in enumerate(counts.tolist())
     ]
     curve = _add(group, "path", d=" ".join([*points, f"L {_RIGHT} 60 Z"]), class_="items")
-    _add(curve, "title", f"{int(shape.item_count.sum()):,} items")
+    _add(curve, "title", counted(int(shape.item_count.sum()), "item"))
 
 
 def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]:
@@ -256,7 +257,7 @@ def round_trips(charts: Charts) -> Element | None:
                 bar = _add(
                     found, "rect", x=220 + (octave - low) * step, y=bottom - height, width=step - 1, height=height, class_="fill-layer-0"
                 )
-                _add(bar, "title", f"{count:,} answers in {_seconds(1 << octave)} to {_seconds(2 << octave)}")
+                _add(bar, "title", f"{counted(count, 'answer')} in {_seconds(1 << octave)} to {_seconds(2 << octave)}")
     for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
         _add(found, "text", _seconds(1 << octave), x=220 + (octave - low) * step, y=34 * len(charts.answers) + 18, class_="tick")
     return found

@@ -128,13 +128,15 @@ def test_a_recorder_has_no_secrets(command: str, capsys: pytest.CaptureFixture[s
     assert not Path("x.pcapng").exists()
 
 
-def test_a_pipe_is_written_as_a_file_is(tmp_path: Path) -> None:
+def test_a_pipe_is_written_as_a_file_is_and_the_format_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.pcapng"
     with TOUR.open("rb") as capture, subprocess.Popen(["cat"], stdin=capture, stdout=subprocess.PIPE) as pipe:
         command = [sys.executable, "-m", "dcpinspect", "read", "-", "--vbucket", "417", "-w", str(path)]
         subprocess.run(command, stdin=pipe.stdout, capture_output=True, check=True)
-    assert main(["read", str(TOUR), "--vbucket", "417", "-w", str(tmp_path / "y.pcapng")]) == 0
-    assert packets_in(path) == packets_in(tmp_path / "y.pcapng")
+    other = tmp_path / "y.pcap"
+    assert main(["read", str(TOUR), "--vbucket", "417", "-w", str(other)]) == 0
+    assert f"{other}: is written as pcapng, whatever its name" in capsys.readouterr().err
+    assert packets_in(path) == packets_in(other)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
