@@ -13,20 +13,19 @@ from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.protocol.message import Message
 from dcpinspect.render.byte_grid import Cells
 from dcpinspect.tui import theme
 from dcpinspect.tui.parts import Parts
-from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, room, strip
 
 Form = Literal["hex", "grid"]
 Span = tuple[int, int]
 
 
-class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
+class BytePane(LineView, can_focus=True, inherit_bindings=False):
     """The bytes of a message, each in a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field", "bytes--dim"}

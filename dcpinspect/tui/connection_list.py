@@ -10,7 +10,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip, escape
@@ -18,7 +17,7 @@ from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 
 
@@ -67,7 +66,7 @@ def talks(results: Results) -> list[Talk]:
     return sorted(told, key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number))
 
 
-class ConnectionList(ScrollView, can_focus=True, inherit_bindings=False):
+class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     """A line for each connection, below a heading; as many columns as fit."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"talks--cursor", "talks--heading", "talks--error", "talks--warning", "talks--note"}

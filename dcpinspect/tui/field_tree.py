@@ -9,7 +9,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message as Event
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip
@@ -18,7 +17,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.links import Link
 from dcpinspect.tui.parts import Parts
-from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 LABEL = 22
@@ -29,7 +28,7 @@ _DEEPEST = 100
 """Levels that are looked through for a byte."""
 
 
-class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
+class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     """The field table of a message."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

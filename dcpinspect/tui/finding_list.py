@@ -10,14 +10,13 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import clip, one_line
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
-from dcpinspect.tui.strips import Piece, strip, wrapped
+from dcpinspect.tui.strips import LineView, Piece, strip, wrapped
 from dcpinspect.tui.theme import Glyphs
 
 Heading = Severity | int
@@ -46,7 +45,7 @@ class _Line(NamedTuple):
     text: str = ""
 
 
-class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
+class FindingList(LineView, can_focus=True, inherit_bindings=False):
     """Findings in whole sentences under headings, which fold."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"found--cursor", "found--dim", "found--error", "found--warning", "found--note"}

@@ -11,7 +11,6 @@ from rich.text import Text
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import clip
@@ -21,7 +20,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import HEATS, MOST, REQUEST, SIGNS, SNAPSHOT, Heat, measured, signs
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW, edges, levels
 
@@ -54,7 +53,7 @@ def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
     return [*found, *([Form(1, 0)] if has_halves else []), Form(1, 1)]
 
 
-class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
+class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """Vbuckets from top to bottom, time from left to right."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--cursor", "heat--label"}

@@ -12,7 +12,6 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
@@ -25,7 +24,7 @@ from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 PAGE = 32
@@ -76,7 +75,7 @@ class Line(NamedTuple):
     """That of a rule of the user's."""
 
 
-class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
+class PacketList(LineView, can_focus=True, inherit_bindings=False):
     """Messages, a line each; the cursor stands on a row, not on a line."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

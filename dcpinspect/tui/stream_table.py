@@ -12,7 +12,6 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip, escape
@@ -22,7 +21,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.shape import unread
 from dcpinspect.tables.records import Records, Worded
-from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 Whole = npt.NDArray[np.int64]
@@ -67,7 +66,7 @@ COLUMNS = (
 """The last one is as wide as there is room."""
 
 
-class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
+class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     """A line a stream, a cursor on a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -8,12 +8,38 @@ from collections.abc import Iterable
 from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
+from textual.geometry import Region
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from dcpinspect.escape import cells, one_line
 
 Piece = tuple[str, Style]
+
+
+class LineView(ScrollView, inherit_bindings=False):
+    """Draws itself line by line. What all lines ask for is worked out once a drawing: for each line it takes longer than the line."""
+
+    _of_drawing: tuple[Style, Region] | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """As Textual's."""
+        self._of_drawing = super().rich_style, super().scrollable_content_region
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._of_drawing = None
+
+    @property
+    def rich_style(self) -> Style:
+        """As Textual's."""
+        return self._of_drawing[0] if self._of_drawing else super().rich_style
+
+    @property
+    def scrollable_content_region(self) -> Region:
+        """As Textual's."""
+        return self._of_drawing[1] if self._of_drawing else super().scrollable_content_region
 
 
 def room(widget: Widget) -> int:

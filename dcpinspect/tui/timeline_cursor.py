@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from textual.message import Message
-from textual.scroll_view import ScrollView
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.flags import ENDLESS
@@ -18,6 +17,7 @@ from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, lasting, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 HEAD = 2
@@ -45,7 +45,7 @@ Form = Literal["lanes", "curve", "tree"]
 FORMS: Sequence[Form] = ("lanes", "curve", "tree")
 
 
-class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
+class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     """What part of which streams is shown, along seqnos or time, and a cursor in it: where it goes, and what is there."""
 
     class Moved(Message):

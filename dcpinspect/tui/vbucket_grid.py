@@ -12,14 +12,13 @@ from rich.text import Text
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import LineView, Piece, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cards import Charts
 from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges, in_words, levels
@@ -32,7 +31,7 @@ GLOW_S, GLOW = 1.0, 0.6
 _MEASURES = tuple(MEASURES)
 
 
-class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
+class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or the few that have streams."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"grid--cursor", "grid--label", "grid--changed"}
