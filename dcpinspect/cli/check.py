@@ -13,7 +13,7 @@ from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened, refuse_to_overwrite
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, packet_wishes
-from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
+from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
 
@@ -58,7 +58,7 @@ def print_rules(is_asked: bool) -> None:
         from dcpinspect.findings.registry import RULES
 
         width = max(map(len, RULES))
-        put("".join(f"{one.id:<{width}}  {one.severity:<7}  {one.family:<8}  {one.fires}\n" for one in RULES.values()))
+        put_folded(f"{one.id:<{width}}  {one.severity:<7}  {one.family:<8}  {one.fires}" for one in RULES.values())
         raise typer.Exit
 
 
@@ -338,7 +338,7 @@ def report_of(
         much = LookedAt.of(reading, rules, nothing, damage) if reading is not None else None
         instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
         told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead, span=span)
-        return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]
+        return [*told, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
 
     return Report(
         lines=lines,

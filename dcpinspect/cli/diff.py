@@ -27,7 +27,7 @@ from dcpinspect.cli.record_tables import (
     write,
 )
 from dcpinspect.cli.remarks import no_such_connections, remarks
-from dcpinspect.cli.terminal import complain
+from dcpinspect.cli.terminal import complain, folded
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def diff(
         if format_.is_text:
             names = [", ".join(map(os.path.basename, side.files)) for side in read]
             told = render.summary(found, ways.records(), names, out.painter())
-            out.put("".join(f"{line}\n" for line in told))
+            out.put("".join(f"{part}\n" for line in told for part in folded(line, width or out.width())))
             if len(shown) and not summary:
                 out.put("\n")
                 write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)

@@ -79,7 +79,8 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
     """Tell of each file what could not be used, on standard error; the exit status."""
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
-            complain(reading.summary)
+            advice = "" if reading.events else "; nothing of DCP is in it: give memcached.log, or what cbstats or mcstat printed"
+            complain(f"{reading.summary}{advice}")
         if reading.problem is not None:
             complain(DamagedCapture(reading.path, None, reading.problem, "all that is readable was read"))
     if not any(reading.events for reading in readings):

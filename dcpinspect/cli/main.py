@@ -371,6 +371,8 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
         name = max(error.param.opts, key=len) if isinstance(error.param, TyperOption) else error.param.make_metavar(context).strip("{}")
         if hasattr(error, "param_type") and context.info_name == "follow":  # an only argument may be either
             return "write a capture and then the number of a connection; 'dcpinspect connections CAPTURE' lists them"
+        if hasattr(error, "param_type") and name == "--vbucket":
+            return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
         if hasattr(error, "param_type"):
             return f"{name} is missing"
         wanted = _wanted(error.param.type)

@@ -349,7 +349,7 @@ def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str
         for value in values or ():
             if value not in known:
                 close = did_you_mean(value, known) or (
-                    f"; there are {', '.join(known)}" if known is families else "; docs/rules.md has all"
+                    f"; there are {', '.join(known)}" if known is families else "; 'dcpinspect check --list-rules' lists all"
                 )
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
     for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):

@@ -81,7 +81,7 @@ class LogReading:
     @property
     def summary(self) -> str:
         """One line: how much of the file was used."""
-        parts = [f"{self.lines:,} lines", f"{self.events:,} records"]
+        parts = [f"{self.lines:,} line{'' if self.lines == 1 else 's'}", f"{self.events:,} record{'' if self.events == 1 else 's'}"]
         if self.unknown:
             parts.append(f"{self.unknown:,} about DCP in no known form")
         if self.foreign:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -13,8 +14,10 @@ from dcpinspect.streams.links import Link
 STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
 
 
-def lint_lines(verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The tables; verdicts are in order of connections, and a connection without any has none."""
+def lint_lines(
+    verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str], columns: int | None = None
+) -> Iterator[str]:
+    """The tables; verdicts are in order of connections, and a connection without any has none. ``columns``: of lines, broken at words."""
     if not verdicts:
         yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
     by_number = {link.number: link for link in links}
@@ -28,4 +31,7 @@ def lint_lines(verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callab
         yield paint(f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: {told}", "bold")
         for one in mine:
             rows = f" (row{'s' if len(one.places) > 1 else ''} {', '.join(str(place.row) for place in one.places)})" if one.places else ""
-            yield f"    {paint(f'{one.says:4}', STYLES[one.says])}  {one.rule:{width}}  {escape_rest(one.why)}{rows}"
+            line = f"    {one.says:4}  {one.rule:{width}}  {escape_rest(one.why)}{rows}"
+            first, *rest = textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12)) if columns else [line]
+            yield f"{first[:4]}{paint(first[4:8], STYLES[one.says])}{first[8:]}"
+            yield from rest

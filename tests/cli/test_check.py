@@ -101,7 +101,7 @@ def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> No
         (["--family", "lint"], "--family lint: the rules of the family lint are only checked with --lint; add it"),
         (["--rule", "lint-noop"], "--rule lint-noop: the rules of the family lint are only checked with --lint; add it"),
         (["--lint", "--family", "wire"], "--lint: none of its rules is among the chosen ones; add --family lint"),
-        (["--no-rule", "x"], "--no-rule x: no rule has this name; docs/rules.md has all\n"),
+        (["--no-rule", "x"], "--no-rule x: no rule has this name; 'dcpinspect check --list-rules' lists all\n"),
     ],
 )
 def test_what_is_no_rule_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--vbucket", "7", "--format", "csv"], "--format csv: a timeline is text or one JSON object"),
         (["--vbucket", "7", "--format", "json", "--messages"], "--messages: json does not use it"),
         (["--vbucket", "70000"], "--vbucket 70000: write a whole number from 0 to 65535"),
-        ([], "--vbucket is missing"),
+        ([], "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"),
     ],
 )
 def test_bad_usage_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
