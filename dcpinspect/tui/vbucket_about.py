@@ -50,7 +50,7 @@ def _known(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
     behind = f", server has {row['high_seqno']:,}" if row["high_seqno"] is not None else ""
     yield "client", escape(row["client"] or "")
-    yield "state", row["verdict"]
+    yield "state", row["verdict"].replace("-", " ")
     yield "connections", ", ".join(map(str, row["connections"]))
     yield "streams", f"{row['streams']}, {row['rollbacks']} rolled back"
     yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}{behind}"

@@ -31,7 +31,7 @@ MEASURES = {
     "behind": "seqnos",
     "items": "items",
     "bytes": "bytes",
-    "gaps": "gaps",
+    "gaps": "lost or unexplained",
     "rollbacks": "rollbacks",
     "snapshots": "snapshots",
     "from disk": "%",

@@ -22,6 +22,6 @@ def test_what_is_too_long_goes_on_below_where_it_began() -> None:
 
 def test_little_room_has_what_there_is_without_what_there_is_none_of() -> None:
     text = about_in_short(7, [ROW | {"gaps": {}}]).plain
-    assert text.startswith("vb 7 · 10.0.0.1 mirror · rolled-back · ")
+    assert text.startswith("vb 7 · 10.0.0.1 mirror · rolled back · ")
     assert text.endswith("35 items, 9,847 bytes · snapshots 3 · findings 2 errors")
     assert about_in_short(7, []).plain == "vb 7 · not requested in this capture"

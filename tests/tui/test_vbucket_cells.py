@@ -72,3 +72,4 @@ def test_cells_hold_what_the_tables_say() -> None:
 def test_what_a_cell_has_is_told_in_words() -> None:
     assert [in_words(count, "items") for count in (0, 1, 2)] == ["0 items", "1 item", "2 items"]
     assert in_words(1, "last heard") == "1 ms"
+    assert in_words(0, "gaps") == "0 lost or unexplained", "of a vbucket that has gaps of other causes"
