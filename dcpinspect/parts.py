@@ -21,13 +21,14 @@ import numpy.typing as npt
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
-from dcpinspect.streams.disputes import Comparison
+from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.gaps import Extra, Name
 from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.renumbering import in_order
+from dcpinspect.streams.rows import Gaps, Streams
 from dcpinspect.streams.state import Numbers as Things
 from dcpinspect.streams.tracker import Tables, Tracker, replica_streams
 from dcpinspect.streams.words import RESUMED
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 Table = npt.NDArray[np.int64]
 SET_APART = ("snapshots", "gaps")
 """Tables that parts make themselves, where the whole does without most of their rows."""
+Judge = Callable[[Sequence[Table], Streams, Table], Mask]
+"""Tells which of some streams, with the branch of each, have gaps in dispute, or may tell of one. First, by part: the place among them of
+each stream of the part, -1 for others."""
 _ALIGNED = 64
 """Bytes at a multiple of which each table begins."""
 
@@ -136,10 +140,15 @@ class Merged:
         self._things = things
         self.messages = messages
 
-    @property
-    def wanting(self) -> list[Mask]:
+    def wanting(self, judge: Judge) -> list[Mask]:
         """By part: its streams of which all has to be known, where parts were set apart: without it the whole would not be right."""
-        found = self.tracker.wanting
+
+        def judged(numbers: Table, streams: Streams, branches: Table) -> Mask:
+            place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
+            place[numbers] = np.arange(len(numbers))
+            return judge([place[of.streams] for of in self._things], streams, branches)
+
+        found = self.tracker.wanting(judged)
         if self.checker is not None:
             found |= self.checker.wanting
         return [found[of.streams] for of in self._things]
@@ -229,7 +238,12 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
 
 
 def merged_apart(
-    having: Callable[[int, Mask | None], Part], parts: int, files: Sequence[str], *, left_out: Mapping[str, int] | None = None
+    having: Callable[[int, Mask | None], Part],
+    parts: int,
+    judge: Judge,
+    files: Sequence[str],
+    *,
+    left_out: Mapping[str, int] | None = None,
 ) -> tuple[Merged, list[Table]]:
     """So many parts as one, each set apart, and what ``opened_by`` says of each; what sets apart is in the rows of the parts only.
 
@@ -238,11 +252,25 @@ def merged_apart(
     known = [having(part, None) for part in range(parts)]
     found = merged(known, files, left_out=left_out)
     begun = [part.opened_by for part in known]
-    if any(wanting.any() for wanting in found.wanting):
+    wanting = found.wanting(judge)
+    if any(own.any() for own in wanting):
         del known  # so that they are not in memory twice
-        known = [having(part, wanting if wanting.any() else None) for part, wanting in enumerate(found.wanting)]
+        known = [having(part, own if own.any() else None) for part, own in enumerate(wanting)]
         found = merged(known, files, left_out=left_out)
     return found, begun
+
+
+def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, branches: Table) -> Mask:
+    """Streams that have gaps in dispute, or may tell of one. ``bounds``: by part its ``gap_bounds``; ``places``: as ``Judge`` has them."""
+    rows = []
+    for own, place in zip(bounds, places, strict=True):
+        stream = place[own[:, 0]]
+        rows.append(np.column_stack((stream, own[:, 1:]))[stream >= 0])
+    gaps = Gaps.zeros(sum(map(len, rows)))
+    if not len(gaps):
+        return np.zeros(len(streams), dtype=np.bool_)
+    gaps.stream, gaps.after, gaps.before, cause = np.concatenate(rows).T
+    return in_dispute(gaps, cause, streams, branches)
 
 
 def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:

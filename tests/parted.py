@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
-from dcpinspect.parts import SET_APART, Merged, Part, merged, merged_apart, shown
+from dcpinspect.parts import SET_APART, Merged, Part, judged, merged, merged_apart, shown
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
@@ -127,7 +128,8 @@ def joined(
         part.tracker.set_apart(but)
         return Part.from_bytes(part.to_bytes())
 
-    found, _ = merged_apart(having, len(known), files, left_out=left_out)
+    judge = partial(judged, [Part.from_bytes(one).tracker.gap_bounds for one in known])
+    found, _ = merged_apart(having, len(known), judge, files, left_out=left_out)
 
     def look(wanted: EventQuery) -> FoundEvents:
         again = [shown(options.reading(source), wanted, numbers) for source, numbers in zip(sources, found.numbers, strict=True)]

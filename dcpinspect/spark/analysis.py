@@ -22,6 +22,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
+from dcpinspect.spark.disputes import write_bounds
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
@@ -220,6 +221,7 @@ def analyse(work: Work) -> Analysed:
     written += map(Written.of, (part, keys, *filter(None, states)))
     if answers is not None:
         written.append(Written.of(write_paths(part, work, reading, answers)))
+    written.append(Written.of(write_bounds(part, known.tracker.gap_bounds, work.salt)))
     known.tracker.set_apart()
     files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
     written.append(Written.of(f"{part}{FEW}"))

@@ -25,6 +25,7 @@ from dcpinspect.parts import SET_APART, Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
+from dcpinspect.spark.disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, Piece, divided
 from dcpinspect.spark.pieces import read as read_pieces
 from dcpinspect.spark.pieces import write as write_piece
@@ -386,7 +387,7 @@ class Manifest:
         somebody may read an older version. An attempt may go on writing, so what cannot go stays.
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
-        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, ".keys", ".paths")]
+        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
         going_on = [part.state for part in self.parts]
         self._keep((RAW, PARTS), {*bundles, *parts, *going_on}, since=since)
         for name in SCHEMAS:

@@ -257,7 +257,7 @@ class _Run:
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            found = whole(replace(manifest, parts=kept), few=True)
+            found = whole(replace(manifest, parts=kept), few=tasks)
             stem = f"{self.out}/{PARTS}/{BATCH}{self.batch}/histories"
             found.merged.compare(
                 lambda wanted: _look(tasks, found, wanted, secrets), partial(histories.compare, tasks, found, secrets, stem)

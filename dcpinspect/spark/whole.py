@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
+from dcpinspect.spark.disputes import judge
 from dcpinspect.spark.manifest import FEW, Kept, Manifest, Read
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.tasks import OwnTasks, Tasks
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
@@ -68,10 +70,10 @@ def names_of(units: Sequence[Read]) -> list[str]:
     return [escape(one.unit.name) for one in units]
 
 
-def whole(manifest: Manifest, *, few: bool = False) -> Whole:
+def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
     """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none.
 
-    ``few``: without the snapshots and gaps that are over and can be part of no finding; tables of others are the same.
+    ``few``: tasks that find out what can be part of no finding; snapshots and gaps that cannot are left out, but counted.
     """
     if manifest.program != program():
         what = f"{escape(str(manifest.out))}: was written by another version of dcpinspect ({escape(manifest.program)})"
@@ -89,7 +91,7 @@ def whole(manifest: Manifest, *, few: bool = False) -> Whole:
 
 
 def _together(
-    manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int], *, few: bool
+    manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
 ) -> tuple[Merged, list[Column]]:
     def having(number: int, but: Mask | None) -> Part:
         part = _read(f"{manifest.path(kept[number].file)}{FEW if but is None else ''}", manifest.salt)
@@ -97,8 +99,9 @@ def _together(
             part.tracker.set_apart(but)
         return part
 
-    if few and kept:
-        return merged_apart(having, len(kept), names, left_out=left_out)
+    if few is not None and kept:
+        own = partial(judge, few, [manifest.path(one.file) for one in kept], manifest.salt)
+        return merged_apart(having, len(kept), own, names, left_out=left_out)
     parts = [_read(manifest.path(one.file), manifest.salt) for one in kept]
     return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 
@@ -113,7 +116,7 @@ def _read(path: str, salt: Salt | None) -> Part:
 
 def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> Whole:
     """The same, with streams compared in this process."""
-    found = whole(manifest, few=few)
+    found = whole(manifest, few=OwnTasks() if few else None)
     known = secrets or Secrets()
     found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
     return found

@@ -69,7 +69,9 @@ class Comparison:
     event: Event | None = None
     """The first one in the gap that tells it."""
     connection: int = 0
-    """That of ``event``."""
+    """That of ``event``; its seqno, biased; and its row."""
+    seqno: int = 0
+    row: int = 0
 
     def or_rather(self, other: Comparison) -> Comparison:
         """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
@@ -184,11 +186,14 @@ class Disputes:
             return None
         place = self._missing(gap, other, inside, mine, theirs, asked)
         if place is not None:
-            return Comparison(w.UNEXPLAINED, other, inside[place], int(self._streams.connection[other]))
+            return self._shown(w.UNEXPLAINED, other, inside[place])
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
         if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside.opcode.tolist()):
-            return Comparison(w.INVISIBLE, other, inside[0], int(self._streams.connection[other]))
+            return self._shown(w.INVISIBLE, other, inside[0])
         return None
+
+    def _shown(self, cause: int, other: int, event: Event) -> Comparison:
+        return Comparison(cause, other, event, int(self._streams.connection[other]), int(event.seqno), int(event.place.row))
 
     def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> int | None:
         """The first event of a gap that had to come, by its place among those inside."""
@@ -331,6 +336,16 @@ def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
             near = group[(first < high) & (last > low) & (group != number)]
             if len(near):
                 found[near] = found[number] = True
+    return found
+
+
+def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Mask:
+    """Streams that have to be looked at together, because gaps of some are in dispute, or may be once those of others are left out."""
+    hot = {number for gap, other in _disputed(gaps, cause, streams, branches) for number in (int(gaps.stream[gap]), other)}
+    hot.update(gaps.stream[cause == w.UNEXPLAINED].tolist())
+    found = np.zeros(len(streams), dtype=np.bool_)
+    for group in _of_one_branch(streams, branches):
+        found[group] = not hot.isdisjoint(group.tolist())
     return found
 
 

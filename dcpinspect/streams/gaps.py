@@ -6,7 +6,7 @@ A jump in seqnos alone is never an error: servers de-duplicate, filter and skip 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,8 +183,8 @@ class ExplainedGaps:
         return len(self._order)
 
     def named(self) -> dict[Name, Comparison]:
-        """What other streams tell of gaps, by what names these wherever they are."""
-        return {self._name(number): tale for number, tale in self._told.items()}
+        """What other streams tell of gaps, without events, by what names these wherever they are."""
+        return {self._name(number): replace(tale, event=None) for number, tale in self._told.items()}
 
     def _name(self, number: int) -> Name:
         if number < len(self.table):
@@ -244,7 +244,7 @@ class ExplainedGaps:
         """What to say of gaps: ``usual`` of many at once, by number, which are de-duplicated as most gaps are; ``other`` of each else."""
         found = np.empty(len(places), dtype=np.object_)
         numbers = self._order[places]
-        by_events = [number for number, tale in self._told.items() if tale.event is not None]
+        by_events = [number for number, tale in self._told.items() if tale.row]
         is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, by_events)
         for place, said in zip(np.flatnonzero(is_usual).tolist(), usual(numbers[is_usual]), strict=True):
             found[place] = said
@@ -254,7 +254,7 @@ class ExplainedGaps:
 
     def _evidence(self, places: Rows) -> list[str]:
         found: list[str] = self._made(places, self._deduplicated, self._one_evidence)
-        not_compared = [number for number, tale in self._told.items() if tale.event is None]
+        not_compared = [number for number, tale in self._told.items() if not tale.row]
         for place in np.flatnonzero(np.isin(self._order[places], not_compared)).tolist():
             found[place] += "; other streams not compared"
         return found
@@ -289,12 +289,12 @@ class ExplainedGaps:
         tale = self._told.get(number)
         if number >= len(self.table):
             rows = self._extras[number - len(self.table)].rows
-            return [tale.event.place.row, rows[-1]] if tale is not None and tale.event is not None else list(rows)
+            return [tale.row, rows[-1]] if tale is not None and tale.row else list(rows)
         gap = self.table[number]
         cause = int(self.cause[place])
         first, last = int(gap.begins.row), int(gap.ends.row)
-        if tale is not None and tale.event is not None:
-            return [tale.event.place.row, last]
+        if tale is not None and tale.row:
+            return [tale.row, last]
         snapshot = int(gap.snapshot)
         marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
         if cause == w.LOSS:
@@ -318,13 +318,13 @@ class ExplainedGaps:
     def _one_evidence(self, place: int) -> str:
         number = int(self._order[place])
         tale = self._told.get(number)
-        if tale is not None and tale.event is not None:
-            return self._tale(tale, tale.event)
+        if tale is not None and tale.row:
+            return self._tale(tale)
         is_extra = number >= len(self.table)
         return self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
 
-    def _tale(self, tale: Comparison, event: Event) -> str:
-        shown = f"connection {tale.connection} was sent {_plain(event.seqno)} in row {event.place.row}"
+    def _tale(self, tale: Comparison) -> str:
+        shown = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
         if tale.cause == w.INVISIBLE:
             return f"{shown}, which this client may not see"
         return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"

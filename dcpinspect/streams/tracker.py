@@ -69,6 +69,8 @@ _KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_
 """What a tracker knows that more than the next messages need."""
 
 
+Judge = Callable[[Table, Streams, Table], Mask]
+
 NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 """Of the tables, which are those of SQL."""
 
@@ -367,10 +369,23 @@ class Tracker:
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
-    def wanting(self) -> Mask:
-        """Streams that have to be compared with each other by gaps and snapshots which were set apart."""
+    def gap_bounds(self) -> Table:
+        """Stream, seqno before, seqno behind and cause of every gap: all that it takes to tell which are in dispute."""
+        every, cause = self._every_gap()
+        return np.column_stack((every.stream, every.after, every.before, cause))
+
+    def wanting(self, judge: Judge) -> Mask:
+        """Streams that have to be compared with each other by gaps and snapshots which were set apart.
+
+        ``judge``: tells of streams that may have gaps in dispute, by number and with the branch of each, which of them do.
+        """
         streams = self.state.known.streams
-        return disputable(self._spans, streams, self._branches(streams))
+        branches = self._branches(streams)
+        numbers = np.flatnonzero(disputable(self._spans, streams, branches))
+        found = np.zeros(len(streams), dtype=np.bool_)
+        if len(numbers):
+            found[numbers] = judge(numbers, streams[numbers], branches[numbers])
+        return found
 
     def _leave(self, row: int, most: int, but: Mask | None = None) -> None:
         """What is over leaves the tables. ``row``: of the next message; ``most``: as in ``leaving``; ``but``: as in ``set_apart``."""

@@ -45,7 +45,7 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         assert ids(reading).tolist() == [0, *first]
     assert part.opened_by.tolist() == first
     assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]
-    assert {one.path for one in done.written} == {done.part, f"{done.part}.few", f"{done.part}.keys", *done.messages}
+    assert {one.path for one in done.written} == {done.part, f"{done.part}.few", f"{done.part}.gaps", f"{done.part}.keys", *done.messages}
     verify(done.written)
 
 

@@ -79,7 +79,7 @@ def test_attempts_that_do_not_count_change_nothing_and_leave_nothing(tmp_path: P
     manifest = Manifest.newest(tmp_path / "out")
     named = {os.path.relpath(path, tmp_path / "out") for name in manifest.tables for path in manifest.files(name)}
     named |= {name for one in manifest.units for name in (one.bundles, f"{one.bundles}.index")}
-    named |= {name for part in manifest.parts for name in (part.file, f"{part.file}.few", f"{part.file}.keys")}
+    named |= {name for part in manifest.parts for name in (part.file, f"{part.file}.few", f"{part.file}.gaps", f"{part.file}.keys")}
     assert files_below(tmp_path / "out") == named
 
 
