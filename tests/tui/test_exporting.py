@@ -27,7 +27,7 @@ def test_what_is_in_no_file_is_saved_before_leaving(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "q")
         assert "161 messages are in no file" in screen(app)
-        assert "get_error_map" in screen(app), "what it lies over is still seen"
+        assert "select_bucket" in screen(app), "what it lies over is still seen"
         await press(app, pilot, "s", "escape", "q", "s")
         app.screen.query_one(Input).value = str(path)
         await pilot.press("enter")
