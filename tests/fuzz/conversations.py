@@ -109,6 +109,10 @@ class Kept(Target):
         self.text += data
         return len(data)
 
+    def tell(self) -> int:
+        """How much that is."""
+        return len(self.text)
+
 
 def assert_escaped(text: str) -> None:
     """Every character can be seen, and none steers what shows it."""
@@ -137,6 +141,19 @@ def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
     All are one capture: most of the time that a reading of few messages takes is the same for many. What there was to see is told of each.
     Of many at once only one form of text is looked at, which depends on the bytes.
     """
+    content, owners = capture(programs)
+    size = len(content) // 4 + zlib.crc32(content) % (len(content) // 2)  # two to four buffers
+    with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
+        Path(file.name).write_bytes(content)
+        whole, cut = _read(file.name, 1 << 20), _read(file.name, size)
+        assert whole.told == cut.told
+        for form in FORMS if len(programs) == 1 else (FORMS[zlib.crc32(content, 1) % len(FORMS)],):
+            _check_text(whole, file.name, form)
+    return _seen(whole, owners, len(programs))
+
+
+def capture(programs: Sequence[bytes]) -> tuple[bytes, list[int]]:
+    """A pcap file of all that is said, and of each connection whose it is."""
     talks: list[damage.Talk] = []
     owners: list[int] = []
     for owner, program in enumerate(programs):
@@ -149,15 +166,7 @@ def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
             talks.append(talk)
             owners.append(owner)
     packets = sorted((one for talk in talks for one in talk.packets), key=lambda one: one.time_ns)
-    content = builders.pcap([builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in packets])
-    size = len(content) // 4 + zlib.crc32(content) % (len(content) // 2)  # two to four buffers
-    with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
-        Path(file.name).write_bytes(content)
-        whole, cut = _read(file.name, 1 << 20), _read(file.name, size)
-        assert whole.told == cut.told
-        for form in FORMS if len(programs) == 1 else (FORMS[zlib.crc32(content, 1) % len(FORMS)],):
-            _check_text(whole, file.name, form)
-    return _seen(whole, owners, len(programs))
+    return builders.pcap([builders.Recorded(one.data, one.wire, one.time_ns, one.link_type) for one in packets]), owners
 
 
 @dataclass(frozen=True, slots=True)

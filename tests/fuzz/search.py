@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz import captures, conversations, framer, texts, tls
+from tests.fuzz import captures, conversations, framer, keys, outputs, texts, tls
 
 CORPUS = Path(__file__).parent / "corpus"
 """A folder for each target, a file for each find."""
@@ -49,6 +49,9 @@ TARGETS = {
     "tls": Target(tls.check, tls.program),
     "filters": Target(texts.check_filter, texts.sentence),
     "logs": Target(texts.check_log, texts.program),
+    "reports": Target(outputs.check_report, conversations.program),
+    "exports": Target(outputs.check_files, conversations.program),
+    "keys": Target(keys.check, keys.program),
 }
 
 

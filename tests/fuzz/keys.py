@@ -1,0 +1,67 @@
+"""Fuzzing of the terminal UI: any keys, in any order, on a small capture of hostile texts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import tempfile
+from collections.abc import Hashable
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.inspection import Inspection
+from tests.fuzz import conversations
+from tests.fuzz.captures import IN_MEMORY
+from tests.tui.screens import Keys, burst, screen, settled, until
+
+_NAMED = ("escape", "enter", "tab", "shift+tab", "up", "down", "left", "right", "pageup", "pagedown", "home", "end", "space", "backspace")
+KEYS = (*_NAMED, "ctrl+f", "ctrl+o", "ctrl+p", *(chr(code) for code in range(ord("!"), ord("~") + 1) if chr(code) != "q"))
+"""Without those that end the program, or send it behind."""
+_AT_ONCE = 4
+_MOST = 24
+_WAYS = b"".join(bytes([0, number, 1, 12, 0xF0 | number]) for number in range(40))
+
+
+@cache
+def content() -> bytes:
+    """A capture in which keys and names are of any kind."""
+    return conversations.capture([_WAYS])[0]
+
+
+def check(program: bytes) -> set[Hashable]:
+    """Nothing is raised, what is shown steers no terminal, and Esc leads back to where keys count."""
+    keys = [KEYS[byte % len(KEYS)] for byte in program[:_MOST]]
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder, contextlib.chdir(folder):
+        Path("x.pcap").write_bytes(content())
+        with patch.dict(os.environ, DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull):
+            return asyncio.run(_pressed(InspectApp(Inspection(["x.pcap"])), keys))
+
+
+async def _pressed(app: InspectApp, keys: list[str]) -> set[Hashable]:
+    seen: set[Hashable] = set()
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
+            for at in range(0, len(keys), _AT_ONCE):
+                await _press(app, pilot, keys[at : at + _AT_ONCE])
+                seen.add((type(app.screen).__name__, type(app.focused).__name__))
+            await _press(app, pilot, ["escape"] * 4)
+            await settled(app, pilot)
+    finally:
+        app.close()
+    return seen
+
+
+async def _press(app: InspectApp, pilot: Keys, keys: list[str]) -> None:
+    await burst(app, pilot, *keys)
+    for line in screen(app).split("\n"):
+        conversations.assert_steers_nothing(line)
+
+
+def program(rng: random.Random) -> bytes:
+    """A few keys."""
+    return rng.randbytes(rng.randrange(1, _MOST))

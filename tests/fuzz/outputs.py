@@ -1,0 +1,91 @@
+"""Fuzzing of what is written of any messages: reports, and files that another program reads back."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Hashable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dcpinspect
+from dcpinspect.export.formats import FORMATS
+from dcpinspect.export.message_writers import Wishes
+from dcpinspect.reading import Reading
+from tests.fuzz import conversations
+from tests.fuzz.captures import IN_MEMORY
+from tests.fuzz.conversations import Kept, assert_steers_nothing
+
+_HOSTILE = "<b>&[red]"
+"""As ``conversations.TEXTS`` has it."""
+
+
+class _Page(HTMLParser):
+    """Everything in a page that could run, or load something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts = 0
+        self.unwanted: list[object] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.unwanted += [
+            (tag, name, value)
+            for name, value in attrs
+            if name.startswith("on") or (name in ("src", "href", "action", "data") and not (value or "").startswith("#"))
+        ]
+        if tag in ("iframe", "object", "embed", "form", "base", "img", "link"):
+            self.unwanted.append(tag)
+
+
+def check_report(program: bytes) -> set[Hashable]:
+    """A page and a text are written, whatever was said, and nothing of that steers who shows them."""
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        path = Path(folder, "x.pcap")
+        path.write_bytes(conversations.capture([program])[0])
+        texts = {}
+        with dcpinspect.open(str(path)) as recording:
+            for suffix in ("html", "md"):
+                recording.report(str(path.with_suffix(f".{suffix}")))
+                texts[suffix] = path.with_suffix(f".{suffix}").read_text("utf-8")
+        assert len(os.listdir(folder)) == 3
+    for text in texts.values():
+        assert_steers_nothing(text)
+        assert _HOSTILE not in text
+    page = _Page()
+    page.feed(texts["html"])
+    assert page.scripts == 1
+    assert not page.unwanted, page.unwanted
+    return {line.split("**")[1] for line in texts["md"].splitlines() if line.startswith("- ") and "**" in line}
+
+
+def check_files(program: bytes) -> set[Hashable]:
+    """Parquet, Arrow, JSON and NDJSON have the same rows and values, as their own readers see them."""
+    with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
+        Path(file.name).write_bytes(conversations.capture([program])[0])
+        with Reading([file.name]) as reading:
+            batches = list(reading)
+        written = {name: Kept() for name in ("parquet", "arrow", "json", "ndjson")}
+        for name, target in written.items():
+            writer = FORMATS[name].messages(target, Wishes(), lambda: reading.first_time_ns)
+            for batch in batches:
+                writer.write(batch, np.arange(len(batch)))
+            writer.end()
+    rows = sum(len(batch) for batch in batches)
+    parquet = pq.read_table(pa.BufferReader(bytes(written["parquet"].text)))
+    arrow = pa.ipc.open_file(bytes(written["arrow"].text)).read_all()
+    assert parquet.num_rows == arrow.num_rows == rows
+    assert parquet.to_pylist() == arrow.to_pylist()
+    lines = [json.loads(line) for line in written["ndjson"].text.decode().splitlines()]
+    assert json.loads(written["json"].text.decode()) == lines
+    assert len(lines) == rows
+    for line, row in zip(lines, arrow.to_pylist(), strict=True):
+        same = {name for name in line.keys() & row.keys() if isinstance(row[name], int | str) and isinstance(line[name], int | str)}
+        assert {name: str(line[name]) for name in same} == {name: str(row[name]) for name in same}
+    return {(line.get("name"), line.get("problem") is None) for line in lines}
