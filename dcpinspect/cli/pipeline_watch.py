@@ -97,15 +97,23 @@ def watch(
     bad = None if severity is None else severity.value
     teller = Teller(out if is_text else None, put=out.put, severity=bad, notifier=notifier, known=known)
     alarms = Alarms(output, teller, known, rules, settle_ns=settle_ns, patience_ns=patience_ns)
-    stopped = threading.Event()
+    stopped, running = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        if running.is_set() and not stopped.is_set():
+            said = "ending once this run is over; Ctrl-C again ends at once"
+            threading.Thread(target=complain, args=(said,), daemon=True).start()  # a signal may come while a line is written
+        stopped.set()
+
     failed, runs, captures_read = 0, 0, 0
     complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
-    with exporting as exporter, _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stopped.set):
+    with exporting as exporter, _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stop):
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
                     there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
+                    running.set()
                     try:
                         summary = alarms.run(asked(there), session.tasks)
                     except SparkFailedError as error:
@@ -114,6 +122,9 @@ def watch(
                             raise
                         complain(f"{error}; it is tried again in a new session")
                         session.close()
+                    except KeyboardInterrupt:
+                        complain(f"interrupted; {escape(output)} is as it was before this run; the next run reads the same captures")
+                        raise
                     else:
                         failed = 0
                         arrivals.note(ready)
@@ -121,6 +132,8 @@ def watch(
                             runs, captures_read = runs + 1, captures_read + summary.captures
                             complain(_said(summary))
                         complain_of(summary)
+                    finally:
+                        running.clear()
                 alarms.look()
                 if exporter is not None:
                     alarms.serve(exporter)
