@@ -60,7 +60,7 @@ RULES = (
         "",
         "capture nearer to the node, with a larger buffer; gaps that come from this have the cause capture-loss",
         whose="capture",
-        cost=Cost("connection", "has capture loss", "have capture loss"),
+        cost=Cost("connection", "has capture loss", "have capture loss", is_usual=True),
     ),
     Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0", whose="capture"),
     Rule(

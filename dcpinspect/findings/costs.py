@@ -24,15 +24,17 @@ class Cost:
     """Of several: ``loop``."""
     lasts: bool = False
     """It goes on until somebody acts, so the report says since when."""
+    is_usual: bool = False
+    """It also happens where nothing is wrong, so a note names it, too."""
 
 
 LOST = Cost("vbucket", "lost data", "lost data")
-REFUSED = Cost("vbucket", "was refused", "were refused")
+REFUSED = Cost("vbucket", "was refused", "were refused", is_usual=True)
 WRONG_DATA = Cost("vbucket", "has messages that break the protocol", "have messages that break the protocol")
 BROKEN_MESSAGES = Cost("connection", "has broken messages", "have broken messages")
 WRONG_DOCUMENTS = Cost("vbucket", "has documents with a wrong datatype or xattrs", "have documents with a wrong datatype or xattrs")
 STUCK = Cost("vbucket", "receives nothing", "receive nothing", lasts=True)
-BACK = Cost("vbucket", "was rolled back", "were rolled back")
+BACK = Cost("vbucket", "was rolled back", "were rolled back", is_usual=True)
 STALLED = Cost("connection", "has stalled", "have stalled", lasts=True)
 UNASKED = Cost("connection", "has messages that do not fit its settings", "have messages that do not fit their settings")
 UNMATCHED = Cost("connection", "has answers that nobody asked for", "have answers that nobody asked for")

@@ -147,7 +147,7 @@ RULES = (
             "lost-privileges": "client",
             "undefined": "normal",
         },
-        cost=Cost("vbucket", "was ended by the server", "were ended by the server"),
+        cost=Cost("vbucket", "was ended by the server", "were ended by the server", is_usual=True),
     ),
     Rule(
         "resume-skipped",

@@ -60,7 +60,7 @@ RULES = (
             **dict.fromkeys(("state-changed", "rollback"), "normal"),
             "backfill-failed": "server",
         },
-        cost=Cost("vbucket", "was ended by the server", "were ended by the server"),
+        cost=Cost("vbucket", "was ended by the server", "were ended by the server", is_usual=True),
         causes=tuple(sorted(TOLD)),
     ),
     Rule(

@@ -115,12 +115,12 @@ def damage_of(places: Iterable[tuple[str, str]], last_ns: int | None = None) -> 
 
 
 def _said(found: Sequence[Finding]) -> list[str]:
-    """What they cost, in their order; those that cost nothing are counted."""
+    """What they cost, in their order; the others are counted."""
     met: dict[Cost, _Met] = {}
     others: Counter[str] = Counter()
     for one in found:
         cost = RULES[one.rule].cost if one.rule in RULES else None
-        if cost is None:
+        if cost is None or (one.severity == "note" and not cost.is_usual):
             others[one.severity] += 1
         else:
             met.setdefault(cost, _Met()).add(cost, one)

@@ -53,6 +53,10 @@ def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
     assert verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2]) == "1 vbucket lost data · 2 notes"
 
 
+def test_a_note_does_not_say_that_the_protocol_is_broken() -> None:
+    assert verdict([finding(rule="duplicate-key-in-snapshot", severity="note")]) == "nothing wrong · 1 note"
+
+
 def test_a_finding_of_a_whole_connection_counts_the_connection() -> None:
     assert verdict([finding(rule="bad-magic", vbuckets=())]) == "1 connection has broken messages"
 
