@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,12 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(t
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     given: list[FoundEvents] = []
     look = pipeline._look
-    monkeypatch.setattr(pipeline, "_look", lambda *one: given.append(look(*one)) or given[-1])
+
+    def watched(*one: Any) -> FoundEvents:
+        given.append(look(*one))
+        return given[-1]
+
+    monkeypatch.setattr(pipeline, "_look", watched)
     path = tmp_path / "three.pcap"
     path.write_bytes(capture(streaming(0, {}), streaming(1, dict.fromkeys(range(3, 15), "other")), streaming(2, {5: "third"})))
     done = ran(tmp_path / "out", path)
