@@ -55,7 +55,7 @@ def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(tmp
     config.write_text('[tui]\ntheme = "nrod"\n', "utf-8")
     command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
     terminal = pexpect.spawn(
-        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config)}, dimensions=(24, 200)
+        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config)}, dimensions=(24, 400)
     )
     terminal.expect(pexpect.EOF)
     terminal.close()

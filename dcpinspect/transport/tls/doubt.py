@@ -5,7 +5,9 @@ What is told depends on the bytes and on the packets that brought them, never on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,12 @@ _MOST_HEAD = 2 * MOST_RECORD
 """Bytes of a direction that are looked at, in the middle of a stream: two records have to chain there."""
 _START = HEADER + 1
 """Bytes that tell where a direction begins."""
+_TAIL = 32
+"""The latest bytes are kept, for a header of a message may have begun in them."""
+_BEGINNING = re.compile(rb"[\x15-\x17](?:\x03\x03|\x03?\Z)")
+"""A record, as ``ANY_RECORD``, or the first of its bytes at the end."""
 _HELLOS = (1, 2)
+_NO_COLUMNS: Column = np.empty((2, 0), np.int64)
 
 
 FirstHeader = Callable[[Bytes, bool], int]
@@ -39,21 +46,25 @@ class _Verdict(NamedTuple):
 class _Head:
     """What a direction says first."""
 
-    __slots__ = ("columns", "data", "end", "is_ended", "is_start", "verdict")
+    __slots__ = ("base", "columns", "data", "end", "is_ended", "is_start", "release", "verdict")
 
     def __init__(self, chunk: StreamChunk) -> None:
-        self.data = bytearray()
+        self.data = b""
+        self.base = 0
+        """Stream offset of ``data``: what was before begins no record and no message."""
         self.end = 0
         """Stream offset of the end of what came; ``data`` may have less."""
-        self.columns: list[Column] = []
-        """Stream offset and release of each segment."""
+        self.columns = _NO_COLUMNS
+        """Stream offset and release of the segments from the first record on."""
+        self.release = 0
+        """Of the latest segment that was looked at."""
         self.is_start = chunk.is_start and not (chunk.holes and chunk.holes[0][0] < _START)
         self.is_ended = False
         self.verdict: _Verdict | None = None
 
     def add(self, chunk: StreamChunk) -> None:
         self.is_ended |= chunk.is_end
-        self.columns.append(chunk.segments.columns[[0, 5]])
+        self.columns = np.concatenate((self.columns, chunk.segments.columns[[0, 5]]), axis=1)
         if chunk.offset > self.end:  # a hole that was not filled
             self.data += bytes(min(chunk.offset - self.end, _MOST_HEAD))
         self.data += chunk.data[:_MOST_HEAD].tobytes()
@@ -61,19 +72,38 @@ class _Head:
 
     def judge(self, first_header: FirstHeader) -> _Verdict | None:
         """What it is, if that is certain; to be asked again with more bytes."""
-        data = bytes(self.data[:_MOST_HEAD])
-        columns = np.concatenate(self.columns, axis=1)
+        data, base, columns = self.data[: _MOST_HEAD - self.base], self.base, self.columns
         edges = {*columns[0].tolist(), self.end}
-        header = first_header(np.frombuffer(data, np.uint8), self.is_start)
-        found = (_of_start(data) if self.is_start else None) or _of_middle(data, edges, header)
+        header = first_header(np.frombuffer(data, np.uint8), self.is_start and not base)
+        found = (_of_start(data) if self.is_start and not base else None) or _of_middle(data, base, edges, header)
         if found is not None:
             end, is_tls = found
-            return _Verdict(int(columns[1, np.searchsorted(columns[0], end - 1, "right") - 1]), is_tls)
-        return _Verdict(int(columns[1].max(initial=0)), is_tls=False) if self.is_ended else None
+            place = int(np.searchsorted(columns[0], base + end - 1, "right")) - 1
+            return _Verdict(int(columns[1, place]) if place >= 0 else self.release, is_tls)
+        if self.is_ended:
+            return _Verdict(int(columns[1].max(initial=self.release)), is_tls=False)
+        self._keep(data)
+        return None
+
+    def _keep(self, data: bytes) -> None:
+        """Keeps what it may still take to tell: little, for bytes that look like records are rare in others."""
+        dropped = max(0, min(_record_in(data), len(data) - _TAIL))
+        self.base += dropped
+        self.data = data[dropped:]
+        self.release = int(self.columns[1].max(initial=self.release))
+        if self.record == self.end:  # a byte that tells has to come yet
+            self.columns = _NO_COLUMNS
+
+    @property
+    def record(self) -> int:
+        """Stream offset from which on a record may begin."""
+        return self.base + _record_in(self.data)
 
 
 class Doubt:
     """One connection, until it is certain what both its directions are."""
+
+    __slots__ = ("_first_header", "_heads", "chunks", "is_watched")
 
     def __init__(self, first_header: FirstHeader = no_header, *, is_watched: bool = False) -> None:
         """``is_watched``: its chunks have passed already, and are only looked at."""
@@ -92,6 +122,12 @@ class Doubt:
         if head.verdict is None:
             head.add(chunk)
 
+    @property
+    def held(self) -> int:
+        """Bytes that it keeps, about."""
+        heads = sum(len(head.data) + head.columns.nbytes for head in self._heads if head is not None)
+        return heads + sum(1000 + len(chunk.data) for chunk in self.chunks)
+
     def judge(self, *, is_last: bool = False) -> list[bool | None]:
         """Of each direction whether it is TLS; None where that is not certain yet. ``is_last``: no more bytes come.
 
@@ -101,12 +137,37 @@ class Doubt:
             if head is not None and head.verdict is None:
                 head.verdict = head.judge(self._first_header)
                 if head.verdict is not None:
-                    head.data, head.columns = bytearray(), []
+                    head.data, head.columns = b"", _NO_COLUMNS
+        if self.is_watched:
+            held = [(chunk, self._heads[chunk.direction]) for chunk in self.chunks]
+            self.chunks = [_since(one, head.record) for one, head in held if head is not None and one.offset + len(one.data) > head.record]
         verdicts = [None if head is None else head.verdict for head in self._heads]
         proof = min((one.release for one in verdicts if one is not None and one.is_tls), default=None)
         if proof is None:
             return [False if one is not None or is_last else None for one in verdicts]
         return [one is None or one.is_tls or proof < one.release for one in verdicts]
+
+
+def _record_in(data: bytes) -> int:
+    """From which of the bytes on a record may begin."""
+    found = _BEGINNING.search(data)
+    return 0 if len(data) < _START else len(data) if found is None else found.start()
+
+
+def _since(chunk: StreamChunk, at: int) -> StreamChunk:
+    """A chunk without what is before a stream offset."""
+    if at <= chunk.offset:
+        return chunk
+    first = int(np.searchsorted(chunk.segments.offset, at, "right")) - 1
+    return replace(
+        chunk,
+        offset=at,
+        data=chunk.data[at - chunk.offset :].copy(),
+        segments=chunk.segments.only(slice(first, None)),
+        holes=tuple((max(at, start), end) for start, end in chunk.holes if end > at),
+        is_start=False,
+        places=None,
+    )
 
 
 def _of_start(data: bytes) -> tuple[int, bool] | None:
@@ -120,16 +181,16 @@ def _of_start(data: bytes) -> tuple[int, bool] | None:
     return (_START, True) if is_so else None
 
 
-def _of_middle(data: bytes, edges: set[int], header: int) -> tuple[int, bool] | None:
+def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[int, bool] | None:
     """The same in the middle of a stream: two records chain, or one is all that the first packets have; ``edges``: where packets begin.
 
-    ``header``: up to which byte it takes to show that it is not TLS; 0: that is not shown.
+    ``base``: stream offset of the bytes. ``header``: up to which byte it takes to show that it is not TLS; 0: that is not shown.
     """
     stop = header or len(data)
     best: int | None = None
     found = ANY_RECORD.search(data, 0, stop)
     while found is not None and (best is None or found.start() < best):
-        end = _proof(data, found.start(), edges)
+        end = _proof(data, found.start(), base, edges)
         if end is not None and end <= stop and (best is None or end < best):
             best = end
         found = ANY_RECORD.search(data, found.start() + 1, stop)
@@ -137,12 +198,12 @@ def _of_middle(data: bytes, edges: set[int], header: int) -> tuple[int, bool] | 
         return best, True
     if header:
         return header, False
-    return (_MOST_HEAD, False) if len(data) >= _MOST_HEAD else None
+    return (_MOST_HEAD - base, False) if base + len(data) >= _MOST_HEAD else None
 
 
-def _proof(data: bytes, at: int, edges: set[int]) -> int | None:
+def _proof(data: bytes, at: int, base: int, edges: set[int]) -> int | None:
     """Where the bytes end that show a record at this place."""
-    start, size = at, int.from_bytes(data[at + 3 : at + HEADER], "big")
+    start, size = base + at, int.from_bytes(data[at + 3 : at + HEADER], "big")
     if at + HEADER > len(data) or size > MOST_RECORD - HEADER:
         return None
     at += HEADER + size

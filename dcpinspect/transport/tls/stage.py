@@ -25,6 +25,8 @@ MOST_WAITING = 256 << 10
 """Bytes of a connection that wait for the other direction's hello."""
 MOST_FOR_KEYS = 32 << 20
 """Bytes of all connections that wait for secrets that the key log does not have yet; then the first one waits no longer."""
+MOST_IN_DOUBT = 32 << 20
+"""Bytes of all connections that are kept until it is certain whether they are TLS; then the first one is taken as it is."""
 IN_VAIN = 30
 """Connections that are searched for in vain before no more are."""
 
@@ -39,6 +41,8 @@ class TlsStage:
         self.connections: dict[int, TlsConnection] = {}
         """Those that look like TLS, by number."""
         self._doubts: dict[int, Doubt] = {}
+        self._doubted = 0
+        """Bytes that these keep."""
         self._talks: dict[int, _Talk] = {}
         self.plain_ones: set[int] = set()
         """Connections that pass as they are."""
@@ -65,11 +69,18 @@ class TlsStage:
                 doubt = self._doubts[number] = Doubt(self._first_header, is_watched=not self._keys)
             if doubt.is_watched:
                 yield chunk
+            if number not in doubted:
+                doubted[number] = doubt
+                self._doubted -= doubt.held
             doubt.add(chunk)
-            doubted[number] = doubt
         # Not before both directions have come: what a batch has last may have been sent first.
-        for number, doubt in [*(self._doubts if is_last else doubted).items()]:
-            yield from self._judged(number, doubt, is_last=is_last)
+        for number, doubt in doubted.items():
+            yield from self._judged(number, doubt)
+            self._doubted += doubt.held if number in self._doubts else 0
+        while self._doubts and (is_last or self._doubted > MOST_IN_DOUBT):
+            number, doubt = next(iter(self._doubts.items()))
+            self._doubted -= doubt.held
+            yield from self._judged(number, doubt, is_last=True)
         for number, fed in news.items():
             yield from self._fed(number, fed)
         yield from self._again()
@@ -80,7 +91,7 @@ class TlsStage:
                 yield from talk.rest()
                 self._end(number, talk)
 
-    def _judged(self, number: int, doubt: Doubt, *, is_last: bool) -> Iterator[StreamChunk]:
+    def _judged(self, number: int, doubt: Doubt, *, is_last: bool = False) -> Iterator[StreamChunk]:
         """What is certain of a connection by now, and is held back no longer."""
         is_tls = doubt.judge(is_last=is_last)
         if True in is_tls:
@@ -126,6 +137,7 @@ class TlsStage:
                 self.left[side] += self.overhead(number, side)
             self.connections.pop(number, None)
             talk, doubt = self._talks.pop(number, None), self._doubts.pop(number, None)
+            self._doubted -= 0 if doubt is None else doubt.held
             held = talk.held() if talk is not None else [] if doubt is None or doubt.is_watched else doubt.chunks
             for chunk in held:
                 self.left[chunk.direction] += len(chunk.data)

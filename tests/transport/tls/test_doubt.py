@@ -11,6 +11,7 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
+from dcpinspect.transport.tls import stage
 from dcpinspect.transport.tls.doubt import Doubt
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders, damage
@@ -69,3 +70,30 @@ def test_rows_are_the_same_in_batches_of_any_size(start: bytes, secrets: bytes, 
 
     assert len(rows(1 << 20)) > 4
     assert rows(1 << 20) == rows(100) == rows(300)
+
+
+@pytest.mark.parametrize("secrets", [b"", Invented().lines])
+def test_many_connections_in_doubt_take_little_and_pass_as_they_are(secrets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins a record that never ends."""
+    monkeypatch.setattr(stage, "MOST_IN_DOUBT", 20_000)
+    keys = KeyLog()
+    keys.add(secrets)
+    tls, passed, most = stage.TlsStage(keys), 0, 0
+    piece = Piece(0, 0, b"\x17\x03\x03\x40\x00" + bytes(1000), packet=1)
+    for number in range(1, 101):
+        given = [replace(one, connection=number) for one in chunks([piece], is_start=False, is_end=False)]
+        passed += sum(len(one.data) for one in tls.plain(given))
+        most = max(most, 1005 * number - passed)
+    passed += sum(len(one.data) for one in tls.plain([], is_last=True))
+    assert passed == 100 * 1005
+    assert most < 20_000
+    assert not tls.connections
+
+
+def test_of_bytes_that_begin_no_record_nothing_is_kept() -> None:
+    doubt = Doubt(is_watched=True)
+    for at in range(0, 20_000, 100):
+        for chunk in chunks([Piece(0, at, b"x" * 100, packet=at)], is_start=False, is_end=False):
+            doubt.add(chunk)
+        assert doubt.judge() == [None, None]
+    assert doubt.held < 100
