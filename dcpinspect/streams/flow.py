@@ -182,8 +182,6 @@ class FlowControl:
         connection = state.messages.connection[numbers]
         for number in np.unique(connection).tolist():
             mine = numbers[connection == number]
-            if state.connections.losses.array[number].any():
-                continue  # a window may have been granted
             examples = self.unasked.setdefault(number, Examples())
             examples.add_chosen([At.of(state.messages[one].place) for one in examples.chosen(mine)], len(mine))
             if self.keeps_rows:

@@ -55,6 +55,8 @@ def know_producer(state: State, message: Message, connection: Connection, direct
     turn.before = connection.producer
     turn.after = direction
     connection.producer = direction
+    if connection.losses[1 - direction] > 0:
+        forget(connection)
 
 
 @inline
