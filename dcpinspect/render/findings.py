@@ -265,7 +265,7 @@ def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
 
 
 def _rows(one: Finding) -> str:
-    rows = [place.row for place in one.places]
+    rows = sorted({place.row for place in one.places})
     return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}"
 
 

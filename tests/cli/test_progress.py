@@ -113,7 +113,7 @@ def test_ctrl_c_takes_the_bar_away(tmp_path: Path) -> None:
     more = threading.Event()
     with fed(tmp_path / "slow.pcapng", lambda: more.wait(60)) as slow:
         arguments = ["-m", "dcpinspect", "read", str(slow), "-o", str(path)]
-        child = pexpect.spawn(sys.executable, arguments, dimensions=(24, 400), timeout=60)
+        child = pexpect.spawn(sys.executable, arguments, dimensions=(24, 400), timeout=60, env={**os.environ, "COLUMNS": "400"})
         child.expect(rb"reading ")
         child.sendintr()
         child.expect(pexpect.EOF)

@@ -23,7 +23,7 @@ def test_it_starts_shows_and_leaves_in_a_real_terminal() -> None:
     terminal = pexpect.spawn(command[0], command[1:], dimensions=(36, 120), encoding="utf-8", timeout=60)
     terminal.expect("mirror/7.6")
     terminal.send("4")
-    terminal.expect("Public reports|Found when")
+    terminal.expect("Evidence")
     terminal.send("q")
     terminal.expect(pexpect.EOF)
     terminal.close()
@@ -55,7 +55,7 @@ def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(tmp
     config.write_text('[tui]\ntheme = "nrod"\n', "utf-8")
     command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
     terminal = pexpect.spawn(
-        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config)}, dimensions=(24, 400)
+        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config), "COLUMNS": "400"}
     )
     terminal.expect(pexpect.EOF)
     terminal.close()

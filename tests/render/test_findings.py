@@ -51,7 +51,7 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
         "✖ seqno-not-increasing: 22 after 23",
         "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
         "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; whose: server; still open",
-        "    rows 1047, 1046; Wireshark: frame.number in {990, 991}",
+        "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
         "--all shows everything; 'dcpinspect explain RULE' explains a rule",

@@ -83,7 +83,7 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
         terminal.press("Escape")
         terminal.wait_without("are in no file")  # a key right behind it would be taken for one with Alt
         terminal.press("4")
-        terminal.wait("Found when")
+        terminal.wait("Evidence")
         terminal.press("q")
         terminal.wait("are in no file")
         terminal.press("q")
