@@ -99,7 +99,7 @@ class OverviewView(View):
         self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
         self.map.show(results.records.get("vbuckets"))
         measure = self.map.cells.telling()
-        self.map.measure_by(measure, edges(self.map.cells.values(measure), measure))
+        self.map.measure_by(measure, edges(self.map.cells.values(measure), measure), int(self.map.cells.values("items").max()))
         self.rate.show(results, inspection.reading.first_time_ns or 0)
         self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
         alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
@@ -152,7 +152,7 @@ class OverviewView(View):
         self._map_side.styles.height = "1fr" if is_wide else cells + 2
         if is_wide:
             middle = max(2 + self.findings.lines, 2 + cells + words)
-            self.rate.styles.height = max(least, min(room - middle, room // 2))
+            self.rate.styles.height = max(least, min(room - middle, 2 * room // 3))
         else:
             self.rate.styles.height = least
 

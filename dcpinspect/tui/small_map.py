@@ -105,7 +105,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """As few vbuckets a cell as fit."""
         count, width, height = len(self.cells.numbers), self.size.width - _LABEL, max(1, self.size.height)
         if self.cells.has_few:
-            is_roomy = self._is_paired and count * _CARD <= width * (height // _TALLEST)
+            is_roomy = (self._is_paired and count * _CARD <= width * (height // _TALLEST)) or self._card_lines(width) <= height
             widest, tallest = (width, _TOLD) if is_roomy else (_WIDEST, _TALLEST)
             least = _CARD if is_roomy else _WIDEST
             self._each, self._across = 1, max(1, min(count, max(width // least, -(-count // height))))
@@ -148,9 +148,14 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         if not self.cells.by_number:
             return 1
         if self.cells.has_few:
-            return min(most, -(-count // max(1, width // _WIDEST)))
+            cards = self._card_lines(width)
+            return cards if cards <= most else min(most, -(-count // max(1, width // _WIDEST)))
         each, across = _shape(count, width, most)
         return max(1, min(most, -(-count // (each * across))))
+
+    def _card_lines(self, width: int) -> int:
+        """Lines that it takes if each cell tells all there is."""
+        return -(-len(self.cells.numbers) // max(1, width // _CARD)) * _TOLD
 
     # -- the cursor ---------------------------------------------------------------------------------------
 

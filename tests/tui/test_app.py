@@ -88,7 +88,10 @@ def _colours(style: Style) -> list[ColorTriplet]:
 
 @pytest.mark.parametrize(
     ("size", "views"),
-    [((60, 15), ("packets", "findings")), ((200, 50), ("overview", "packets", "vbuckets", "heat", "timeline", "findings", "stats"))],
+    [
+        ((60, 15), ("packets", "findings")),
+        ((200, 50), ("overview", "packets", "vbuckets", "maps", "heat", "streams", "timeline", "findings", "stats")),
+    ],
     ids=["60x15", "200x50"],
 )
 def test_the_smallest_and_the_largest_screens_look_like_this(size: tuple[int, int], views: tuple[str, ...], golden: Golden) -> None:
