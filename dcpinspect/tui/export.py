@@ -59,7 +59,8 @@ def messages(words: str, inspection: Inspection, rows: Callable[[], Rows]) -> Ch
         export(path, inspection, found, tell)
         return f"{len(found):,} messages"
 
-    return Choice(words, NAMES, write)
+    has_packets = inspection.reading.redactor is None and _are_files(inspection)
+    return Choice(words, NAMES if has_packets else tuple(SUFFIXES), write)
 
 
 def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
@@ -121,17 +122,22 @@ def report(inspection: Inspection) -> Choice:
 def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
     """Raises UsageError for a file that nothing can be exported to, saying what can."""
     suffix = os.path.splitext(path)[1].lower()
-    if suffix not in names:
-        raise UsageError(f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}")
-    if os.path.lexists(path):
-        raise UsageError(f"{escape(path)}: already exists; name another file")
     if suffix == PACKETS and inspection.reading.redactor is not None:
         raise UsageError(f"{escape(path)}: packets have what --redact replaces; export messages in another format")
-    if suffix == PACKETS and not all(os.path.isfile(name) for name in inspection.files):
+    if suffix == PACKETS and not _are_files(inspection):
         raise UsageError(
             f"{escape(path)}: packets of a pipe or of live are not kept; record them with 'live -w FILE', or export"
             f" messages in another format"
         )
+    if suffix not in names:
+        raise UsageError(f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}")
+    if os.path.lexists(path):
+        raise UsageError(f"{escape(path)}: already exists; name another file")
+
+
+def _are_files(inspection: Inspection) -> bool:
+    """Whether what was captured can be read again."""
+    return all(os.path.isfile(name) for name in inspection.files)
 
 
 def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.tui.export import export, report
+from dcpinspect.tui.export import PACKETS, export, messages, report
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES
 
@@ -90,6 +90,7 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
     os.close(read)
     with pytest.raises(UsageError, match="export messages in another format"):
         export(str(tmp_path / "a.pcapng"), piped, np.array(ROWS), lambda _: None)
+    assert PACKETS not in messages("", piped, lambda: np.array(ROWS)).names
     export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
     assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS
     piped.close()
