@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.streams.links import Link
 
 RULES = (
     Rule(
@@ -36,18 +38,35 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     if not finished.is_whole:
         return
     context = finished.context
+    asked = _asked(context)
+    of_host: dict[str, list[int]] = defaultdict(list)
+    for link in context.links:
+        of_host[_host(link)].append(link.number)
     connections: dict[str, list[int]] = defaultdict(list)
     for number, client in context.clients.items():
         connections[client].append(number)
     for numbers in connections.values():
-        yield from _of_client(context, numbers)
+        mine = [asked[number] for number in numbers if number in asked]
+        if mine:
+            yield from _of_client(context, numbers, np.sort(np.concatenate(mine)), of_host)
 
 
-def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]:
+def _asked(context: Context) -> dict[int, Rows]:
+    """The streams that were requested, by connection."""
     streams = context.streams
-    asked = np.flatnonzero(np.isin(streams.connection, connections) & (streams.request.form > 0))
-    if not len(asked):
-        return
+    asked = np.flatnonzero(streams.request.form > 0)
+    asked = asked[np.argsort(streams.connection[asked], kind="stable")]
+    numbers, starts = np.unique(streams.connection[asked], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(asked, starts[1:]), strict=True)) if len(asked) else {}
+
+
+def _host(link: Link) -> str:
+    return link.client.rpartition(":")[0]
+
+
+def _of_client(context: Context, connections: list[int], asked: Rows, of_host: Mapping[str, list[int]]) -> Iterator[Occurrence]:
+    """``asked``: streams that it requested. ``of_host``: connections by the client's host."""
+    streams = context.streams
     last = int(asked[np.argmax(streams.opened.time[asked])])
     patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
     if context.now_ns - int(streams.opened.time[last]) <= patience:
@@ -59,7 +78,9 @@ def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]
         nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
     requested = set(streams.vbucket[asked].tolist())
     missing = sorted(set(nodes) - requested)
-    if not missing or not all(_is_known(context, number) for number in _of_host(context, connections)):
+    # Any connection of the host may have more to say of the client, if nobody knows whose it is.
+    hosts = {_host(context.by_number[number]) for number in connections}
+    if not missing or not all(_is_known(context, number) for host in hosts for number in of_host[host]):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
     where = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
@@ -68,12 +89,6 @@ def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]
     request = context.request(last)
     places = (context.said(number, listing.at), *([request] if request is not None else []))
     yield Occurrence("vbuckets-not-requested", "note", message, number, places, vbuckets=tuple(missing))
-
-
-def _of_host(context: Context, connections: list[int]) -> list[int]:
-    """All connections of a client's host: any of them may have more to say of it, if nobody knows whose it is."""
-    hosts = {context.by_number[number].client.rpartition(":")[0] for number in connections}
-    return [link.number for link in context.links if link.client.rpartition(":")[0] in hosts]
 
 
 def _is_known(context: Context, connection: int) -> bool:

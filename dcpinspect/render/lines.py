@@ -16,6 +16,7 @@ import numpy as np
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
+from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -47,7 +48,7 @@ SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers say enough without the key of the request."""
 _MOST_ASKED = 8
 """Collections of a stream request that its line names."""
-_LONGEST_LOG = 1600
+_LONGEST_LOG, _LONGEST_HELLO = 1600, 200
 """Bytes of a failover log that is told without annotating it; servers keep 25 entries of 16."""
 ASKED = 40
 """Columns of the key of a request that its response repeats."""
@@ -348,7 +349,9 @@ def _text_value(message: Message, limit: int = 80) -> str:
 
 
 def _told_by_numbers(batch: MessageBatch, index: int, story: Callable[[Message], str]) -> str | None:
-    """The story of a stream request that asks for all collections, or of a failover log: each stream has one, and annotating takes 0.1 ms.
+    """The story of a stream request that asks for all collections, of a failover log, or of a HELLO: annotating takes 0.1 ms.
+
+    Each stream has the first two, and each connection the last one.
 
     None for other stories, and where anything is wrong with the message.
     """
@@ -367,6 +370,9 @@ def _told_by_numbers(batch: MessageBatch, index: int, story: Callable[[Message],
     if story is _failover_log and layout.value == (FAILOVER_LOG,) and 0 < size <= _LONGEST_LOG and size % 16 == 0:
         value = bytes(batch.data[int(decoded.value.start[index]) :][:16])
         return _log_text(size // 16, _uuid(int.from_bytes(value[:8])), int.from_bytes(value[8:]))
+    if story is _features and 0 < size <= _LONGEST_HELLO and size % 2 == 0 and not decoded.datatype[index]:
+        start = int(decoded.value.start[index])
+        return ", ".join(map(feature_name, batch.data[start : start + size].view(">u2").tolist()))
     return None
 
 

@@ -7,7 +7,7 @@ Nothing is compared beyond the least such end that any known log tells: a stream
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from dcpinspect.streams.changes import Changes, Event
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval
 from dcpinspect.streams.rows import GREATEST, LEAST, Stream, Streams
-from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.session import Conversation
 from dcpinspect.streams.verdicts import failover_entries
 
 Log = tuple[tuple[int, int], ...]
@@ -33,6 +33,8 @@ SHOWN = 3
 """Differences of two streams that are kept besides the last one."""
 ROUNDS = 4
 """How often captures are read again for this, at most."""
+_AT_ONCE = 1 << 18
+"""Changes of streams that are compared at once."""
 _NEAR = 4 * MOST_OTHERS
 """Streams before one among which those are looked for that it is compared with."""
 
@@ -104,13 +106,79 @@ def contradictions(
 ) -> list[Contradiction]:
     """In what streams differ, without events. ``changes``: those of a stream; ``since``: of each difference one is behind this row."""
     found: dict[tuple[int, int, str], Contradiction] = {}
-    for pair in pairs:
-        for cause, mine, theirs in _differences(changes(pair.one), changes(pair.two), pair, since):
+    for block in _blocks(changes, pairs):
+        for pair, cause, mine, theirs in block.differences(since):
             one = found.setdefault((pair.one, pair.two, cause), Contradiction((pair.one, pair.two), cause))
             one.add(mine.seqno.tolist(), len(mine))
             if keeps_rows:
                 one.rows = np.concatenate((one.rows, mine.row, theirs.row))
     return list(found.values())
+
+
+class _Block:
+    """Pairs that are compared at once, and the changes of their streams: many pairs have few changes each."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.size = 0
+        """Changes that the pairs have to look at, at most."""
+        self._changes: dict[int, Changes] = {}
+
+    def add(self, changes: Callable[[int], Changes], pair: Pair) -> None:
+        """One more."""
+        for stream in (pair.one, pair.two):
+            if stream not in self._changes:
+                self._changes[stream] = changes(stream)
+        self.pairs.append(pair)
+        self.size += len(self._changes[pair.one]) + len(self._changes[pair.two])
+
+    def differences(self, since: int) -> Iterator[tuple[Pair, str, Changes, Changes]]:
+        """(pair, cause, changes of both) of what differs."""
+        place = {stream: number for number, stream in enumerate(self._changes)}
+        tables = [_first_of_each(table) for table in self._changes.values()]
+        whole = Changes.joined(tables)
+        bounds = np.cumsum([0, *map(len, tables)])
+        seqnos, rank = np.unique(whole.seqno, return_inverse=True)
+        key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
+        ones, twos, lows, highs, alike = (np.array(column) for column in zip(*self.pairs, strict=True))
+        ones, twos = (np.array([place[stream] for stream in column.tolist()]) for column in (ones, twos))
+        step = len(seqnos) + 1
+        first = np.searchsorted(key, ones * step + np.searchsorted(seqnos, lows))
+        count = np.searchsorted(key, ones * step + np.searchsorted(seqnos, highs, "right")) - first
+        pair = np.repeat(np.arange(len(ones)), count)
+        of_one = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + first[pair]
+        wanted = twos[pair] * step + rank[of_one]
+        of_two = np.minimum(np.searchsorted(key, wanted), max(0, len(key) - 1))
+        has_both = key[of_two] == wanted
+        pair, of_one, of_two = pair[has_both], of_one[has_both], of_two[has_both]
+        one, two = whole[of_one], whole[of_two]
+        left = np.maximum(one.row, two.row) > since
+        cause = np.full(len(pair), -1)
+        for number, differs in enumerate(_differing(one, two)):
+            chosen = left & differs & (cause < 0) & (alike[pair] if CAUSES[number] == "value" else True)
+            cause[chosen] = number
+        differing = np.flatnonzero(cause >= 0)
+        group = pair[differing] * len(CAUSES) + cause[differing]
+        order = np.argsort(group, kind="stable")
+        groups, starts = np.unique(group[order], return_index=True)
+        for code, rows in zip(groups.tolist(), np.split(differing[order], starts[1:]), strict=True) if len(groups) else ():
+            yield self.pairs[code // len(CAUSES)], CAUSES[code % len(CAUSES)], one[rows], two[rows]
+
+
+def _blocks(changes: Callable[[int], Changes], pairs: Iterable[Pair]) -> Iterator[_Block]:
+    block = _Block()
+    for pair in pairs:
+        block.add(changes, pair)
+        if block.size > _AT_ONCE:
+            yield block
+            block = _Block()
+    if block.pairs:
+        yield block
+
+
+def _first_of_each(table: Changes) -> Changes:
+    """The first change with each seqno, rising."""
+    return table[np.unique(table.seqno, return_index=True)[1]]
 
 
 class Histories:
@@ -148,9 +216,9 @@ class Histories:
 
         ``differ``: compares them, so that nobody else gets their events.
         """
-        latest, row = streams.latest.row.tolist(), self._compared_row
+        latest, row, shown = streams.latest.row.tolist(), self._compared_row, _shown_as(streams, conversation)
         pairs = [
-            Pair(one, two, low, high, _shows_alike(conversation.sessions, streams, one, two))
+            Pair(one, two, low, high, (flags := shown[one]) is not None and flags == shown[two])
             for one, two, low, high in _pairs(streams, conversation, vbucket)
             if max(latest[one], latest[two]) > row
         ]
@@ -162,9 +230,9 @@ class Histories:
                 intervals[stream].append((pair.low, pair.high))
         wanted = EventQuery(streams, intervals, is_brief=True)
         if differ is None:
-            shown = look(wanted)
-            differences: Sequence[Contradiction] = contradictions(shown.changes, pairs, row, keeps_rows=self.keeps_rows)
-            behind = shown.vbuckets
+            events = look(wanted)
+            differences: Sequence[Contradiction] = contradictions(events.changes, pairs, row, keeps_rows=self.keeps_rows)
+            behind = events.vbuckets
         else:
             differences, behind = differ(wanted, pairs)
         fresh: dict[int, list[Interval]] = defaultdict(list)
@@ -190,19 +258,6 @@ class Histories:
             found.events = {seqno: known[seqno] for seqno in found.seqnos if seqno in known}
 
 
-def _differences(one: Changes, two: Changes, pair: Pair, since: int) -> Iterator[tuple[str, Changes, Changes]]:
-    """(cause, changes of both) of what differs."""
-    one, two = (table[(table.seqno >= pair.low) & (table.seqno <= pair.high)] for table in (one, two))
-    _, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
-    one, two = one[of_one], two[of_two]
-    left = np.maximum(one.row, two.row) > since
-    for cause, differs in zip(CAUSES, _differing(one, two), strict=True):
-        chosen = left & differs & (pair.are_alike or cause != "value")
-        left = left & ~chosen
-        if chosen.any():
-            yield cause, one[chosen], two[chosen]
-
-
 def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     """Which changes differ in their keys, in what they do, in their CAS, in their values; as far as that is known of both."""
     states = STATES[one.opcode], STATES[two.opcode]
@@ -217,10 +272,11 @@ def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     return keys, states[0] & states[1] == 0, cas, values
 
 
-def _shows_alike(sessions: Mapping[int, Session], streams: Streams, one: int, two: int) -> bool:
-    """Whether the connections of two streams were opened so that they are shown the same of a value."""
-    flags = [(sessions.get(int(streams.connection[number])) or Session()).open_flags for number in (one, two)]
-    return None not in flags and len({(flag or 0) & AS_STORED for flag in flags}) == 1
+def _shown_as(streams: Streams, conversation: Conversation) -> list[int | None]:
+    """Of each stream the flags of its connection's open by which values differ; None where they are not known."""
+    opened = {number: session.open_flags for number, session in conversation.sessions.items()}
+    flags = {number: None if one is None else one & AS_STORED for number, one in opened.items()}
+    return [flags.get(number) for number in streams.connection.tolist()]
 
 
 def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:
