@@ -446,7 +446,7 @@ class Engine:
 
     def _end(self, side: int, index: int) -> str:
         """The address of a connection's client, side 0, or server; empty where it has left."""
-        return "" if self._has_left(index + 1) else self.transport.ends(index + 1)[side]
+        return "" if self._has_left(index + 1) else self.transport.end(index + 1, side)
 
     def _begin(self, connection: int) -> None:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""

@@ -233,13 +233,15 @@ class Reading:
         names = [file.name for file in self.capture.files]
         return self.tracker.tables(links, names if len(names) > 1 else ())
 
-    def findings(self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
+    def findings(
+        self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None, links: list[Link] | None = None
+    ) -> list[Finding]:
         """What is wrong so far, worst first. Raises ValueError unless the reading checks.
 
         ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
-        cases, each of which is one vbucket of one connection.
+        cases, each of which is one vbucket of one connection. ``links``: those of the engine, if the caller has them: there may be many.
         """
-        return self._findings(self.engine.links, is_whole=is_whole, wanted=wanted)
+        return self._findings(self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted)
 
     def _findings(self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
         if self.checker is None:

@@ -204,7 +204,7 @@ def check(
                     complain(INTERRUPTED)
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
                 choice = choice.within(reading)
-                found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants), files)
+                found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants, links=links), files)
                 assert reading.checker is not None
                 is_checked = reading.messages > 0
                 verdicts = reading.checker.verdicts(links) if lint and is_whole else None

@@ -186,14 +186,19 @@ class Pairing(Watcher):
         if not len(rows):
             return
         keys = batch.connection[rows] * 256 + batch.decoded.opcode[rows]
-        took = batch.rtt_ns.values[rows].astype(np.int64)
-        for key in np.unique(keys).tolist():
-            mine = rows[keys == key]
+        rows = rows[np.argsort(keys, kind="stable")]
+        found, starts = np.unique(np.sort(keys), return_index=True)
+        took, bounds = batch.rtt_ns.values[rows].astype(np.int64), [*starts.tolist(), len(rows)]
+        most = np.maximum.reduceat(took, starts).tolist()
+        for number, key in enumerate(found.tolist()):
             known = self._slowest.setdefault((key // 256, key % 256), [])
             before = known[-1][1] if known else -1
-            slowest = np.maximum.accumulate(took[keys == key])
+            if most[number] <= before:
+                continue
+            mine = slice(bounds[number], bounds[number + 1])
+            slowest = np.maximum.accumulate(took[mine])
             rises = np.flatnonzero(np.diff(np.maximum(slowest, before), prepend=before) > 0)
-            known += [(int(batch.time_ns[mine[place]]), int(slowest[place])) for place in rises.tolist()]
+            known += zip(batch.time_ns[rows[mine][rises]].tolist(), slowest[rises].tolist(), strict=True)
 
     def _asked(self, batch: MessageBatch, index: int) -> Asked:
         opcode = int(batch.decoded.opcode[index])

@@ -226,16 +226,16 @@ class Reassembler:
         """The connections met so far; number ``n`` is at ``n - 1``."""
         found = []
         for number in range(1, self.count + 1):
-            client, server = self.ends(number)
+            client, server = self.end(number, 0), self.end(number, 1)
             starts = "handshake" if self.has_handshake(number) else "mid-stream"
             packet = self._tables.connections[number - 1].first_packet
             found.append(Connection(number, client, server, int(self.server_ports(number - 1)[0]), packet, starts))
         return found
 
-    def ends(self, connection: int) -> tuple[str, str]:
-        """Addresses of the client and of the server, as text."""
+    def end(self, connection: int, side: int) -> str:
+        """Address of the client, 0, or of the server, as text."""
         one = self._tables.connections[connection - 1]
-        return self.pairs.address(one.pair, one.client_end), self.pairs.address(one.pair, 1 - one.client_end)
+        return self.pairs.address(one.pair, one.client_end ^ side)
 
     def server_ports(self, first: int) -> Column:
         """Those of the connections met so far, without the ``first`` ones."""
