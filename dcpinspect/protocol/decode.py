@@ -167,7 +167,8 @@ class Decoded:
         """DCP stream-id of requests that have one in their framing extras."""
         values = np.zeros(len(self), dtype=np.uint64)
         valid = np.zeros(len(self), dtype=np.bool_)
-        rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response)
+        is_whole = (self.framing_size <= self.body_size) & (self._start + HEADER_SIZE + self.framing_size <= len(self._data))
+        rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response & is_whole)
         rows = rows[~self._holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
         at = self._start[rows] + HEADER_SIZE
         simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[at] == STREAM_ID << 4 | 2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -29,12 +30,12 @@ def active_nodes(text: bytes) -> dict[int, str]:
     if len(text) > _LONGEST:
         return {}
     try:
-        found: Any = json.loads(text)
+        found: Any = orjson.loads(text)
         servers, vbuckets = found["vBucketServerMap"]["serverList"], found["vBucketServerMap"]["vBucketMap"]
         names = [str(server)[:_MOST_TEXT] for server in servers[:_MOST]]
         chains = [chain[0] for chain in vbuckets[:_MOST]]
         return {vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)}
-    except (ValueError, RecursionError, KeyError, TypeError, IndexError):
+    except (ValueError, KeyError, TypeError, IndexError):
         return {}
 
 

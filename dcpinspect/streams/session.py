@@ -6,13 +6,13 @@ that peers may fill without end are bounded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import orjson
 
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
@@ -483,10 +483,10 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:
-    """A JSON object, or None."""
+    """A JSON object, or None; also for one whose texts are no text, such as half of a surrogate pair."""
     try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
+        found = orjson.loads(raw)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

@@ -171,6 +171,12 @@ def test_stream_id_stands_beside_other_framing_extras() -> None:
     assert [decoded.sid.at(row) for row in range(2)] == [0x47, 0x48]
 
 
+@pytest.mark.parametrize("behind", [b"", encode("dcp_mutation", frames=[(2, b"\x00\x48")], key="k")[24:]])
+def test_framing_extras_that_are_longer_than_the_body_have_no_stream_id(behind: bytes) -> None:
+    decoded = decode_all([bytes.fromhex("0857 0300 0000 0000 00000000 00000000 0000000000000000") + behind])
+    assert decoded.sid.at(0) is None
+
+
 def test_a_gap_makes_collections_unknown_again_until_something_proves_them() -> None:
     messages = [encode("dcp_mutation", key=b"\x08k"), encode("dcp_mutation", key=b"k"), encode("dcp_mutation", key=b"\x08k")]
     data = np.frombuffer(b"".join(messages), np.uint8)

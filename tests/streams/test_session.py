@@ -61,6 +61,9 @@ def test_names_that_are_no_text_are_escaped() -> None:
     talk = Told("x")
     talk.ask("hello", key=b"\xffapp")
     assert tables(talk).connections[0]["agent"] == "\\xffapp"
+    talk = Told("x")
+    talk.ask("hello", key=rb'{"a":"half \ud800"}')
+    assert tables(talk).connections[0]["agent"] == r'{"a":"half \ud800"}'
 
 
 def test_half_a_feature_is_none() -> None:
