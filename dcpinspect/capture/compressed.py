@@ -39,9 +39,9 @@ class Inflate:
         self._decoder = self._new_decoder()
         self._ended = False
 
-    def _new_decoder(self) -> Any:  # Any: zlib's and zstandard's decompressors share no type
+    def _new_decoder(self) -> Any:  # Any: decompressors share no type
         if self._kind == GZIP:
-            return zlib.decompressobj(wbits=31)
+            return _Gzip()
         if self._kind == XZ:
             return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
         return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
@@ -68,7 +68,7 @@ class Inflate:
                     return 0
                 self._decoder = self._new_decoder()
                 self._input = rest
-            if not len(self._input) and not getattr(self._decoder, "pending", b""):
+            if not len(self._input) and not self._decoder.pending:
                 self._input = self._more()
                 if not self._input:
                     self.problem = "the compressed data is cut short"
@@ -86,6 +86,51 @@ class Inflate:
     def close(self) -> None:
         """Frees the file."""
         self._raw.close()
+
+
+class _Gzip:
+    """zlib gives nothing of a piece with an error in it, such as a wrong checksum at the end: here what is before that comes first."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=31)
+        self.pending: zlib.error | None = None
+        """The error, once everything before it was given."""
+        self.unconsumed_tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def decompress(self, data: bytes | memoryview, size: int) -> bytes:
+        if self.pending is not None:
+            raise self.pending
+        before = self._decoder.copy()
+        try:
+            out = self._decoder.decompress(data, size)
+            self.unconsumed_tail = self._decoder.unconsumed_tail
+        except zlib.error as error:
+            self.pending, self.unconsumed_tail = error, b""
+            out = _before_error(before, data, size)
+            if not out:
+                raise
+        return out
+
+
+def _before_error(decoder: Any, data: bytes | memoryview, size: int) -> bytes:  # Any: the type has no name
+    """What can be unpacked before the byte that raises an error."""
+    out = bytearray()
+    for at in range(len(data)):
+        if len(out) >= size:  # 0 more would be no limit
+            break
+        try:
+            out += decoder.decompress(data[at : at + 1], size - len(out))
+        except zlib.error:
+            break
+    return bytes(out)
 
 
 class _Zstd:

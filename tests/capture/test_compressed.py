@@ -116,3 +116,13 @@ def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compr
     capture = open_capture(path)
     list(capture)
     assert "compressed data is" in capture.problems[-1].what  # damaged, or cut where the damage reads as an end
+
+
+@pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
+def test_a_wrong_checksum_of_gzip_takes_no_packet_along(tmp_path: Path, batch_bytes: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(PLAIN)[:-8] + bytes(8))
+    assert packets_of(path, batch_bytes) == EXPECTED
+    capture = open_capture(path)
+    list(capture)
+    assert "incorrect data check" in capture.problems[-1].what
