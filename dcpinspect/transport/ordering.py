@@ -209,13 +209,16 @@ def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports
 
 @inline
 def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
-    """A SYN says what the first byte of its side is, ``seq``; and that of the other side, if the SYN it answers was not captured."""
+    """A SYN says what the first byte of its side is, ``seq``; and that of the other side, if the SYN it answers was not captured.
+
+    Behind bytes of the connection it comes too late for that: they were taken for the middle of one, and may have been given out.
+    """
     if one.has_base == 0:
         set_base(one, seq)
-        one.started = 1
+        one.started = 1 if other.has_base == 0 or other.started == 1 else 0
     if flags & ACK and other.has_base == 0:
         set_base(other, ack)
-        other.started = 1
+        other.started = one.started
 
 
 @inline
