@@ -140,7 +140,7 @@ class TlsStage:
             self._doubted -= 0 if doubt is None else doubt.held
             held = talk.held() if talk is not None else [] if doubt is None or doubt.is_watched else doubt.chunks
             for chunk in held:
-                self.left[chunk.direction] += len(chunk.data)
+                self.left[chunk.direction] += len(chunk.data) - sum(end - start for start, end in chunk.holes)
 
     def text(self, connection: int) -> str | None:
         """As ``TlsConnection.text``; None without TLS."""
