@@ -46,7 +46,7 @@ class _Verdict(NamedTuple):
 class _Head:
     """What a direction says first."""
 
-    __slots__ = ("base", "columns", "data", "end", "is_empty", "is_ended", "is_start", "release", "verdict")
+    __slots__ = ("base", "columns", "data", "end", "is_ended", "is_start", "release", "verdict")
 
     def __init__(self, chunk: StreamChunk) -> None:
         self.data = b""
@@ -60,13 +60,10 @@ class _Head:
         """Of the latest segment that was looked at."""
         self.is_start = chunk.is_start and not (chunk.holes and chunk.holes[0][0] < _START)
         self.is_ended = False
-        self.is_empty = True
-        """Not a byte of it was captured so far."""
         self.verdict: _Verdict | None = None
 
     def add(self, chunk: StreamChunk) -> None:
         self.is_ended |= chunk.is_end
-        self.is_empty &= sum(end - start for start, end in chunk.holes) >= len(chunk.data)
         self.columns = np.concatenate((self.columns, chunk.segments.columns[[0, 5]]), axis=1)
         if chunk.offset > self.end:  # a hole that was not filled
             self.data += bytes(min(chunk.offset - self.end, _MOST_HEAD))
@@ -83,8 +80,6 @@ class _Head:
             end, is_tls = found
             place = int(np.searchsorted(columns[0], base + end - 1, "right")) - 1
             return _Verdict(int(columns[1, place]) if place >= 0 else self.release, is_tls)
-        if self.is_ended and not self.is_empty:
-            return _Verdict(int(columns[1].max(initial=self.release)), is_tls=False)
         self._keep(data)
         return None
 
@@ -135,7 +130,7 @@ class Doubt:
         """Of each direction whether it is TLS; None where that is not certain yet. ``is_last``: no more bytes come.
 
         One of which it is not certain when the other one turns out to be TLS is TLS, too.
-        One that ended without a byte is what the other is.
+        So is one that ended before it was certain.
         """
         for head in self._heads:
             if head is not None and head.verdict is None:
@@ -148,11 +143,9 @@ class Doubt:
         verdicts = [None if head is None else head.verdict for head in self._heads]
         proof = min((one.release for one in verdicts if one is not None and one.is_tls), default=None)
         if proof is None:
-            told = [False if one is not None or is_last else None for one in verdicts]
-            for side, head in enumerate(self._heads):
-                if head is not None and head.is_ended and head.is_empty:
-                    told[side] = told[1 - side]
-            return told
+            has_ended = [head is not None and head.is_ended for head in self._heads]
+            is_last |= all(one or verdict is not None for one, verdict in zip(has_ended, verdicts, strict=True))
+            return [False if one is not None or is_last else None for one in verdicts]
         return [one is None or one.is_tls or proof < one.release for one in verdicts]
 
 
