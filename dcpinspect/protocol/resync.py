@@ -132,6 +132,8 @@ class Chain:
     """Headers from ``start`` on."""
     total: int = 0
     known: int = 0
+    is_first: bool = False
+    """Nothing is in front of it: it begins where the search does, or right behind a hole."""
     alive: bool = True
     """Whether it can still go on."""
     blocker: Chain | None = None
@@ -270,11 +272,14 @@ class Trial:
                 after = np.searchsorted(holes[:, 1], at, "right")
                 open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
                 at, length, key = at[open_], length[open_], key[open_]
-            for place, size, stream in zip(at.tolist(), length.tolist(), key.tolist(), strict=True):
-                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream)
+            first = (at == self._start) | np.isin(at, holes[:, 1]) if len(holes) else at == self._start
+            for place, size, stream, is_first in zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True):
+                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, is_first=is_first)
                 if verdict:
                     return verdict
             self._scanned = stop - HEADER + 1
+            if len(holes) and self._scanned in holes[:, 1]:
+                self._start = self._scanned  # the hole may be forgotten before the header behind it is whole
             verdict = self._pass(self._scanned, holes) or self._overdue(stop)
             if verdict:
                 return verdict
@@ -290,13 +295,13 @@ class Trial:
         """Stream offset after the farthest header that a chain waits for; 0 when there are no chains."""
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
-    def _header(self, place: int, size: int, stream: int) -> Verdict | None:
+    def _header(self, place: int, size: int, stream: int, *, is_first: bool) -> Verdict | None:
         """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
         if self._chains is _NO_CHAINS:
             self._chains, self._waiting, self._cursors = {}, {}, []
         chains = self._waiting.pop(place, None)
         if not chains:
-            chain = Chain(place, place, place)
+            chain = Chain(place, place, place, is_first=is_first)
             self._chains[place] = chain
         else:
             chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one way to here is enough
@@ -392,7 +397,7 @@ class Trial:
         if chain.count == 0:  # strangers only, more likely a value
             return False
         # by chance a header is this plausible once in 10**12 bytes
-        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.first == self._start or not self._producing))
+        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.is_first or not self._producing))
 
     def _is_blocked(self, chain: Chain) -> bool:
         blocker = chain.blocker
