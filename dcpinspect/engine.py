@@ -46,8 +46,9 @@ _AT_END = np.iinfo(np.int64).max
 class Keeper(Protocol):
     """Who wants to come back to the bytes of messages."""
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
-        """What ``packets`` added to the streams, before the messages that it completed; with places.
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+        """What ``packets`` added to the streams, before the messages that it completed; with places. ``told``: messages that are not in
+        any chunk.
 
         None: nothing but time that passed, or the end of the input.
         """
@@ -130,8 +131,8 @@ class Engine:
         """What is known of TLS connections."""
         self._brief = BriefDirections()
         self._told: list[Told] = []
-        if keeper is None:  # one wants all chunks
-            self.transport.take_first = self._take_first
+        self._for_keeper: list[Told] = []  # since it was asked last
+        self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
@@ -208,11 +209,12 @@ class Engine:
     def _directions(self, connections: Rows) -> Directions:
         return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
 
-    def is_told(self, connection: int, direction: int, end: int) -> bool:
-        """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
+    def held_from(self, connection: int, direction: int) -> int | None:
+        """Stream offset of the first byte that a message that comes may have, of those fed; None: none has any. Directions are those of
+        chunks."""
         framer = self._framers.get(_number(connection, direction))
         held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
-        return all(start is None or end <= start for start in held)
+        return min((start for start in held if start is not None), default=None)
 
     @property
     def turned(self) -> frozenset[int]:
@@ -325,8 +327,9 @@ class Engine:
         chunks = self.tls.plain((chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection)), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
-            if packets is not None or chunks:
-                self._keeper.keep(packets, chunks)
+            told, self._for_keeper = self._for_keeper, []
+            if packets is not None or chunks or told:
+                self._keeper.keep(packets, chunks, told)
         return chunks
 
     def _take_first(self, first: FirstBytes) -> Mask | None:
@@ -344,6 +347,8 @@ class Engine:
             if len(numbers):
                 self._lose(int(numbers.max()), None)  # makes room
                 self._lost[numbers, 0], self._lost[numbers, 1] = 1, 1 + size
+        if self._keeper is not None:
+            self._for_keeper.append(told)
         if len(told.connection):
             self._told.append(told)
             for number in np.unique(told.connection).tolist():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +16,15 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
+from dcpinspect.protocol import brief
+from dcpinspect.protocol.brief import Told
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
 from tests.builders import Conversation
+from tests.protocol.test_brief import flood
 
 SAMPLES = Path(__file__).parents[1] / "sample_captures"
 SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 70_000)
@@ -282,8 +286,11 @@ class Places:
         self.streams: dict[tuple[int, int], bytearray] = {}
         self.kept = 0
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
         self.kept += 0 if packets is None else len(packets)
+        for carried in (one.carried for one in told):
+            for way, length, place in zip(carried.way.tolist(), carried.length.tolist(), carried.place.tolist(), strict=True):
+                self.streams[way // 2 + 1, way % 2] = bytearray(self.file[place : place + length])
         for chunk in chunks:
             assert chunk.places is not None
             stream = self.streams.setdefault((chunk.connection, chunk.direction), bytearray())
@@ -301,13 +308,34 @@ def test_a_keeper_learns_where_the_bytes_of_every_message_stand(port: int, tmp_p
     order = one.segments[:6] + one.segments[6:12:2] + one.segments[7:12:2] + one.segments[12:]
     path = tmp_path / "a.pcap"
     path.write_bytes(builders.pcap(builders.recorded(order)))
-    keeper = Places(path)
-    capture = open_capture([path], batch_bytes=4096)
-    engine = Engine([str(path)], find_ports=True, keeper=keeper)
-    found = [batch for batch in (*(engine.feed(packets) for packets in capture), engine.finish()) if batch is not None]
+    engine, keeper, found = kept(path, batch_bytes=4096)
     assert sum(len(batch) for batch in found) > 30
     assert engine.turned == (frozenset() if port == 11_210 else {1})
     assert keeper.kept == len(order)
+    assert_places(engine, keeper, found)
+
+
+@pytest.mark.parametrize("batch_bytes", [700, 1 << 24])
+def test_and_of_what_many_connections_say_first(batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brief, "MANY", 1)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(flood(random.Random(5), 120, 11_210))
+    engine, keeper, found = kept(path, batch_bytes=batch_bytes)
+    assert sum(len(batch) for batch in found) > 100
+    assert_places(engine, keeper, found)
+
+
+def kept(path: Path, *, batch_bytes: int) -> tuple[Engine, Places, list[MessageBatch]]:
+    """All messages of a capture, with a keeper that was told of them."""
+    keeper = Places(path)
+    engine = Engine([str(path)], find_ports=True, keeper=keeper)
+    with open_capture([path], batch_bytes=batch_bytes) as capture:
+        found = [batch for batch in (*(engine.feed(packets) for packets in capture), engine.finish()) if batch is not None]
+    return engine, keeper, found
+
+
+def assert_places(engine: Engine, keeper: Places, found: list[MessageBatch]) -> None:
+    """A keeper can find every message."""
     for batch in found:
         for index, connection, direction, offset in zip(
             range(len(batch)), batch.connection.tolist(), batch.direction.tolist(), batch.stream_offset.tolist(), strict=True

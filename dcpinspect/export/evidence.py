@@ -43,7 +43,7 @@ class Evidence:
             for place in one.places:
                 self._places.setdefault((place.connection, vbucket), []).append(place.row)
         self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
-        self._before: dict[Key, list[list[Kept]]] = {}
+        self._before: dict[Key, list[Kept]] = {}
         self._owed: dict[Key, int] = {}
         self._subset: Subset | None = None
 
@@ -85,8 +85,7 @@ class Evidence:
                 wanted[max(0, at - self._around) : at + self._around + 1] = True
                 self._owed[key] = max(self._owed[key], at + self._around + 1 - len(own))
                 for earlier in self._before.get(key, [])[at - self._around :] if at < self._around else ():
-                    for kept in earlier:
-                        subset.add(kept)
+                    subset.add(earlier)
             chosen.append(own[wanted])
             if is_ahead:
                 latest = [subset.kept(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]

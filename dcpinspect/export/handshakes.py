@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
 
 _PACKET_BITS = 40
+_ROW_BITS = 32
 
 
 class HeadersAgain:
@@ -35,18 +35,17 @@ class HeadersAgain:
 class Handshakes:
     """Finds SYN, SYN and ACK, and the client's answer, copies of them included."""
 
-    def __init__(self, transport: Reassembler, connections: Collection[int], *, bare: Collection[int] = ()) -> None:
+    def __init__(self, transport: Reassembler, connections: Column, *, bare: Column) -> None:
         """``transport``: what read the packets before. ``connections``: the ones wanted; of those in ``bare`` nothing that has a number of
         its payload: SYN, and SYN and ACK alone."""
         self._headers = HeadersAgain(transport)
-        first = np.array([connection.first_packet for connection in transport.connections], dtype=np.int64)
-        begin = transport.pair_of_connection << _PACKET_BITS | first
+        begin = transport.pair_of_connection << _PACKET_BITS | transport.first_packets
         self._order = np.argsort(begin)
         self._begin = begin[self._order]
-        numbers = np.arange(1, len(first) + 1)
-        self._is_wanted, self._is_bare = (np.isin(numbers, np.array(sorted(some), dtype=np.int64)) for some in (connections, bare))
-        self._asked: set[tuple[int, int]] = set()
-        """Pairs, and which end was sent a SYN and ACK, which it will answer."""
+        numbers = np.arange(1, len(begin) + 1)
+        self._is_wanted, self._is_bare = (np.isin(numbers, some) for some in (connections, bare))
+        self._asked = np.empty(0, np.int64)
+        """Ends that were sent a SYN and ACK, which they will answer: 2 * pair + which end."""
 
     def packets(self, batch: PacketBatch) -> Column:
         """Positions in the batch of the packets wanted; batches in order."""
@@ -61,19 +60,21 @@ class Handshakes:
         wanted = is_known & self._is_wanted[connection]
         opens = wanted & (flags & SYN != 0)
         found = opens.copy()
-        for waiting in list(self._asked):
-            self._find_answer(found, pair, side, opens, waiting, 0)
-        for at in np.flatnonzero(opens & (flags & ACK != 0)).tolist():
-            self._find_answer(found, pair, side, opens, (int(pair[at]), 1 - int(side[at])), at + 1)
+        found[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
         found &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
         positions: Column = headers.index[found]
         return positions
 
-    def _find_answer(self, found: Column, pair: Column, side: Column, opens: Column, waiting: tuple[int, int], start: int) -> None:
-        """Mark the first packet, from row ``start`` on, of an end that was asked; remember the end when it is not in this batch."""
-        answers = np.flatnonzero((pair[start:] == waiting[0]) & (side[start:] == waiting[1]) & ~opens[start:])
-        if len(answers):
-            found[start + answers[0]] = True
-            self._asked.discard(waiting)
-        else:
-            self._asked.add(waiting)
+    def _answers(self, end: Column, opens: Mask, asking: Column) -> Column:
+        """Rows of the first packets of ends that were asked, here by the rows ``asking`` or before; ends without one are remembered."""
+        asked = np.concatenate((self._asked, end[asking] ^ 1))
+        behind = np.concatenate((np.zeros(len(self._asked), np.int64), asking + 1))
+        others = np.flatnonzero(~opens)
+        order = np.argsort(end[others], kind="stable")
+        key = end[others][order] << _ROW_BITS | others[order]
+        place = np.searchsorted(key, asked << _ROW_BITS | behind)
+        is_there = place < len(key)
+        is_there[is_there] = key[place[is_there]] >> _ROW_BITS == asked[is_there]
+        self._asked = np.unique(asked[~is_there])
+        rows: Column = key[place[is_there]] & ((1 << _ROW_BITS) - 1)
+        return rows

@@ -13,7 +13,7 @@ import ipaddress
 import os
 import struct
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO, Self
 
@@ -23,16 +23,13 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
+from dcpinspect.export.carriers import Pieces
 from dcpinspect.export.marks import Marks
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.store.gathered import copy_pieces
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.headers import ACK, FIN
-
-Origins = tuple[Column, Column, Column, Column]
-"""(first stream offset, one past the last, packet, its time) of the stretches of a stream, in its order; several of one stretch follow each
-other."""
 
 MOST = 1 << 14
 """Bytes after which a segment gets no more: those of the longest TLS record."""
@@ -83,18 +80,18 @@ class PlainPackets:
         """What the file is to say of itself; None where no packet was made."""
         return self._remark.encode() if self._flows else None
 
-    def keep(self, batch: MessageBatch, rows: Rows, flow: int, first_seq: tuple[int, int], origins: Origins) -> None:
+    def keep(self, batch: MessageBatch, rows: Rows, flow: int, first_seq: tuple[int, int], carried: Pieces) -> None:
         """Keep messages of one direction, by their places in the batch, in order; they are not wanted yet.
 
-        ``first_seq``: sequence number of stream offset 0 of both directions.
+        ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: of this direction, in its order.
         """
         rows = rows[~self._kept.has(batch.row[rows])]
-        if not len(rows):
+        if not len(rows) or not len(carried):
             return
         self._kept.add(batch.row[rows])
         if flow not in self._flows:
             self._flows[flow] = _Flow.of(batch, int(rows[0]), first_seq[flow % 2], first_seq[1 - flow % 2])
-        first, behind, order, time_ns = _stretches(origins)
+        first, behind, order, time_ns = _stretches(carried)
         data, place = (batch.data, batch.start[rows]) if self._redactor is None else _redacted(batch, rows, self._redactor)
         start = batch.stream_offset[rows]
         end = start + batch.length[rows]
@@ -124,9 +121,9 @@ class PlainPackets:
         """A direction has ended at a stream offset, as a packet shows: so readers see what is missing at its end."""
         self._ended.append((packet, time_ns, flow, offset, 0, 0, _END))
 
-    def want_ends(self, connections: Collection[int]) -> None:
+    def want_ends(self, connections: Column) -> None:
         """The ends of these are to be written."""
-        self._ends_of = np.array(sorted(connections), np.int64)
+        self._ends_of = connections
 
     def comment(self, row: int, text: str) -> None:
         """Something to say of a message."""
@@ -322,9 +319,10 @@ class _Segments:
         return checksum
 
 
-def _stretches(origins: Origins) -> Origins:
-    """Each stretch once, of at most ``MOST`` bytes, with the packet that completed it and those before it, and when."""
-    first, behind, packet, time_ns = origins
+def _stretches(carried: Pieces) -> tuple[Column, Column, Column, Column]:
+    """(first offset, one past the last, the packet that completed it and those before it, when) of each stretch once, of at most ``MOST``
+    bytes."""
+    first, behind, packet, time_ns = (carried[name] for name in ("first", "behind", "packet", "time_ns"))
     first, rows = np.unique(first, return_index=True)
     behind, packet, time_ns = behind[rows], np.maximum.reduceat(packet, rows), np.maximum.reduceat(time_ns, rows)
     packet, time_ns = np.maximum.accumulate(packet), np.maximum.accumulate(time_ns)

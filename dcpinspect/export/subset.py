@@ -13,7 +13,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -24,24 +24,22 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
+from dcpinspect.export.carriers import Carriers, ends
 from dcpinspect.export.handshakes import Handshakes
 from dcpinspect.export.marks import Marks
-from dcpinspect.export.plain_packets import Origins, PlainPackets
+from dcpinspect.export.openings import Openings
+from dcpinspect.export.plain_packets import PlainPackets
 from dcpinspect.export.whole import Chosen, WholeTalks
 from dcpinspect.findings.finding import Place
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.temporary import named_file
 from dcpinspect.transport.chunk import StreamChunk
 
-_OPENING = np.array([Opcode.HELLO, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN, Opcode.DCP_CONTROL], dtype=np.uint8)
-"""What a connection agrees on before it streams, and what follows cannot be read without; not what it says to log in."""
 _NONE = np.empty(0, np.int64)
-MAX_OPENING = 64
-"""Such messages of a connection that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +72,6 @@ class Kept(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Flow:
-    """Which packet gave which bytes of one direction, of those that a message may still have."""
-
-    parts: list[Origins] = field(default_factory=list)
-    """Segments in stream order; of TLS the offsets are those of the whole record."""
-
-    @property
-    def origins(self) -> Origins:
-        """All of them."""
-        first, behind, packet, time_ns = (np.concatenate(columns) for columns in zip(*self.parts, strict=True))
-        return first, behind, packet, time_ns
-
-    def packets(self, start: Column, end: Column) -> Column:
-        """The packets that gave any of the bytes of these ranges, which are in order and do not overlap."""
-        first, behind, packet, _ = self.origins
-        # A segment is wanted if a range begins in it, or one that began before it goes on in it. Those of TLS may overlap.
-        place = np.searchsorted(start, behind) - 1  # the last range that begins before the segment ends
-        wanted = (place >= 0) & (end[np.maximum(place, 0)] > first)
-        found: Column = packet[wanted]
-        return found
-
-
-@dataclass(slots=True)
 class _File:
     """What was seen of one file of the reading."""
 
@@ -115,13 +90,13 @@ class Subset:
         self._wishes = wishes or PacketWishes()
         self._with_handshakes = self._wishes.with_handshakes or self._wishes.with_secrets
         self._marks = Marks()
-        self._flows: dict[int, _Flow] = {}
+        self._carriers = Carriers()
         self._files: list[_File] = []
         self._companions: list[tuple[int, int]] = []
-        self._connections: set[int] = set()
+        self._connections = Marks()
         self._chosen = Chosen()
         self._comments: dict[int, list[str]] = {}
-        self._openings: dict[int, list[Kept]] = {}
+        self._openings = Openings()
         self._reading: Reading | None = None
         self._plain = PlainPackets(self._wishes.redactor) if self._wishes.decrypted else None
         self._stack = ExitStack()
@@ -138,7 +113,7 @@ class Subset:
         """Say which reading this is the keeper of, before it begins."""
         self._reading = reading
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
         """As ``engine.Keeper`` has it."""
         assert self._reading is not None
         if self._plain is not None:
@@ -146,36 +121,27 @@ class Subset:
         if packets is not None:
             self._note(packets)
         self._companions += self._reading.engine.transport.take_companions()
-        self._forget()
-        for chunk in chunks:
-            origins = _origins(chunk)
-            if len(origins[0]):
-                self._flows.setdefault(2 * chunk.connection + chunk.direction, _Flow()).parts.append(origins)
-            if (
-                self._plain is not None
-                and chunk.is_end
-                and len(origins[0])
-                and self._reading.engine.transport.has_fin(chunk.connection, chunk.direction)
-            ):
-                (packet, time_ns) = (int(column[-1]) for column in origins[2:])
-                self._plain.end(2 * chunk.connection + chunk.direction, chunk.offset + len(chunk.data), packet, time_ns)
+        self._carriers.forget(self._reading.engine.held_from)
+        self._carriers.add(chunks, told)
+        if self._plain is not None:
+            for end in ends(chunks, told):
+                if self._reading.engine.transport.has_fin(end.flow // 2, end.flow % 2):
+                    self._plain.end(*end)
 
     def choose(self, batch: MessageBatch, rows: Rows) -> None:
         """Want the packets of these messages of a batch."""
         self._chosen.feed(batch, rows)
-        self._connections.update(np.unique(batch.connection[rows]).tolist())
-        for _, kept in self._kept(batch, rows):
-            self.add(kept)
+        self._connections.add(batch.connection[rows])
+        self.add(self.kept(batch, rows))
         if self._with_handshakes:
-            opening = np.flatnonzero(np.isin(batch.decoded.opcode, _OPENING) & ~batch.decoded.is_server)
-            for connection, kept in self._kept(batch, opening):
-                known = self._openings.setdefault(connection, [])
-                if len(known) < MAX_OPENING:
-                    known.append(kept)
+            opening = self._openings.fresh(batch)
+            carried, packets, made = self._where(batch, opening)
+            self._openings.add(batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made])
 
-    def kept(self, batch: MessageBatch, rows: Rows) -> list[Kept]:
+    def kept(self, batch: MessageBatch, rows: Rows) -> Kept:
         """Messages of the latest batch, which may be wanted later."""
-        return [kept for _, kept in self._kept(batch, rows)]
+        _, packets, made = self._where(batch, rows)
+        return Kept(packets, batch.row[made])
 
     def add(self, kept: Kept) -> None:
         """Want these messages."""
@@ -194,9 +160,17 @@ class Subset:
 
     def _is_made(self, connection: int) -> bool:
         """Packets are made of the messages of a connection."""
+        return bool(self._are_made(np.array([connection]))[0])
+
+    def _are_made(self, connections: Column) -> Mask:
+        """The same of each of these."""
         assert self._reading is not None
-        about = self._reading.engine.tls.connections.get(connection)
-        return self._plain is not None and (self._wishes.redactor is not None or (about is not None and about.is_open))
+        if self._plain is None:
+            return np.zeros(len(connections), np.bool_)
+        if self._wishes.redactor is not None:
+            return np.ones(len(connections), np.bool_)
+        opened = [connection for connection, about in self._reading.engine.tls.connections.items() if about.is_open]
+        return np.isin(connections, np.array(opened, np.int64))
 
     @property
     def names(self) -> list[str]:
@@ -216,22 +190,21 @@ class Subset:
         """
         assert self._reading is not None
         transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
-        opened = [tls[connection] for connection in self._connections if connection in tls and tls[connection].is_open]
-        made = {connection for connection in self._connections if self._is_made(connection)}
+        wanted = self._connections.within(0, self._connections.end)
+        opened = [about for connection, about in sorted(tls.items()) if about.is_open and self._connections.has(np.array([connection]))[0]]
+        made = wanted[self._are_made(wanted)]
         if self._plain is not None:
             self._plain.want_ends(made)
-        for connection in self._connections:
-            for kept in self._openings.get(connection, ()):
-                self.add(kept)
+        self.add(Kept(*self._openings.of(self._connections)))
         for packets in (packets for about in opened for packets in about.own if self._with_handshakes and self._plain is None):
             self._marks.add(packets)
-        pairs = self._chosen.whole(transport.pair_of_connection, np.array(sorted(made), np.int64)) if self._reading.is_through else _NONE
+        pairs = self._chosen.whole(transport.pair_of_connection, made) if self._reading.is_through else _NONE
         others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
         is_wanted = np.isin(others[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
         self._marks.add(others[is_wanted, 1])
         # Without TCP's handshake no reader would believe a direction of one message.
-        begun = self._connections if self._with_handshakes else made
-        handshakes = Handshakes(transport, begun, bare=made) if begun else None
+        begun = wanted if self._with_handshakes else made
+        handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
         captures = self._reading.capture.files
         notes = [note for file in captures for note in file.notes]
@@ -278,34 +251,24 @@ class Subset:
         """Bytes that ``write`` reads, if that is known."""
         return self._reading.capture.size if self._reading is not None else None
 
-    def _kept(self, batch: MessageBatch, rows: Rows) -> Iterator[tuple[int, Kept]]:
-        """(connection, messages) of these, for each direction of each connection."""
+    def _where(self, batch: MessageBatch, rows: Rows) -> tuple[Rows, Column, Rows]:
+        """(place among these messages, a packet that gave any of its bytes): each of them; and the messages that packets are made of."""
         assert self._reading is not None
         transport = self._reading.engine.transport
         turned = np.array(sorted(self._reading.engine.turned), dtype=np.int64)
         connection = batch.connection[rows]
-        direction = batch.direction[rows] ^ np.isin(connection, turned)
-        of_flow = 2 * connection + direction
-        for flow in np.unique(of_flow).tolist():
-            if flow not in self._flows:
-                continue
-            here = rows[of_flow == flow]
-            here = here[np.argsort(batch.stream_offset[here])]
-            if self._plain is not None and self._is_made(flow // 2):
-                self._plain.keep(batch, here, flow, transport.first_seq(flow // 2), self._flows[flow].origins)
-                yield flow // 2, Kept(_NONE, batch.row[here])
-            else:
-                start = batch.stream_offset[here]
-                yield flow // 2, Kept(self._flows[flow].packets(start, start + batch.length[here]), _NONE)
-
-    def _forget(self) -> None:
-        """Drop what no message that comes has any bytes of."""
-        assert self._reading is not None
-        engine = self._reading.engine
-        for number, flow in list(self._flows.items()):
-            flow.parts = [part for part in flow.parts if not engine.is_told(number // 2, number % 2, int(part[1][-1]))]
-            if not flow.parts:
-                del self._flows[number]
+        flow = 2 * connection + (batch.direction[rows] ^ np.isin(connection, turned))
+        is_made = self._are_made(connection)
+        made = rows[is_made]
+        if self._plain is not None and len(made):
+            order = np.lexsort((batch.stream_offset[made], flow[is_made]))
+            flows, begin = np.unique(flow[is_made][order], return_index=True)
+            for number, here in zip(flows.tolist(), np.split(made[order], begin[1:]), strict=True):
+                self._plain.keep(batch, here, number, transport.first_seq(number // 2), self._carriers.of_flow(number))
+        places = np.flatnonzero(~is_made)
+        start = batch.stream_offset[rows[places]]
+        which, packets = self._carriers.packets(flow[places], start, start + batch.length[rows[places]])
+        return places[which], packets, made
 
     def _note(self, packets: PacketBatch) -> None:
         """Count the packets, and keep those that cannot be read again."""
@@ -374,15 +337,3 @@ def _joined(batch: PacketBatch, rows: Column, made: PacketBatch) -> tuple[Packet
         packet=packet,
     )
     return both, np.argsort(packet, kind="stable")
-
-
-def _origins(chunk: StreamChunk) -> Origins:
-    """As ``_Flow.parts``."""
-    if chunk.carriers is not None:
-        first, behind, packet, time_ns = chunk.carriers
-        return first, behind, packet, time_ns
-    segments = chunk.segments
-    behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
-    given = (segments.frame > 0) & (behind > segments.offset)
-    given[-1:] |= chunk.is_end  # of no bytes
-    return segments.offset[given], behind[given], segments.packet[given], segments.time_ns[given]

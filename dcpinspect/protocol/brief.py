@@ -63,10 +63,33 @@ class Kept(Struct[T]):
     time: T = number("The same.")
     release: T = number("The same.")
     kind: T = number("What they are, as above.")
+    place: T = number("Where the bytes stand in the file, as ``StreamChunk.places`` has it.")
 
 
 class AllKept(Kept[Ints], Table[Kept]):
     """In the order in which they came."""
+
+
+class Carried(NamedTuple):
+    """Which packets gave what was told, a column each: all messages of a direction came in one."""
+
+    way: Rows
+    """2 * (connection - 1) + direction."""
+    start: Rows
+    """Where the bytes, which are the first of the direction, are in ``Framed.data``."""
+    length: Rows
+    packet: Rows
+    file: Rows
+    time_ns: Rows
+    place: Rows
+    """As ``StreamChunk.places``, for who asked for it."""
+    ended: Rows
+    """Directions with messages that are over now, numbered like ``way``; one entry a direction here and in the next three."""
+    end: Rows
+    """Stream offset."""
+    end_packet: Rows
+    """The one that shows it."""
+    end_time_ns: Rows
 
 
 class Told(NamedTuple):
@@ -80,6 +103,7 @@ class Told(NamedTuple):
     """Of each message, and its direction."""
     direction: Rows
     framed: Framed
+    carried: Carried
 
 
 class Before(NamedTuple):
@@ -135,6 +159,8 @@ class BriefDirections:
             first.release[rows],
         )
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
+        if first.place is not None:
+            new.place = first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
         self._release[new.way] = new.release
@@ -151,8 +177,15 @@ class BriefDirections:
         speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
         self._state[items.way[speaks]] |= _SAID
         self._at[items.way[speaks]] = items.length[speaks]
-        framed, of = _framed(np.concatenate((data, earlier)), items[speaks], end_release[speaks])
-        return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed)
+        spoken = items[speaks]
+        spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, end_release[speaks])
+        ended = over[(self._state[first.number[over]] & _SAID) != 0]
+        ways = first.number[ended]
+        carried = Carried(
+            *(spoken.way, spoken.start, spoken.length, spoken.packet, spoken.file, spoken.time, spoken.place),
+            *(ways, self._at[ways], first.end_packet[ended], first.end_time[ended]),
+        )
+        return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
         """What the directions of a connection have said: framers have it from now on."""
@@ -310,13 +343,14 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     return kind
 
 
-def _framed(data: Bytes, items: AllKept, end_release: Rows) -> tuple[Framed, Rows]:
-    """The messages of items that are nothing else, and the direction of each."""
+def _framed(data: Bytes, items: AllKept, end_release: Rows) -> tuple[Rows, Framed, Rows]:
+    """(where the bytes of each item are then, the messages of items that are nothing else, the direction of each)."""
     octets, start = _gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[of] == _AT_END
     release = items.release[of]
     return (
+        start,
         Framed(
             data=octets,
             start=place,
@@ -352,4 +386,5 @@ def _accounts(items: AllKept) -> BriefAccounts:
 def _chunk(kept: Kept, data: Bytes, *, is_start: bool) -> StreamChunk:
     columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, kept.release], np.int64).reshape(-1, 1)
     octets = data[kept.start : kept.start + kept.length].copy()
-    return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start)
+    places = np.array([kept.place], np.int64)
+    return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start, places=places)

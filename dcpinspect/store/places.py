@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.protocol.brief import Told
 from dcpinspect.store.originals import BESIDE
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
 
@@ -80,8 +81,12 @@ def joined(parts: Sequence[Places]) -> Places:
     return Places(**{name: column[order] for name, column in columns.items()})
 
 
-def located(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
-    """The places of the bytes of chunks; ``put_beside`` keeps those that stand in no file in one piece."""
+def located(chunks: Sequence[StreamChunk], told: Sequence[Told], put_beside: Callable[[Bytes], int]) -> Places:
+    """The places of the bytes of chunks, and of messages that are in none; ``put_beside`` keeps what stands in no file in one piece."""
+    return joined([_of_chunks(chunks, put_beside), *(_of_told(one, put_beside) for one in told)])
+
+
+def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
     if not chunks:
         return joined(())
     offset = np.concatenate([chunk.segments.offset for chunk in chunks])
@@ -96,5 +101,19 @@ def located(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -
         file[index] = BESIDE
     flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
     given = (place != NOWHERE) & (ends > offset)
-    columns = {"flow": flow, "offset": offset, "length": ends - offset, "file": file, "place": place}
-    return joined([Places(**{name: column[given].astype(_TYPES[name]) for name, column in columns.items()})])
+    columns = (flow, offset, ends - offset, file, place)
+    return _places(*(column[given] for column in columns))
+
+
+def _of_told(told: Told, put_beside: Callable[[Bytes], int]) -> Places:
+    carried = told.carried
+    place, file = carried.place.copy(), carried.file.copy()
+    for index in np.flatnonzero(place == SCATTERED).tolist():
+        start = int(carried.start[index])
+        place[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
+        file[index] = BESIDE
+    return _places(carried.way + 2, np.zeros(len(place), np.int64), carried.length, file, place)
+
+
+def _places(*columns: Column) -> Places:
+    return Places(*(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True)))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dcpinspect.capture.batch import Bytes, PacketBatch
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
+from dcpinspect.protocol.brief import Told
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows, numbers_at
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -135,7 +136,7 @@ class Store:
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
         """As ``engine.Keeper``."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
         if packets is not None:
@@ -146,7 +147,7 @@ class Store:
             else:
                 self._originals.copy(packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream)
                 self._drop()
-        places = pl.located(chunks, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
+        places = pl.located(chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
         if len(places):
             self._waiting.append(places)
             self._waiting_places += len(places)

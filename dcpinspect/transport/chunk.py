@@ -96,6 +96,12 @@ class FirstBytes(NamedTuple):
     is_end: npt.NDArray[np.bool_]
     end_release: Column
     """Greatest packet up to that of the end."""
+    end_packet: Column
+    """Of the end, if it is there."""
+    end_time: Column
+    """The same."""
+    place: Column | None
+    """As in ``StreamChunk.places``; only for who asked for it."""
 
 
 @dataclass(frozen=True, slots=True)

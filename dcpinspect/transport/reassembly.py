@@ -222,6 +222,11 @@ class Reassembler:
         return self._known.pair.astype(np.int64)
 
     @property
+    def first_packets(self) -> Column:
+        """The first packet of each connection met so far."""
+        return self._known.first_packet.astype(np.int64)
+
+    @property
     def connections(self) -> list[Connection]:
         """The connections met so far; number ``n`` is at ``n - 1``."""
         found = []
@@ -468,6 +473,9 @@ class Reassembler:
             is_start=self._tables.sides.started[side] != 0,
             is_end=is_end,
             end_release=end_release,
+            end_packet=last.packet.number,
+            end_time=last.packet.time,
+            place=self._entry_places(first) if self._with_places else None,
         )
         assert self.take_first is not None
         taken = self.take_first(offered)

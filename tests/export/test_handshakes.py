@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import GRE, Ether
@@ -26,7 +27,7 @@ def handshakes_among(tmp_path: Path, packets: list[Recorded], connections: set[i
         for batch in capture:
             transport.feed(batch)
     found: list[int] = []
-    finder = Handshakes(transport, connections)
+    finder = Handshakes(transport, np.array(sorted(connections), np.int64), bare=np.empty(0, np.int64))
     with open_capture(path, batch_bytes=batch_bytes) as capture:
         for batch in capture:
             found += (batch.first_packet + finder.packets(batch)).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from scapy.layers.l2 import Ether
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import OutputError
+from dcpinspect.export import carriers
 from dcpinspect.export.subset import PacketWishes, Subset
+from dcpinspect.protocol import brief
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
@@ -24,6 +27,7 @@ from tests import builders
 from tests.builders import Conversation, Recorded
 from tests.capture.test_pcapng_writer import packets_in
 from tests.peers.truth import SAMPLES
+from tests.protocol.test_brief import flood
 
 Choice = Callable[[MessageBatch], np.ndarray]
 
@@ -97,6 +101,7 @@ def test_a_message_may_come_in_many_batches(batch_bytes: int, tmp_path: Path, mo
 
 def test_what_no_message_needs_any_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.reading.open_capture", lambda paths: open_capture(paths, batch_bytes=4096))
+    monkeypatch.setattr(carriers, "FEW", 8)
     one, web = Conversation(), Conversation(server=("10.0.0.2", 11_207))
     for conversation, data in ((one, b"".join(builders.mutations(2000))), (web, b"\x16\x03\x01" + bytes(200_000))):
         conversation.handshake()
@@ -108,14 +113,29 @@ def test_what_no_message_needs_any_more_is_forgotten(tmp_path: Path, monkeypatch
         most = 0
         for batch in reading:
             chosen.choose(batch, everything(batch))
-            most = max(most, sum(len(part[0]) for flow in chosen._flows.values() for part in flow.parts))
-    assert most < 20
+            most = max(most, len(chosen._carriers))
+    assert most < 40
 
 
 def test_both_directions_and_all_connections_of_a_sample_come_whole(tmp_path: Path) -> None:
     path = SAMPLES / "tour.pcapng"
     found = subset([path], tmp_path / "y", everything)
     assert found == [data for data, *_ in packets_in(path)]
+
+
+@pytest.mark.parametrize("with_handshakes", [False, True])
+def test_of_many_connections_that_say_little_it_takes_the_same_packets(
+    with_handshakes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of those that are looked at one by one."""
+    path = tmp_path / "x.pcap"
+    path.write_bytes(flood(random.Random(7), 120, 11_210))
+    for choice in (everything, lambda batch: np.flatnonzero(batch.row % 3 == 1)):
+        monkeypatch.setattr(brief, "MANY", 1 << 30)
+        expected = subset([path], tmp_path / "y", choice, with_handshakes=with_handshakes)
+        assert len(expected) > 40
+        monkeypatch.setattr(brief, "MANY", 1)
+        assert subset([path], tmp_path / "y", choice, with_handshakes=with_handshakes) == expected
 
 
 def test_with_ports_found_by_content_the_direction_does_not_matter(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ work grows twice as much the second time; what goes over all the others for each
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import struct
@@ -15,10 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dcpinspect
 from dcpinspect.export.json import dump, message_object
+from dcpinspect.export.subset import PacketWishes, Subset
 from dcpinspect.protocol import brief
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.xattr import encode_xattrs
@@ -37,7 +40,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def steps(path: Path) -> int:
-    """Lines that run while a capture is read, checked and written with all fields."""
+    """Lines that run while a capture is read, checked and written with all fields, and once more as packets."""
     count = 0
 
     def line(_frame: FrameType, event: str, _about: Any) -> Any:
@@ -51,13 +54,16 @@ def steps(path: Path) -> int:
     before = sys.gettrace()
     sys.settrace(call)
     try:
-        with Reading([str(path)]) as reading:
+        with Subset(PacketWishes(with_handshakes=True)) as subset, Reading([str(path)], keeper=subset) as reading:
+            subset.follow(reading)
             reading.check()
             for batch in reading:
+                subset.choose(batch, np.arange(len(batch)))
                 for index in range(len(batch)):
                     dump(message_object(batch, index))
             reading.worked_out()
             list(coverage_table(reading.coverage, reading.capture.files))
+            subset.write(io.BytesIO())
     finally:
         sys.settrace(before)
     return count
@@ -161,7 +167,8 @@ def pieces(data: bytes, size: int, number: int) -> list[bytes]:
     return out
 
 
-def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sections: int = 1, unknown: int = 0) -> bytes:
+def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sections: int = 1, others: bytes = b"") -> bytes:
+    """``others``: blocks of other kinds."""
     one = Conversation()
     one.handshake()
     one.stream(False, MUTATION * packets, sizes=[len(MUTATION)] * packets)
@@ -170,9 +177,25 @@ def in_pcapng(*, interfaces: int = 1, options: int = 0, packets: int = 8, sectio
     head = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + comments
     for _ in range(sections):
         out += [builders.block(0x0A0D0D0A, head), *(builders.interface(name=b"eth%d" % number) for number in range(interfaces))]
-        out += [builders.block(0xBAD, b"1234")] * unknown
+        out.append(others)
     recorded = builders.recorded(one.segments)
     return b"".join(out + [builders.enhanced(packet, number=place % interfaces) for place, packet in enumerate(recorded)])
+
+
+def name_records(count: int) -> bytes:
+    """Of a name resolution block: addresses with a name each."""
+    records = [struct.pack("<HH", 1, 8) + bytes([10, 1, place >> 8, place & 255]) + b"n%02x" % (place & 255) for place in range(count)]
+    return b"".join(records) + bytes(4)
+
+
+def key_lines(first: int, count: int) -> bytes:
+    """Of a key log."""
+    return b"".join(b"CLIENT_RANDOM %064x %096x\n" % (first + place, place) for place in range(count))
+
+
+def secrets(lines: bytes) -> bytes:
+    """A decryption secrets block."""
+    return builders.block(10, struct.pack("<II", 0x544C534B, len(lines)) + lines + bytes(-len(lines) % 4))
 
 
 def tiny_connections(
@@ -262,7 +285,12 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "pcapng interfaces with packets": (16, lambda n: in_pcapng(interfaces=n, packets=n)),
     "pcapng options": (64, lambda n: in_pcapng(options=n)),
     "pcapng sections": (16, lambda n: in_pcapng(sections=n)),
-    "pcapng blocks of unknown kinds": (64, lambda n: in_pcapng(unknown=n)),
+    "pcapng blocks of unknown kinds": (64, lambda n: in_pcapng(others=builders.block(0xBAD, b"1234") * n)),
+    "pcapng blocks of names": (64, lambda n: in_pcapng(others=builders.block(4, name_records(1)) * n)),
+    "pcapng names of a block": (64, lambda n: in_pcapng(others=builders.block(4, name_records(n)))),
+    "pcapng blocks of secrets": (48, lambda n: in_pcapng(others=b"".join(secrets(key_lines(place, 1)) for place in range(n)))),
+    "pcapng secrets of a block": (48, lambda n: in_pcapng(others=secrets(key_lines(0, n)))),
+    "pcapng blocks of statistics": (64, lambda n: in_pcapng(others=builders.block(5, bytes(12)) * n)),
     "connections of a SYN": (24, lambda n: packets_only(n, builders.SYN)),
     "connections that are refused": (16, lambda n: packets_only(n, builders.SYN, builders.RST | builders.ACK)),
     "connections of a reset": (24, lambda n: packets_only(n, builders.RST)),

@@ -36,18 +36,18 @@ def nothing_beside(_: Bytes) -> int:
 
 
 def test_a_segment_reaches_to_the_next_or_to_the_end_of_its_chunk() -> None:
-    places = located([chunk((10, 500), (14, 900), data=bytes(9), offset=10)], nothing_beside)
+    places = located([chunk((10, 500), (14, 900), data=bytes(9), offset=10)], (), nothing_beside)
     assert list(places.of(3, 0, 100)) == [Segment(14, 5, 2, 900), Segment(10, 4, 2, 500)]
 
 
 def test_holes_and_ends_have_no_place() -> None:
     made = chunk((0, 70), (2, NOWHERE), (5, 80), (6, NOWHERE), data=bytes(6), holes=((2, 5),))
-    assert list(located([made], nothing_beside).of(3, 0, 9)) == [Segment(5, 1, 2, 80), Segment(0, 2, 2, 70)]
+    assert list(located([made], (), nothing_beside).of(3, 0, 9)) == [Segment(5, 1, 2, 80), Segment(0, 2, 2, 70)]
 
 
 def test_a_hole_before_the_first_byte_of_a_chunk_has_none_either() -> None:
     made = chunk((0, NOWHERE), (90_000, 4), data=b"x", offset=90_000, holes=((0, 90_000),))
-    assert list(located([made], nothing_beside).of(3, 0, 90_001)) == [Segment(90_000, 1, 2, 4)]
+    assert list(located([made], (), nothing_beside).of(3, 0, 90_001)) == [Segment(90_000, 1, 2, 4)]
 
 
 def test_bytes_in_no_one_piece_are_put_beside() -> None:
@@ -58,19 +58,19 @@ def test_bytes_in_no_one_piece_are_put_beside() -> None:
         return 40 + len(beside)
 
     chunks = [chunk((0, 7), data=b"plain"), chunk((0, 1), (2, SCATTERED), (4, SCATTERED), data=b"abcdef", direction=0)]
-    places = located(chunks, put)
+    places = located(chunks, (), put)
     assert beside == [b"cd", b"ef"]
     assert list(places.of(2, 0, 6)) == [Segment(4, 2, BESIDE, 42), Segment(2, 2, BESIDE, 41), Segment(0, 2, 2, 1)]
     assert list(places.of(3, 0, 5)) == [Segment(0, 5, 2, 7)]
 
 
 def test_no_chunks_have_no_places() -> None:
-    places = located([], nothing_beside)
+    places = located([], (), nothing_beside)
     assert (len(places), list(places.of(2, 0, 10))) == (0, [])
 
 
 def test_a_table_of_places_comes_back_from_arrow() -> None:
-    places = located([chunk((0, 7), (3, 1 << 40), data=b"plain")], nothing_beside)
+    places = located([chunk((0, 7), (3, 1 << 40), data=b"plain")], (), nothing_beside)
     again = from_batch(places.batch())
     assert list(again.of(3, 0, 5)) == list(places.of(3, 0, 5)) == [Segment(3, 2, 2, 1 << 40), Segment(0, 3, 2, 7)]
 

@@ -20,6 +20,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
 from dcpinspect.export.json import dump, message_object
+from dcpinspect.protocol import brief
 from dcpinspect.reading import Reading
 from dcpinspect.store import store as module
 from dcpinspect.store.store import Store
@@ -31,6 +32,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.protocol.test_brief import flood
 from tests.protocol.test_evidence import ANSWER, ASK, GRANT, HELLO, STREAM, conversation, written
 from tests.transport.test_unusual import wrapped
 from tests.transport.test_unusual import written as written_packets
@@ -163,6 +165,14 @@ def test_tunnels_and_fragments_lead_to_their_bytes(name: str, folder: Path) -> N
     path = written_packets(folder / "a.pcap", wrapped(name))
     check([path])
     check([path], batch_bytes=4096)
+
+
+@pytest.mark.parametrize("batch_bytes", [1 << 24, 2000])
+def test_many_connections_that_say_little_have_their_bytes(batch_bytes: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brief, "MANY", 1)
+    path = folder / "a.pcap"
+    path.write_bytes(flood(random.Random(6), 120, 11_210))
+    check([path], batch_bytes=batch_bytes)
 
 
 def test_a_connection_whose_server_was_seen_first_has_its_bytes(folder: Path) -> None:
