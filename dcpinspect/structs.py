@@ -260,8 +260,15 @@ class Rows(Generic[R]):
             return self.records()[at if at >= 0 else len(self.array) + at]
         return type(self)(self.array[at])
 
-    def __setitem__(self, at: Any, rows: Self) -> None:
-        self.array[at] = rows.array
+    @overload
+    def __setitem__(self, at: int, rows: R) -> None: ...
+    @overload
+    def __setitem__(self, at: slice | npt.NDArray[Any], rows: Self) -> None: ...
+    def __setitem__(self, at: Any, rows: Any) -> None:
+        if isinstance(at, int):
+            self.records()[at] = rows
+        else:
+            self.array[at] = rows.array
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.records())

@@ -127,6 +127,13 @@ def test_chosen_rows_are_a_copy_and_are_put_back_by_assignment() -> None:
     assert gauges.number.tolist() == [7, 15, 23, 31]
 
 
+def test_a_record_is_put_into_a_table_by_assignment() -> None:
+    gauges = some()
+    gauges[2] = gauges[0]
+    assert gauges.as_integers()[2].tolist() == gauges.as_integers()[0].tolist()
+    assert gauges.number.tolist() == [7, 15, 7, 31]
+
+
 def test_of_a_pair_each_record_has_the_one_of_its_direction() -> None:
     assert some(3).lost.of(np.array([0, 1, 0])).tolist() == [5, 14, 21]
 

@@ -139,11 +139,19 @@ _DIGIT = 3
 """Bits that number a reason, from 1."""
 
 
+_SIZE_BITS = 24
+_SAID, _BEGAN, _SKIPPED = 1, 2, 3
+"""What a direction did that did one thing; from the last on the reason, too."""
+TOGETHER = 1 << 16
+"""Accounts that are looked at together."""
+
+
 class Accounts:
-    """The accounts of directions that have ended, by number: a hundred bytes each."""
+    """The accounts of directions that have ended, by number: a hundred bytes each, of those that said one thing four bytes."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
+        self._brief = np.zeros(64, np.uint32)  # what one did, and with how many bytes; 0 where there is a row, or nothing
         self.left = (FramingAccount(), FramingAccount())
         """What those that have left had together, by direction."""
 
@@ -151,6 +159,8 @@ class Accounts:
         """Keeps a copy."""
         if number >= len(self._rows):
             self._rows = grown(self._rows, number + 1)
+        if number < len(self._brief):
+            self._brief[number] = 0
         row = self._rows[number]
         row[_MESSAGES], row[_UNFINISHED] = account.messages, account.unfinished
         row[_FIRST_HOLE] = 0 if account.first_hole is None else 1 + account.first_hole
@@ -169,14 +179,10 @@ class Accounts:
 
     def put_all(self, accounts: BriefAccounts) -> None:
         """The same of many directions, of which none is there yet."""
-        number = accounts.number
-        if number.max(initial=-1) >= len(self._rows):
-            self._rows = grown(self._rows, int(number.max()) + 1)
-        self._rows[number, _MESSAGES], self._rows[number, _UNFINISHED] = accounts.messages, accounts.unfinished
-        some = accounts.skipped > 0
-        number, place = number[some], accounts.reason[some]
-        self._rows[number, _FIRST_SKIPPED], self._rows[number, _ORDER] = 1, 1 + place
-        self._rows[number, _REASONS + place] = accounts.skipped[some]
+        if accounts.number.max(initial=-1) >= len(self._brief):
+            self._brief = grown(self._brief, int(accounts.number.max()) + 1)
+        did = np.where(accounts.skipped > 0, _SKIPPED + accounts.reason, np.where(accounts.unfinished > 0, _BEGAN, _SAID))
+        self._brief[accounts.number] = did << _SIZE_BITS | accounts.messages + accounts.unfinished + accounts.skipped
 
     def leave(self, numbers: Sequence[int]) -> None:
         """Nobody asks for these any more; ``left`` has what they had together."""
@@ -185,17 +191,15 @@ class Accounts:
             whole.messages, whole.unfinished = whole.messages + one.messages, whole.unfinished + one.unfinished
             for reason, size in one.reasons.items():
                 whole.skip(size, reason)
+        self._brief[[number for number in numbers if number < len(self._brief)]] = 0
         staying = np.ones(len(self._rows), dtype=np.bool_)
         staying[[number for number in numbers if number < len(staying)]] = False
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
     def sizes(self, numbers: Column, others: Mapping[int, FramingAccount]) -> FramingSizes:
         """Of the directions with these numbers, in order; ``others``: accounts of those that have not ended."""
-        rows = np.where((numbers < len(self._rows))[:, None], self._rows[np.minimum(numbers, len(self._rows) - 1)], 0)
-        foreign = rows[:, _REASONS:][:, _FOREIGN].sum(axis=1)
-        found = FramingSizes(
-            rows[:, _MESSAGES], rows[:, _REASONS:].sum(axis=1) - foreign, foreign, rows[:, _UNFINISHED], rows[:, _FAULT] != 0
-        )
+        pieces = [self._sizes(numbers[begin : begin + TOGETHER]) for begin in range(0, max(1, len(numbers)), TOGETHER)]
+        found = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
         known = np.fromiter(others, np.int64, len(others))
         for place, number in zip(np.searchsorted(numbers, known).tolist(), known.tolist(), strict=True):
             if place < len(numbers) and numbers[place] == number:
@@ -206,11 +210,31 @@ class Accounts:
                     column[place] = size
         return found
 
+    def _sizes(self, numbers: Column) -> FramingSizes:
+        rows = np.where((numbers < len(self._rows))[:, None], self._rows[np.minimum(numbers, len(self._rows) - 1)], 0)
+        code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
+        did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
+        foreign = rows[:, _REASONS:][:, _FOREIGN].sum(axis=1)
+        return FramingSizes(
+            rows[:, _MESSAGES] + size * (did == _SAID),
+            rows[:, _REASONS:].sum(axis=1) - foreign + size * (did >= _SKIPPED),
+            foreign,
+            rows[:, _UNFINISHED] + size * (did == _BEGAN),
+            rows[:, _FAULT] != 0,
+        )
+
     def get(self, number: int) -> FramingAccount:
         """What was put in; an empty account where nothing was."""
+        code = int(self._brief[number]) if number < len(self._brief) else 0
+        if code:
+            did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
+            if did < _SKIPPED:
+                return FramingAccount(messages=size) if did == _SAID else FramingAccount(unfinished=size)
+            return FramingAccount(skipped=size, reasons={REASONS[did - _SKIPPED]: size}, first_skipped=0)
         if number >= len(self._rows):
             return FramingAccount()
-        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = self._rows[number].tolist()
+        row = self._rows[number]
+        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = row.tolist()
         reasons = {}
         while order:
             place = (order & (1 << _DIGIT) - 1) - 1
@@ -223,5 +247,5 @@ class Accounts:
             reasons=reasons,
             first_hole=first_hole - 1 if first_hole else None,
             first_skipped=first_skipped - 1 if first_skipped else None,
-            first_fault=(fault - 1, self._rows[number, _FAULT + 1 : _FAULT + 4].tobytes()) if fault else None,
+            first_fault=(fault - 1, row[_FAULT + 1 : _FAULT + 4].tobytes()) if fault else None,
         )

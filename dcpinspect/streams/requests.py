@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import only
+from dcpinspect.growing import grown, only
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.flags import ACK
@@ -121,8 +121,8 @@ class Requests:
 
     def _make_room(self, connection: int) -> None:
         tables = self._tables
-        while len(tables.flows) < 2 * (connection + 1):
-            tables.flows = Flows.joined([tables.flows, Flows.zeros(len(tables.flows))])
+        if len(tables.flows) < 2 * (connection + 1):
+            tables.flows = Flows(grown(tables.flows.array, 2 * (connection + 1)))
 
 
 def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dcpinspect.kernel import inline, kernel
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, Flow, Packet, TransportTables
+from dcpinspect.transport.rows import ASIDE_BITS, END, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
 reset_flow = inline(rows.Flow.resetter())
@@ -15,22 +15,72 @@ reset_flow = inline(rows.Flow.resetter())
 
 @inline
 def flow_of(tables: TransportTables, side: int) -> int:
-    """Row of the flow of a direction, to look at: it may be nobody's."""
-    return int(tables.connections[side >> 1].flows + (side & 1))
+    """Row of the flow of a direction, to look at: it may be nobody's. Its connection is not put aside, or only waiting bytes matter."""
+    return int(max(tables.connections[side >> 1].flows, 0) + (side & 1))
 
 
 @inline
 def own_flow(tables: TransportTables, side: int) -> int:
-    """The same to write to: made, with that of the other direction, if there was none."""
+    """The same to write to: made, with that of the other direction, if there was none, or as they were before they were put aside."""
     connection = tables.connections[side >> 1]
-    if connection.flows == 0:
+    if connection.flows <= 0:
         first = tables.counts.flows
         tables.counts.flows = first + 2
+        aside = -1 - connection.flows if connection.flows < 0 else 0
         connection.flows = first
         for way in range(2):
-            reset_flow(tables.flows[first + way])
-            tables.flows[first + way].number = (side & -2) + way
+            flow = tables.flows[first + way]
+            reset_flow(flow)
+            flow.number = (side & -2) + way
+            flow.next = flow.payload = flow.unique = (aside >> way * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+            flow.acked_to = flow.next if (aside >> way * ASIDE_BITS) & 1 else 0
+            flow.fin_at = flow.next if tables.sides[flow.number].has_fin else 0
     return int(connection.flows + (side & 1))
+
+
+@inline
+def says_little(one: Side, flow: Flow) -> bool:
+    """Whether the flow of a direction can be put aside.
+
+    ``Flow.released`` is not needed: packets that come have greater numbers.
+    """
+    is_whole = flow.nodes == 0 and flow.stray < 0 and flow.holes == 0 and flow.cut_off == 0 and flow.duplicate == 0 and flow.late == 0
+    is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
+    is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0
+    return bool(is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if one.has_fin else 0))
+
+
+@inline
+def set_aside(tables: TransportTables, c: int) -> bool:
+    """Puts the flows of a connection aside, which has some; whether that could be."""
+    connection = tables.connections[c]
+    for way in range(2):
+        if not says_little(tables.sides[2 * c + way], tables.flows[connection.flows + way]):
+            return False
+    aside = 0
+    for way in range(2):
+        flow = tables.flows[connection.flows + way]
+        aside |= (2 * flow.next + (1 if 0 < flow.next == flow.acked_to else 0)) << way * ASIDE_BITS
+        tables.flows[connection.flows + way] = tables.flows[way]
+    connection.flows = -1 - aside
+    return True
+
+
+@kernel("void(TransportTables)")
+def put_aside(tables: TransportTables) -> None:
+    """Puts all flows aside that can be; the others move together."""
+    counts = tables.counts
+    kept = 2
+    for row in range(2, counts.flows, 2):
+        c = tables.flows[row].number >> 1
+        if not set_aside(tables, c):
+            if kept < row:
+                tables.connections[c].flows = kept
+                for way in range(2):
+                    tables.flows[kept + way] = tables.flows[row + way]
+                    tables.flows[row + way] = tables.flows[way]
+            kept += 2
+    counts.flows, counts.hand = kept, 2
 
 
 @inline
@@ -153,7 +203,15 @@ def close_sides(start: int, tables: TransportTables) -> int:
     for side in range(start, last):
         if has_left(tables, side):
             continue
-        if not has_room(tables, tables.flows[flow_of(tables, side)]):
+        c, one = side >> 1, tables.sides[side]
+        was_aside = tables.connections[c].flows < 0
+        if was_aside and (one.has_base == 0 or one.ended == 1):
+            continue
+        if len(tables.flows) - tables.counts.flows < 2 or not has_room(tables, tables.flows[flow_of(tables, side)]):
             return side
+        if was_aside:
+            own_flow(tables, side)
         close_side(tables, side, tables.segment.packet)
+        if was_aside and set_aside(tables, c):
+            tables.counts.flows -= 2  # they were the last ones
     return int(last)

@@ -363,6 +363,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         # whose packet it is
         has_stray = False
         if c >= 0:
+            if tables.connections[c].flows < 0:
+                own_flow(tables, 2 * c)
             s = 2 * c + (0 if end == tables.connections[c].client_end else 1)
             if flags & SYN:
                 is_over = tables.connections[c].closed_how != OPEN and tables.sides[s].has_base == 0 and tables.sides[s ^ 1].has_base == 0

@@ -20,11 +20,12 @@ from dcpinspect.structs import Rows
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.entries import GatherTables, gather
-from dcpinspect.transport.flows import close_sides
+from dcpinspect.transport.flows import close_sides, put_aside
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
 from dcpinspect.transport.ordering import MASK, MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.rows import (
+    ASIDE_BITS,
     BY_RST,
     END,
     HELD,
@@ -51,6 +52,9 @@ COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "hole
 
 MOST_LAST = 1 << 14
 """Connections that are over, and were the last on their addresses, that stay after ``Reassembler.keep``: the latest ones."""
+
+MANY_FLOWS = 1 << 14
+"""Flows of which some are put aside before there are more."""
 
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
@@ -197,6 +201,8 @@ class Reassembler:
             tables.entries = Entries.zeros(4 * self._most_nodes + 4096)
             if len(tables.recent) - RECENT_HOLES * tables.counts.recent < 2 * RECENT_HOLES:
                 tables.recent = _grown(tables.recent, 0)
+            if len(tables.flows) - tables.counts.flows < 2:
+                tables.flows = _grown(tables.flows, 0)
             side = kernel(tables.counts.connections - side // 2, side, tables)
             yield from self._chunks(np.empty(0, np.uint8))
             if side == 2 * tables.counts.connections:
@@ -256,7 +262,7 @@ class Reassembler:
     @property
     def opened_by(self) -> Column:
         """The packet that showed each connection met so far to be one: different ones, in order."""
-        return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._known.flows])
+        return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._first_flows()])
 
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
@@ -283,21 +289,33 @@ class Reassembler:
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
-        packets = self._tables.sides[2 * connection - 2 + direction].packets
-        flow = self._tables.flows[self._tables.connections[connection - 1].flows + direction]
-        return DirectionAccount(connection, direction, packets, *(getattr(flow, name) for name in COUNTED))
+        side = 2 * connection - 2 + direction
+        return DirectionAccount(
+            connection, direction, self._tables.sides[side].packets, *(int(column[0]) for column in self.counted(np.array([side])))
+        )
 
     def counted(self, sides: Column) -> list[Column]:
         """``COUNTED`` of these directions."""
-        flows = self._tables.flows[self._tables.connections.flows[sides // 2] + sides % 2]
-        return [getattr(flows, name) for name in COUNTED]
+        flows = self._tables.flows[self._first_flows(sides // 2) + sides % 2]
+        aside = self._aside(sides)
+        return [getattr(flows, name) + (aside if name in ("payload", "unique") else 0) for name in COUNTED]
+
+    def _aside(self, sides: Column) -> Column:
+        """Bytes of those of these directions whose flows are put aside."""
+        said = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
+        found: Column = (said >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+        return found
+
+    def _first_flows(self, places: Column | slice = slice(None)) -> Column:
+        """Row of the first flow of these connections, from 0; nobody's where there is none, or where they are put aside."""
+        return np.maximum(self._known.flows[places].astype(np.int64), 0)
 
     def with_bytes(self, connections: Column) -> Column:
         """Those of these connections that carried a byte, or are known to lack one."""
         flows = self._tables.flows
         has_any = (flows.payload > 0) | (flows.missing > 0)
-        first = self._tables.connections.flows[connections - 1]
-        found: Column = connections[has_any[first + C2S] | has_any[first + S2C]]
+        first, said = self._first_flows(connections - 1), -1 - self._known.flows[connections - 1]
+        found: Column = connections[has_any[first + C2S] | has_any[first + S2C] | (said > 0)]
         return found
 
     @property
@@ -373,9 +391,9 @@ class Reassembler:
         return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(others)).tolist())]
 
     def _sums(self, places: Column) -> Column:
-        packets, flows, first = self._tables.sides.packets, self._tables.flows, self._tables.connections.flows[places]
+        packets = self._tables.sides.packets
         return np.array(
-            [[packets[2 * places + side].sum(), *(getattr(flows, name)[first + side].sum() for name in COUNTED)] for side in (C2S, S2C)]
+            [[packets[2 * places + side].sum(), *(column.sum() for column in self.counted(2 * places + side))] for side in (C2S, S2C)]
         )
 
     @property
@@ -396,7 +414,7 @@ class Reassembler:
             known.closed.frame,
             known.closed.file,
             known.closed.time,
-            self._tables.flows.jump[known.flows],
+            self._tables.flows.jump[self._first_flows(connections - 1)],
         )
         return [Lifetime(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
 
@@ -424,7 +442,10 @@ class Reassembler:
             tables.connections = _grown(tables.connections, size)
             tables.sides = _grown(tables.sides, 2 * size)
         if len(tables.flows) - counts.flows < 4:
-            tables.flows = _grown(tables.flows, 0)
+            if len(tables.flows) >= MANY_FLOWS:
+                put_aside(counts.flows, tables)
+            if 2 * counts.flows > len(tables.flows):
+                tables.flows = _grown(tables.flows, 0)
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
         """The chunks of the entries there are now; what waits on may be moved meanwhile."""
@@ -455,7 +476,7 @@ class Reassembler:
         is_end, count = last.source == END, stops - starts
         is_one = (count - is_end == 1) & (first.source >= 0) & (first.offset == 0)
         side = first.side
-        places = self._tables.connections.flows[side // 2] + side % 2
+        places = self._first_flows(side // 2) + side % 2
         flows = self._tables.flows[places]
         number = first.packet.number
         release = np.maximum(number, np.maximum(flows.released, flows.opened_by))
@@ -501,7 +522,8 @@ class Reassembler:
     def _chunk(self, entries: Entries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
         offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
         side, offset, length, source = (int(column[0]) for column in (entries.side, offsets, lengths, sources))
-        flow = self._tables.flows[self._tables.connections[side // 2].flows + side % 2]
+        first = int(self._tables.connections[side // 2].flows)
+        flow = self._tables.flows[max(first, 0) + side % 2]
         is_start = offset == 0 and self._tables.sides[side].started != 0
         is_end = int(sources[-1]) == END
         holes: tuple[tuple[int, int], ...] = ()
@@ -513,7 +535,8 @@ class Reassembler:
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
         columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
         np.maximum.accumulate(np.maximum(columns[1], max(flow.released, flow.opened_by)), out=columns[5])
-        flow.released = int(columns[5, -1])
+        if first > 0:
+            flow.released = int(columns[5, -1])
         if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
             target = data[source : source + length].copy()
         else:

@@ -1,7 +1,8 @@
 """What reassembly remembers: every record of it, each field with what it means.
 
 A *side* is one direction of one connection, a *flow* what it carried. Of a scan or a flood there are millions of connections without a
-byte of payload, which have no flows.
+byte of payload, which have no flows. Of connections that carried a little, with nothing lost or doubled, a number says all of a flow: they
+are put aside.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ HOLE, END, HELD = -1, -2, -3
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
 """Values of ``Connection.closed_how``: no end seen; one end said that it has no more to say; one end dropped the connection; another one
 runs there."""
+
+ASIDE_BITS = 15
+"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more where all of it was acknowledged."""
 
 RECENT_HOLES = 8
 """Holes remembered a flow, to tell late bytes from duplicates."""
@@ -111,7 +115,7 @@ class Connection(Struct[T]):
     last_time: T = number("Time of its latest packet.")
     closed: Packet[T] = nested(Packet, "The packet that had it; or the packet of the connection that came after it on the same addresses.")
     pair: T = number("Number of its address pair.", bits=32)
-    flows: T = number("The first of its flows, 0 while it has none.", of="flows", bits=32)
+    flows: T = number("The first of its flows, 0 while it has none; less than 0 where they are put aside.", of="flows", bits=32)
     first_file: T = number("File of its first packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)

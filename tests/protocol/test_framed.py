@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.framed import NOTHING, REASONS, Accounts, FramingAccount, joined
+from dcpinspect.protocol.framed import NOTHING, REASONS, Accounts, BriefAccounts, FramingAccount, joined
 from dcpinspect.protocol.framing import Framer
 from tests import builders
 
@@ -31,6 +31,32 @@ def test_accounts_come_back_as_they_were_put_in(given: dict[int, FramingAccount]
         found = kept.get(number)
         assert found == expected
         assert list(found.reasons) == list(expected.reasons)
+
+
+def test_of_many_that_said_one_thing_accounts_come_back_too() -> None:
+    kept = Accounts()
+    one_of_each = BriefAccounts(
+        *(np.array(numbers) for numbers in ([900, 2, 5, 7], [24, 0, 0, 0], [0, 9, 0, 0], [0, 0, 18, 30], [0, 0, 1, 2]))
+    )
+    kept.put_all(one_of_each)
+    kept.put(5, FramingAccount(messages=3))  # goes on
+    expected = {
+        900: FramingAccount(messages=24),
+        2: FramingAccount(unfinished=9),
+        5: FramingAccount(messages=3),
+        7: FramingAccount(skipped=30, reasons={REASONS[2]: 30}, first_skipped=0),
+    }
+    assert {number: kept.get(number) for number in expected} == expected
+    assert [column.tolist() for column in kept.sizes(np.array([2, 3, 5, 7, 900, 5000]), {})] == [
+        [0, 0, 3, 0, 24, 0],
+        [0, 0, 0, 30, 0, 0],
+        [0] * 6,
+        [9, 0, 0, 0, 0, 0],
+        [False] * 6,
+    ]
+    kept.leave([7, 900])
+    assert kept.get(7) == kept.get(900) == FramingAccount()
+    assert [(whole.messages, whole.skipped) for whole in kept.left] == [(24, 0), (0, 30)]
 
 
 def test_joined_messages_are_those_of_the_parts_one_after_the_other() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.growing import grown
 from dcpinspect.transport import rows as r
-from dcpinspect.transport.flows import close_sides
+from dcpinspect.transport.flows import close_sides, own_flow, put_aside
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
@@ -174,8 +175,8 @@ packets = st.lists(
 )
 
 
-@given(packets)
-def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int, int, int, int, int, int]]) -> None:
+def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str, *, aside: bool) -> tuple[PacketTables, list[int]]:
+    """The tables after these packets and the end, and what kernels returned; ``aside``: flows are put aside after each packet."""
     count = len(rows)
     tcp = np.zeros((count, COLUMNS), np.int64)
     times = np.zeros(count, np.int64)
@@ -185,26 +186,53 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
         times[i] = time
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1
-    ends = np.array([row[0] for row in rows], np.int64)
+    tables = PacketTables()
+    tables.connections, tables.sides, tables.recent = r.Connections.zeros(64), r.Sides.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
+    tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
+    tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.Entries.zeros(5000), np.zeros(5000, np.int64)
+    tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
+    tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
+    tables.ends = np.array([row[0] for row in rows], np.int64)
+    tables.packets, tables.frames, tables.current = 1000 + tables.index, 1 + tables.index, np.full(1, -1, np.int64)
+    tables.segment.place = -1
+    done = []
+    for end in range(1, count + 1) if aside else (count,):
+        done.append(getattr(order_segments, form)(end - 1 if aside else 0, tcp[:end], ports, tables))
+        if aside:
+            getattr(put_aside, form)(tables)
+    tables.segment.packet.number = 5000
+    done.append(getattr(close_sides, form)(0, tables))
+    assert tables.counts.live == 0
+    assert tables.counts.waiting == 0
+    return tables, done
+
+
+@given(packets, st.booleans())
+def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int, int, int, int, int, int]], aside: bool) -> None:
     results = []
-    for name in ("interpreted", "compiled"):
-        tables = PacketTables()
-        tables.connections, tables.sides, tables.recent = r.Connections.zeros(64), r.Sides.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
-        tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
-        tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.Entries.zeros(5000), np.zeros(5000, np.int64)
-        tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
-        tables.index, tables.pairs, tables.ends, tables.times = np.arange(count), np.zeros(count, np.int64), ends, times
-        tables.packets, tables.frames, tables.current = 1000 + tables.index, 1 + tables.index, np.full(1, -1, np.int64)
-        tables.segment.place = -1
-        done = getattr(order_segments, name)(0, tcp, ports, tables)
-        tables.segment.packet.number = 5000
-        end = getattr(close_sides, name)(0, tables)
-        assert tables.counts.live == 0
-        assert tables.counts.waiting == 0
+    for form in ("interpreted", "compiled"):
+        tables, done = handled(rows, form, aside=aside)
         flows = tables.flows[: tables.counts.flows]
         assert (flows.payload == flows.unique + flows.duplicate + flows.late).all()
-        all_of_it = (tables.connections, tables.sides, tables.flows, tables.recent, tables.nodes, tables.entries)
-        results.append((done, end, r.Counts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
+        all_of_it = (tables.connections, tables.sides, tables.recent, tables.nodes, tables.entries, flows)
+        results.append((done, r.Counts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
+    assert results[0] == results[1]
+
+
+@given(packets)
+def test_flows_that_are_put_aside_go_on_as_if_they_were_not(rows: list[tuple[int, int, int, int, int, int, int]]) -> None:
+    results = []
+    for aside in (False, True):
+        tables, _ = handled(rows, "interpreted", aside=aside)
+        if aside:
+            assert (tables.connections.flows[: tables.counts.connections] > 0).sum() * 2 + 2 == tables.counts.flows
+        else:
+            put_aside.interpreted(tables)
+        sides = 2 * tables.counts.connections
+        names = [name for name in r.Flow.fields if name != "recent"]  # a row number
+        known = [[getattr(tables.flows[own_flow(tables, side)], name) for name in names] for side in range(sides)]
+        entries = tables.entries[: tables.counts.entries].as_integers().tolist()
+        results.append((known, entries, tables.sides[:sides].as_integers().tolist()))
     assert results[0] == results[1]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import tracemalloc
 from pathlib import Path
 
@@ -9,8 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.transport import reassembly
+from dcpinspect.transport.flows import put_aside
+from dcpinspect.transport.rows import TransportTables
 from tests import builders, crowd
 from tests.builders import ACK, Conversation, Segment
+from tests.protocol.test_brief import flood
+from tests.scenarios.test_crowds import read
 
 CLIENT, SERVER = b"ask" * 50, bytes(range(256)) * 40
 
@@ -168,3 +173,20 @@ def test_any_order_of_segments_gives_the_same_bytes(tmp_path: Path, order: list[
     path = tmp_path / "x"
     path.write_bytes(builders.pcap(builders.recorded(segments)))
     assert builders.read(path).streams[1, 1] == data
+
+
+@pytest.mark.parametrize("seed", [0, 2])  # in which connections come one after the other
+def test_flows_that_say_little_are_put_aside_and_nothing_changes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(flood(random.Random(seed), 120, 11_210))
+    expected = [read(path, batch_bytes, find_ports=False) for batch_bytes in (1 << 24, 700)]
+    monkeypatch.setattr(reassembly, "MANY_FLOWS", 0)
+    aside: list[int] = []
+
+    def counted(size: int, tables: TransportTables) -> None:
+        put_aside(size, tables)
+        aside.append(tables.counts.flows)
+
+    monkeypatch.setattr(reassembly, "put_aside", counted)
+    assert [read(path, batch_bytes, find_ports=False) for batch_bytes in (1 << 24, 700)] == expected
+    assert min(aside) < 28, "some were put aside as the table of 32 was full"
