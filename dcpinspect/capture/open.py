@@ -16,8 +16,8 @@ from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
-from dcpinspect.capture.remote import is_uri
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
 

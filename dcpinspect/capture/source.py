@@ -17,7 +17,8 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
-from dcpinspect.capture.remote import RemoteFile, is_uri
+from dcpinspect.capture.remote import RemoteFile
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import CaptureError
 from dcpinspect.suggest import did_you_mean_file
 

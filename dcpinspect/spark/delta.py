@@ -6,7 +6,6 @@ Tasks write the files; a commit names them. Whatever reads Delta sees whole vers
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import SubTreeFileSystem
 
+from dcpinspect.capture.stores import options
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.spark import files
@@ -41,7 +41,7 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
 
     library = _library()
     try:
-        found: DeltaTable = library.DeltaTable(folder, version=version, storage_options=_options(folder))
+        found: DeltaTable = library.DeltaTable(folder, version=version, storage_options=options(folder))
     except (DeltaError, OSError) as error:
         what = "as it is now" if version is None else f"in version {version}"
         raise UsageError(f"{escape(folder)}: is no Delta table that can be read {what} ({said(error)})") from error
@@ -54,7 +54,7 @@ def exists(folder: str) -> bool:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        library.DeltaTable(folder, storage_options=_options(folder))
+        library.DeltaTable(folder, storage_options=options(folder))
     except TableNotFoundError:
         return False
     return True
@@ -103,7 +103,7 @@ def commit(
                 list(added),
                 partition_by=list(by),
                 configuration={**CONFIGURATION, **skipping},
-                storage_options=_options(folder),
+                storage_options=options(folder),
                 commit_properties=properties,
             )
             return 0
@@ -232,14 +232,6 @@ def said(error: BaseException) -> str:
     """What an error says, on one line."""
     text = re.sub(r"\x1b\[\d+m|↳", "", str(error))
     return clip(escape(" ".join(text.split()) or type(error).__name__), 200)
-
-
-def _options(folder: str) -> dict[str, str] | None:
-    """What deltalake has to be told so that it talks to the same server as the readers of captures."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    if not (folder.startswith("s3://") and endpoint.startswith("http:")):
-        return None
-    return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_FORCE_CREDENTIAL_LOAD": "true"}
 
 
 def _library() -> Any:

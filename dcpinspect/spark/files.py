@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dcpinspect.capture.remote import info, is_uri, opened, place, told
+from dcpinspect.capture.remote import info, opened
+from dcpinspect.capture.stores import is_uri, place, told
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -98,8 +99,10 @@ def names_in(folder: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
     filesystem, inner = system(folder)
+    is_deep = filesystem.type_name == "gcs"  # which lists no folders but by what is in them
     with told():
-        return [one.base_name for one in filesystem.get_file_info(FileSelector(inner, allow_not_found=True))]
+        found = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=is_deep))
+    return list(dict.fromkeys(one.path.removeprefix(inner).lstrip("/").partition("/")[0] for one in found))
 
 
 def below(folder: str) -> list[str]:
@@ -121,6 +124,7 @@ def remove(path: str) -> None:
 
 def remove_folder(path: str) -> None:
     """Removes a folder and what is in it, if it is there."""
-    filesystem, inner = system(path)
-    with suppress(FileNotFoundError), told():
-        filesystem.delete_dir(inner)
+    if exists(path):
+        filesystem, inner = system(path)
+        with suppress(FileNotFoundError), told():  # also where it was no more than what was in it
+            filesystem.delete_dir(inner)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from dcpinspect.capture.remote import is_uri
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART, Part

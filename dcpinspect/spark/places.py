@@ -6,7 +6,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from dcpinspect.capture.remote import SCHEMES, is_uri
+from dcpinspect.capture.stores import SCHEMES, is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 

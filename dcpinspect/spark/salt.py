@@ -14,7 +14,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from dcpinspect.capture.remote import Ranged, is_uri
+from dcpinspect.capture.remote import Ranged
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.protocol.redact import Redactor

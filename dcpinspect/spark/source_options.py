@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from dcpinspect.capture.remote import info, is_uri
+from dcpinspect.capture.remote import info
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark.places import local_path, place

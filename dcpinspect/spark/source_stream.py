@@ -17,7 +17,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from dcpinspect.capture.remote import info, is_uri
+from dcpinspect.capture.remote import info
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.spark.source import Task
 from dcpinspect.spark.source_options import Asked, Part
 from dcpinspect.spark.source_rows import record_batches

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from dcpinspect.capture.remote import is_uri
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.ownership import UnsafeError, check_above
 from dcpinspect.reading import Reading
 from dcpinspect.resuming import NotKeptError, go_on, put_aside

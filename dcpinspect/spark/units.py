@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.capture import remote
 from dcpinspect.capture.folders import captures_in, has_name_of_capture
-from dcpinspect.capture.remote import is_uri
+from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark.places import place

@@ -8,68 +8,88 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from dcpinspect.capture.stores import options
+from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.duck import Query
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.source_options import asked
 from dcpinspect.spark.source_rows import record_batches
 from dcpinspect.spark.units import files_of
-from tests.s3 import BUCKET, MARKER, Store, s3
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import ran, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal
+from tests.stores import KEY, MARKER, STORES, Store, emptied, serving
+
+
+@pytest.fixture(scope="module", params=STORES)
+def server(request: pytest.FixtureRequest) -> Iterator[Store]:
+    with serving(request.param) as found:
+        yield found
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
-    with s3(monkeypatch, tmp_path) as found:
+def store(server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Store]:
+    with emptied(server, monkeypatch, tmp_path) as found:
         yield found
 
 
 def test_captures_in_storage_are_read_as_those_at_paths(store: Store, tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     files = cut(tmp_path / "ring", packets, [150, 320])
-    ring = [store.put(f"ring/{path.name}", path.read_bytes()) for path in files]
+    ring = [store.put(f"ring/{path.name}", path.read_bytes()).replace("s3a:", "s3:") for path in files]
     for key in ("ring/notes.txt", "ring/.hidden.pcap", "other/deep/x.pcap"):
-        store.put(key, b"not a capture")
-    assert list(files_of([f"s3a://{BUCKET}/ring/"], without="")) == ring
-    assert list(files_of([f"s3a://{BUCKET}/**/*.pcap"], without="")) == [f"s3://{BUCKET}/other/deep/x.pcap", *ring]
-    assert list(files_of([f"s3a://{BUCKET}/ring/*_0000?*.pcap", ring[0]], without="")) == ring
+        other = store.put(key, b"not a capture").replace("s3a:", "s3:")
+    assert list(files_of([f"{store.root}/ring/"], without="")) == ring
+    assert list(files_of([f"{store.root}/**/*.pcap"], without="")) == [other, *ring]
+    assert list(files_of([f"{store.root}/ring/*_0000?*.pcap", ring[0]], without="")) == ring
     for name in ("none", "ring/*.cap"):
         with pytest.raises(UsageError, match="name captures, patterns or directories of them"):
-            files_of([f"s3a://{BUCKET}/{name}"], without="")
+            files_of([f"{store.root}/{name}"], without="")
     done = ran(tmp_path / "out", ring[0])
     assert (done.captures, done.problems) == (1, [])
-    done = ran(tmp_path / "out", f"s3a://{BUCKET}/ring")
+    done = ran(tmp_path / "out", f"{store.root}/ring")
     assert (done.captures, done.known, done.problems) == (2, 1, [])
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
-    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "credentials")
-    assert MARKER.encode() not in everything
-    wanted = asked({"path": f"s3a://{BUCKET}/ring"})
+    without_secrets(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    wanted = asked({"path": f"{store.root}/ring"})
     assert sum(len(rows) for part in wanted.parts() for rows in record_batches(wanted, part)) == done.rows["messages"]
 
 
-def test_outputs_in_storage_are_as_those_at_paths(store: Store, tmp_path: Path) -> None:
+def test_outputs_in_storage_are_as_those_at_paths(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
-    first, *_ = cut(tmp_path / "ring", packets, [150, 320])
-    out = f"s3a://{BUCKET}/out"
+    first, *others = cut(tmp_path / "ring", packets, [150, 320])
+    out = f"{store.root}/out"
     with pytest.raises(UsageError, match="no pipeline has written here"):
         Manifest.newest(out)
-    assert ran(out, first).captures == 1
+    store.put(f"ring/{first.name}", first.read_bytes())
+    assert ran(out, f"{store.root}/ring").captures == 1
     before = Manifest.newest(out)
-    with_left = store.put("out/messages/batch=2/left.parquet", b"of a run that did not end")
-    assert ran(out, tmp_path / "ring").captures == 2
+    store.put("out/messages/batch=2/left.parquet", b"of a run that did not end")
+    for path in others:
+        store.put(f"ring/{path.name}", path.read_bytes())
+    store.told(rivals=1)
+    with pytest.raises(UsageError, match=r"^[^\n]*: another run has written here since; run it again$"):
+        ran(out, f"{store.root}/ring")
+    assert len(store.refused) == 1
+    done = ran(out, f"{store.root}/ring")
+    assert (done.captures, done.known) == (2, 1)
     equal(stored(out, cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
-    assert with_left.removeprefix(f"s3://{BUCKET}/") not in store.keys("out/")
+    assert "out/messages/batch=2/left.parquet" not in store.objects("out/")
     with pytest.raises(UsageError, match="another run has written here since"):
         before.commit()
-    with Query("select count(*) n from messages", Manifest.newest(out)) as query:
-        assert [row["n"] for batch in query.result() for row in batch.to_pylist()] == [rows_of(Manifest.newest(out))["messages"]]
-    there = {"AWS_FORCE_CREDENTIAL_LOAD": "true", "AWS_ALLOW_HTTP": "true"}
-    rows = DeltaTable(f"s3://{BUCKET}/out/runs", storage_options=there).to_pyarrow_table()["run"].to_pylist()
-    assert sorted(rows) == [1, 2]
-    text = b"".join(store.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in store.keys("out/"))
-    assert MARKER.encode() not in text
-    assert b"AKIAEXAMPLE" not in text
-    assert not Path("s3a:").exists()
+    assert main(["pipeline", "sql", out, "select count(*) from messages", "-f", "csv"]) == 0
+    assert capsys.readouterr().out.split() == ['"count_star()"', str(done.rows["messages"])]
+    assert main(["pipeline", "check", out]) == 1
+    printed = capsys.readouterr()
+    assert "✖ bad-stream-range" in printed.out
+    folder = Manifest.newest(out).path("runs")
+    assert sorted(DeltaTable(folder, storage_options=options(folder)).to_pyarrow_table()["run"].to_pylist()) == [1, 2]
+    without_secrets([*store.objects("out/").values(), "".join(printed).encode()])
+    assert not Path(store.root.partition("/")[0]).exists()
+
+
+def without_secrets(found: Iterator[bytes] | list[bytes]) -> None:
+    content = b"".join(found)
+    assert content
+    for secret in (MARKER, "AKIAEXAMPLE", KEY):
+        assert secret.encode() not in content
