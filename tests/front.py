@@ -33,7 +33,12 @@ def main(port: int, *, is_google: bool) -> None:
 
     class Front(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+        wbufsize = -1  # so that headers and body come as one: Azure's client aborts where they come one after the other
+
+        def handle_expect_100(self) -> bool:
+            super().handle_expect_100()
+            self.wfile.flush()
+            return True
 
         def answer(self) -> None:
             body = self._body()
