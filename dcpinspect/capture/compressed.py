@@ -1,10 +1,16 @@
-"""gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream instead of raising."""
+"""gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream instead of raising.
+
+Decompressors give nothing of a call that comes upon damage. So that call is done again, a byte at a time, by a decoder as it was before
+its piece: what is before the damage is given, all of it but for xz and bzip2 through a pipe, which cannot be read again.
+"""
 
 from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import zlib
+from collections.abc import Generator
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
@@ -12,12 +18,18 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 XZ = b"\xfd7zX"
 BZIP2 = b"BZh"
 READ = 1 << 18
-ZSTD_PIECE = 512
-"""Bytes given to zstandard at once: its output has no limit of its own, and 4 bytes may be a block of 128 KiB."""
+"""Bytes that a decoder is given, or gives, at once."""
+READ_ONCE = 1 << 12
+"""The same of xz and bzip2 through a pipe: as much may be lost before damage."""
 XZ_MEMORY = 256 << 20
 """Bytes that unpacking xz may take: the largest preset takes 65 MiB."""
-_MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + bytes(range(0x50, 0x60)), XZ: XZ[:1], BZIP2: BZIP2[:1]}
-"""First bytes of what may follow a complete member: another one, and for zstd skippable frames (RFC 8878, 3.1.2)."""
+_SKIPPABLE = bytes(range(0x50, 0x60))
+"""First bytes of zstd frames that hold no data (RFC 8878, 3.1.2), and what follows them."""
+_SKIPPABLE_REST = b"\x2a\x4d\x18"
+_MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + _SKIPPABLE, XZ: XZ[:1], BZIP2: BZIP2[:1]}
+"""First bytes of what may follow a complete member: another one."""
+_DAMAGE = (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError)
+"""What decoders raise."""
 
 
 class _Raw(Protocol):
@@ -26,152 +38,177 @@ class _Raw(Protocol):
     def close(self) -> None: ...
 
 
-class Inflate:
-    """A readable stream of what ``raw`` holds compressed."""
+class _File(Protocol):
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
 
-    def __init__(self, raw: _Raw, kind: bytes) -> None:
+    def tell(self) -> int: ...
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+class _Decoder(Protocol):
+    """A member that is unpacked. It holds the input that it had no room for."""
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def held(self) -> int:
+        """Bytes of the input that were not looked at."""
+
+    def decompress(self, data: bytes, size: int, /) -> bytes: ...
+
+
+class Inflate:
+    """A readable stream of what ``raw`` holds compressed; ``file`` is what it reads, if that can be read again."""
+
+    def __init__(self, raw: _Raw, kind: bytes, file: _File | None = None) -> None:
         self.problem: str | None = None
         """Set when the compressed data is damaged or cut; the stream has ended there."""
         self._raw = raw
         self._kind = kind
-        self._input: bytes | memoryview = b""
-        self._buffer = bytearray(READ)
-        self._decoder = self._new_decoder()
-        self._ended = False
+        self._file = file
+        self._most = READ_ONCE if file is None and kind in (XZ, BZIP2) else READ
+        self._buffer = bytearray(self._most)
+        self._read = 0  # bytes of raw
+        self._out = memoryview(b"")  # not given yet
+        self._end: str | None = None  # why there is no more, which may be for no reason
+        self._begin(b"")
 
-    def _new_decoder(self) -> Any:  # Any: decompressors share no type
+    def _begin(self, rest: bytes) -> None:
+        """Another member begins, with what was already read of it."""
+        self._decoder = self._new_decoder()
+        self._input = rest
+        self._start = self._read - len(rest)
+        self._piece, self._unpacked = b"", 0  # what the decoder was given last, and what came of that
+        self._before: _Gzip | None = None  # as it was then
+
+    def _new_decoder(self) -> _Decoder:
         if self._kind == GZIP:
-            return _Gzip()
+            return _Gzip(zlib.decompressobj(wbits=31))
         if self._kind == XZ:
             return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
         return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; 0 at the end or at damage."""
-        if self._ended:
-            return 0
-        try:
-            size = self._inflate_into(target)
-        except (zlib.error, EOFError, _zstd_error()) as error:
-            self.problem = f"compressed data is damaged ({error})"
-            size = 0
-        self._ended = size == 0
+        while not len(self._out):
+            if self._end is not None:
+                self.problem = self._end or None
+                return 0
+            self._out = memoryview(self._unpack())
+        size = min(len(target), len(self._out))
+        target[:size] = self._out[:size]
+        self._out = self._out[size:]
         return size
 
-    def _inflate_into(self, target: memoryview) -> int:
-        while True:
-            if self._decoder.eof:  # another member may follow; zero padding (tapes, block devices) may too
-                rest = self._decoder.unused_data.lstrip(b"\0") or self._more().lstrip(b"\0")
-                if rest[:1] not in _MEMBER[self._kind] or not rest:
-                    if rest:
-                        self.problem = "the compressed data is followed by something else"
-                    return 0
-                self._decoder = self._new_decoder()
-                self._input = rest
-            if not len(self._input) and not self._decoder.pending:
-                self._input = self._more()
-                if not self._input:
-                    self.problem = "the compressed data is cut short"
-                    return 0
-            out = self._decoder.decompress(self._input, len(target))
-            self._input = self._decoder.unconsumed_tail
-            if out:
-                target[: len(out)] = out
-                return len(out)
+    def _unpack(self) -> bytes:
+        """The next bytes; none where more has to be read first, or at the end."""
+        decoder = self._decoder
+        piece = b""
+        if decoder.eof:
+            self._follow(decoder.unused_data)
+            return b""
+        if decoder.needs_input:
+            piece, self._input = self._input or self._more(), b""
+            if not piece:
+                self._end = "the compressed data is cut short"
+                return b""
+            self._piece, self._unpacked = piece, 0
+            self._before = decoder.copy() if isinstance(decoder, _Gzip) else None
+        try:
+            out = decoder.decompress(piece, self._most)
+        except _DAMAGE as error:
+            out, held = self._before_damage()
+            behind = self._behind(held)
+            self._end = f"compressed data is damaged ({error})" + ("" if behind == 0 else f"; what follows{_of(behind)} is not read")
+        self._unpacked += len(out)
+        return out
+
+    def _follow(self, rest: bytes) -> None:
+        """What is behind a member: another one, maybe after padding by zeros (xz, tapes, block devices)."""
+        rest = rest.lstrip(b"\0")
+        while not rest:
+            piece = self._more()
+            if not piece:
+                self._end = ""
+                return
+            rest = piece.lstrip(b"\0")
+        if rest[0] in _MEMBER[self._kind]:
+            self._begin(rest)
+        else:
+            self._end = f"the compressed data is followed by something else{_of(self._behind(len(rest)))}"
+
+    def _before_damage(self) -> tuple[bytes, int]:
+        """What the call would have given that came upon damage, and how many bytes of the piece are behind that."""
+        out = bytearray()
+        known, place = self._unpacked, 0
+        decoder = self._before or self._again()
+        if decoder is None:
+            return b"", self._decoder.held
+        try:
+            while place < len(self._piece) or not decoder.needs_input:
+                byte = self._piece[place : place + 1] if decoder.needs_input else b""
+                place += len(byte)
+                got = decoder.decompress(byte, min(known, READ) or 1)
+                if known:
+                    known -= len(got)
+                else:
+                    out += got
+        except _DAMAGE:
+            pass
+        return bytes(out), len(self._piece) - place
+
+    def _again(self) -> _Decoder | None:
+        """A decoder as it was before the latest piece; None where that cannot be had, and not needed for zstd."""
+        if self._file is None or self._kind == ZSTD:
+            return None
+        decoder = self._new_decoder()
+        here, left = self._file.tell(), self._read - len(self._piece) - self._start
+        self._file.seek(self._start)
+        while left or not decoder.needs_input:
+            piece = self._file.read(min(left, READ)) or b"" if decoder.needs_input else b""
+            left -= len(piece)
+            decoder.decompress(piece, READ)
+        self._file.seek(here)
+        return decoder
+
+    def _behind(self, held: int) -> int | None:
+        """Bytes of the file that are not read, with those ``held``; None where that is not known."""
+        if self._file is None:
+            return None
+        here = self._file.tell()
+        size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(here)
+        return held + max(0, size - self._read)
 
     def _more(self) -> bytes:
-        got = self._raw.readinto(memoryview(self._buffer))
-        return bytes(self._buffer[: got or 0])
+        got = self._raw.readinto(memoryview(self._buffer)) or 0
+        self._read += got
+        return bytes(self._buffer[:got])
 
     def close(self) -> None:
         """Frees the file."""
         self._raw.close()
 
 
+def _of(size: int | None) -> str:
+    return "" if size is None else f" ({size:,} bytes)"
+
+
 class _Gzip:
-    """zlib gives nothing of a piece with an error in it, such as a wrong checksum at the end: here what is before that comes first."""
+    """zlib's decompressor, which can be copied."""
 
-    def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
-        self.pending: zlib.error | None = None
-        """The error, once everything before it was given."""
-        self.unconsumed_tail = b""
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-    def decompress(self, data: bytes | memoryview, size: int) -> bytes:
-        if self.pending is not None:
-            raise self.pending
-        before = self._decoder.copy()
-        try:
-            out = self._decoder.decompress(data, size)
-            self.unconsumed_tail = self._decoder.unconsumed_tail
-        except zlib.error as error:
-            self.pending, self.unconsumed_tail = error, b""
-            out = _before_error(before, data, size)
-            if not out:
-                raise
-        return out
-
-
-def _before_error(decoder: Any, data: bytes | memoryview, size: int) -> bytes:  # Any: the type has no name
-    """What can be unpacked before the byte that raises an error."""
-    out = bytearray()
-    for at in range(len(data)):
-        if len(out) >= size:  # 0 more would be no limit
-            break
-        try:
-            out += decoder.decompress(data[at : at + 1], size - len(out))
-        except zlib.error:
-            break
-    return bytes(out)
-
-
-class _Zstd:
-    """zstandard's decompressor with the interface of zlib's: bounded output, and whether the frame is complete."""
-
-    def __init__(self) -> None:
-        import zstandard  # deferred: rarely needed
-
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self.pending = memoryview(b"")
-        self.unconsumed_tail: bytes | memoryview = b""
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._frame.eof) and not len(self.pending)
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._frame.unused_data + bytes(self.unconsumed_tail)
-
-    def decompress(self, data: bytes | memoryview, size: int) -> memoryview:
-        if not len(self.pending):
-            view = memoryview(data)
-            self.pending = memoryview(self._frame.decompress(view[:ZSTD_PIECE]))
-            data = view[ZSTD_PIECE:]
-        self.unconsumed_tail = data
-        out, self.pending = self.pending[:size], self.pending[size:]
-        return out
-
-
-class _Holding:
-    """A decompressor that holds the input that it had no room for, with the interface of zlib's."""
-
-    unconsumed_tail = b""
-
-    def __init__(self, decoder: Any) -> None:  # Any: lzma's and bz2's share no type
+    def __init__(self, decoder: Any) -> None:  # Any: the type has no name
         self._decoder = decoder
-
-    @property
-    def pending(self) -> bool:
-        return not self.eof and not self._decoder.needs_input
+        self.needs_input = True
+        self.held = 0
 
     @property
     def eof(self) -> bool:
@@ -181,22 +218,114 @@ class _Holding:
     def unused_data(self) -> bytes:
         return bytes(self._decoder.unused_data)
 
-    def decompress(self, data: bytes | memoryview, size: int) -> bytes:
-        try:
-            return bytes(self._decoder.decompress(data, size))
-        except (OSError, ValueError, lzma.LZMAError) as error:
-            raise zlib.error(str(error)) from None
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        out: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
+        self.needs_input = len(out) < size and not self._decoder.unconsumed_tail
+        return out
+
+    def copy(self) -> _Gzip:
+        return _Gzip(self._decoder.copy())
 
 
-def _zstd_error() -> type[Exception]:
-    import sys
+class _Holding:
+    """The decompressor of xz or bzip2."""
 
-    module = sys.modules.get("zstandard")
-    error: type[Exception] = module.ZstdError if module else zlib.error
-    return error
+    def __init__(self, decoder: Any) -> None:  # Any: lzma's and bz2's share no type
+        self._decoder = decoder
+        self.needs_input = True
+        self.held = 0
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        out: bytes = self._decoder.decompress(data, size)
+        self.needs_input = len(out) < size and self._decoder.needs_input
+        return out
 
 
-def decompressed(magic: bytes, raw: _Raw) -> Inflate | None:
-    """The unpacked stream, or ``None`` where ``magic`` (the first four bytes) is not that of a compression we read."""
-    kind = next((kind for kind in _MEMBER if magic.startswith(kind)), None)
-    return None if kind is None else Inflate(raw, kind)
+class _Zstd:
+    """zstandard's decompressor, whose output has no limit of its own: it is given a block at a time, of which come 128 KiB at most.
+
+    Nothing comes of a block that is damaged, and nothing before it is lost.
+    """
+
+    def __init__(self) -> None:
+        import zstandard  # deferred: rarely needed
+
+        self._error = zstandard.ZstdError
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._rest = memoryview(b"")
+        self._latest = b""
+        self._parts = _zstd_parts()
+        self._left = next(self._parts)
+
+    @property
+    def needs_input(self) -> bool:
+        return not len(self._rest)
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof)
+
+    @property
+    def held(self) -> int:
+        return len(self._rest)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._rest)
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:  # noqa: ARG002 - as the others
+        self._rest = memoryview(data) if data else self._rest
+        out = b""
+        while not out and len(self._rest) and not self.eof:
+            piece, self._rest = self._rest[: self._left], self._rest[self._left :]
+            self._left -= len(piece)
+            self._latest = (self._latest + bytes(piece[-_ZSTD_HEAD:]))[-_ZSTD_HEAD:]
+            try:
+                out = self._frame.decompress(piece)
+            except self._error as error:
+                raise zlib.error(str(error)) from None
+            while not self._left:
+                self._left = self._parts.send(self._latest)
+        return out
+
+
+_ZSTD_HEAD = 8
+"""Bytes of the longest part that says how long the next one is."""
+
+
+def _zstd_parts() -> Generator[int, bytes, None]:
+    """Sizes of the parts of a frame (RFC 8878, 3.1), one after the other; each time what came last is sent."""
+    head = yield 5
+    if head[0] in _SKIPPABLE:
+        head = yield 3
+        yield int.from_bytes(head[4:], "little")
+    else:
+        flags = head[4]
+        is_single = flags >> 5 & 1
+        yield (not is_single) + (0, 1, 2, 4)[flags & 3] + (is_single, 2, 4, 8)[flags >> 6]
+        is_last = 0
+        while not is_last:
+            block = int.from_bytes((yield 3)[-3:], "little")
+            is_last = block & 1
+            yield 1 if block >> 1 & 3 == 1 else block >> 3
+        yield 4 * (flags >> 2 & 1)
+    while True:  # the decoder knows that nothing follows
+        yield READ
+
+
+def decompressed(magic: bytes, raw: _Raw, file: _File | None = None) -> Inflate | None:
+    """The unpacked stream, or ``None`` where ``magic`` (the first four bytes) is not that of a compression we read.
+
+    ``file``: what ``raw`` reads from its start, where that can be read again.
+    """
+    is_skippable = magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST  # pzstd begins with one
+    kind = ZSTD if is_skippable else next((kind for kind in _MEMBER if magic.startswith(kind)), None)
+    return None if kind is None else Inflate(raw, kind, file)

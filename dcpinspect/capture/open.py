@@ -215,7 +215,7 @@ class _Reader:
 
     def _recognised(self) -> Format:
         header = self.window.data[: min(self.window.size, FILE_HEADER)].tobytes()
-        if not header:
+        if not header or (self.source.problem and len(header) < FILE_HEADER):
             raise CaptureError(self.source.name, None, self.source.problem or "is empty", "record again, or name another file")
         for kind in (Pcap, PcapNg):
             try:

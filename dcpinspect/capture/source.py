@@ -82,7 +82,7 @@ class Source:
         self._file = opened
         self._given = 0
         self._raw: Raw = _Prefixed(magic, raw)
-        self._inflate = decompressed(magic, self._raw)
+        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow else opened)
         if self._inflate is not None:
             if follow:
                 raw.close()

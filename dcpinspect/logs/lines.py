@@ -33,7 +33,7 @@ class TextFile:
             head = self._file.peek(8)[:4]
         except OSError as error:
             raise CaptureError(path, None, error.strerror or str(error)) from error
-        self._inflate = decompressed(head, self._file)
+        self._inflate = decompressed(head, self._file, self._file if path != STDIN and self._file.seekable() else None)
         self._buffer = memoryview(bytearray(READ))
         self._ahead = self._read()
 

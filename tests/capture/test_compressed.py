@@ -2,37 +2,102 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import os
+import random
+import re
+import struct
+import threading
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcpinspect.capture import pcap
+from dcpinspect.capture.compressed import READ, READ_ONCE, decompressed
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
+from dcpinspect.logs.lines import TextFile
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
 
 PLAIN = builders.pcap(PACKETS)
 
 
+Compress = Callable[[bytes], bytes]
+
+
 def zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstd, lzma.compress, bz2.compress])
+def bzip2(data: bytes) -> bytes:
+    return bz2.compress(data, 1)  # in blocks of 100 kB
+
+
+ALL: tuple[Compress, ...] = (gzip.compress, zstd, lzma.compress, bzip2)
+
+
+def inflated(data: bytes, target: int = 1 << 16, *, can_seek: bool = True) -> tuple[bytes, str | None]:
+    """What is unpacked, and what is said of it."""
+    file = io.BytesIO(data)
+    stream = decompressed(data[:4], file, file if can_seek else None)
+    assert stream is not None
+    out, buffer = bytearray(), memoryview(bytearray(target))
+    while size := stream.readinto(buffer):
+        out += buffer[:size]
+    return bytes(out), stream.problem
+
+
+def byte_by_byte(compress: Compress, data: bytes) -> bytes:
+    """All that the decompressor itself can give of one member before it raises."""
+    if compress is gzip.compress:
+        gzipped = zlib.decompressobj(wbits=31)
+        decoder: Any = gzipped
+
+        def give(piece: bytes) -> bytes:
+            return gzipped.decompress(gzipped.unconsumed_tail + piece, 1)
+    elif compress is zstd:
+        decoder = zstandard.ZstdDecompressor().decompressobj()
+        give = decoder.decompress
+    else:
+        decoder = lzma.LZMADecompressor() if compress is lzma.compress else bz2.BZ2Decompressor()
+
+        def give(piece: bytes) -> bytes:
+            return bytes(decoder.decompress(piece, 1))
+
+    out = bytearray()
+    try:
+        for byte in data:
+            got = give(bytes([byte]))
+            out += got
+            while got and not decoder.eof:
+                got = give(b"")
+                out += got
+            if decoder.eof:
+                break
+    except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError, zstandard.ZstdError):
+        pass
+    return bytes(out)
+
+
+@pytest.mark.parametrize("compress", ALL)
 @pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
-def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Callable[[bytes], bytes], batch_bytes: int) -> None:
+def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Compress, batch_bytes: int) -> None:
     path = tmp_path / "x"
     path.write_bytes(compress(PLAIN))
     assert packets_of(path, batch_bytes) == EXPECTED
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstd, lzma.compress, bz2.compress])
-def test_consecutive_members_are_one_stream(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("compress", ALL)
+def test_consecutive_members_are_one_stream(tmp_path: Path, compress: Compress) -> None:
     path = tmp_path / "x"
     path.write_bytes(compress(PLAIN[:1000]) + compress(PLAIN[1000:]))
     assert packets_of(path) == EXPECTED
@@ -42,7 +107,7 @@ LONG = builders.pcap([*PACKETS] * 2000)
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
-def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Compress) -> None:
     path = tmp_path / "x"
     path.write_bytes(compress(LONG)[:-20])
     capture = open_capture(path)
@@ -51,7 +116,7 @@ def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
-def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, compress: Compress) -> None:
     data = bytearray(compress(LONG))
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path = tmp_path / "x"
@@ -104,7 +169,7 @@ def test_zstd_of_which_nothing_can_be_unpacked_is_cut_and_not_empty(tmp_path: Pa
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
-def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compress: Compress) -> None:
     data = bytearray(compress(PLAIN))
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path = tmp_path / "x"
@@ -126,3 +191,153 @@ def test_a_wrong_checksum_of_gzip_takes_no_packet_along(tmp_path: Path, batch_by
     capture = open_capture(path)
     list(capture)
     assert "incorrect data check" in capture.problems[-1].what
+
+
+FEW = builders.pcap(PACKETS[:12]) + random.Random(1).randbytes(600) + bytes(900)
+WHOLE = {compress: compress(FEW) for compress in ALL}
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_of_what_is_cut_anywhere_all_is_read_that_can_be(compress: Compress) -> None:
+    whole = WHOLE[compress]
+    for end in range(4, len(whole)):
+        out, problem = inflated(whole[:end], 100 if end % 2 else 1 << 16, can_seek=end % 3 > 0)
+        assert problem == "the compressed data is cut short"
+        assert out == byte_by_byte(compress, whole[:end])
+        assert FEW.startswith(out)
+
+
+@pytest.mark.parametrize("compress", ALL)
+@given(data=st.data())
+def test_of_what_is_damaged_anywhere_all_is_read_that_can_be(compress: Compress, data: st.DataObject) -> None:
+    """A wrong byte may unpack to wrong bytes, until a checksum or something impossible tells. What is before it is as it was."""
+    damaged = bytearray(WHOLE[compress])
+    place = data.draw(st.integers(4, len(damaged) - 1))
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    out, problem = inflated(bytes(damaged), data.draw(st.sampled_from([1, 100, 1 << 16])))
+    assert out == byte_by_byte(compress, bytes(damaged))
+    assert out.startswith(byte_by_byte(compress, bytes(damaged[:place])))
+    assert problem is not None or out == FEW
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_packets_before_damage_are_those_of_the_undamaged_capture(tmp_path: Path, compress: Compress) -> None:
+    rng = random.Random(3)
+    packets = [builders.Recorded(rng.randbytes(600), 600, builders.START_NS + number) for number in range(800)]
+    whole = compress(builders.pcap(packets))
+    path, undamaged = tmp_path / "x", tmp_path / "whole"
+    undamaged.write_bytes(whole)
+    expected = packets_of(undamaged)
+    for place in (len(whole) // 3, READ, len(whole) - 2000):
+        damaged = bytearray(whole)
+        damaged[place : place + 8] = bytes(byte ^ 0xFF for byte in damaged[place : place + 8])
+        path.write_bytes(whole[:place])
+        before = packets_of(path)
+        assert expected[: len(before)] == before
+        assert len(before) > (len(expected) * place) // len(whole) - 300  # blocks hold up to 128 KiB
+        path.write_bytes(damaged)
+        assert packets_of(path)[: len(before)] == before
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_damage_behind_megabytes_takes_nothing_along(compress: Compress) -> None:
+    """Also where much comes of few bytes: a decoder is asked several times about a piece."""
+    rng = random.Random(4)
+    plain = rng.randbytes(5 * READ // 4) + bytes(5 * READ // 2) + rng.randbytes(READ)
+    damaged = bytearray(compress(plain))
+    place = len(damaged) - READ // 2
+    damaged[place : place + 8] = bytes(byte ^ 0xFF for byte in damaged[place : place + 8])
+    all_of_it = byte_by_byte(compress, bytes(damaged))
+    assert len(all_of_it) > len(plain) // 2
+    assert inflated(bytes(damaged))[0] == all_of_it
+    piped = inflated(bytes(damaged), can_seek=False)[0]
+    assert all_of_it.startswith(piped)
+    assert len(piped) >= len(all_of_it) - (READ_ONCE if compress in (lzma.compress, bzip2) else 0)
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_what_is_behind_damage_is_told_by_its_size(compress: Compress) -> None:
+    members = [bytearray(compress(part)) for part in (PLAIN[:1000], PLAIN[1000:2000], PLAIN[2000:])]
+    members[1][8:24] = b"\xff" * 16
+    packed = b"".join(members)
+    out, problem = inflated(packed)
+    assert PLAIN.startswith(out[:1000])
+    assert len(out) >= 1000
+    told = re.fullmatch(r"compressed data is damaged \(.+\); what follows \(([\d,]+) bytes\) is not read", problem or "")
+    assert told is not None
+    assert len(members[2]) <= int(told[1].replace(",", "")) < len(members[1]) + len(members[2])
+    assert "; what follows is not read" in (inflated(packed, can_seek=False)[1] or "")
+
+
+@pytest.mark.parametrize("compress", ALL)
+@pytest.mark.parametrize("padding", [0, 4, 3 * READ])
+def test_many_members_are_read_also_with_padding_between_them(compress: Compress, padding: int) -> None:
+    packed = bytes(padding).join(compress(PLAIN[at : at + 400]) for at in range(0, len(PLAIN), 400)) + bytes(padding)
+    for target in (100, 1 << 20):
+        assert inflated(packed, target) == (PLAIN, None)
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_garbage_behind_the_end_is_told_by_its_size(compress: Compress) -> None:
+    packed = compress(PLAIN)
+    assert inflated(packed + b"!" * 1500) == (PLAIN, "the compressed data is followed by something else (1,500 bytes)")
+    assert inflated(packed + b"!", can_seek=False) == (PLAIN, "the compressed data is followed by something else")
+    out, problem = inflated(packed + packed[:1] + b"!" * 20)  # begins as another member does
+    assert out == PLAIN
+    assert problem is not None
+
+
+def test_frames_that_hold_nothing_are_skipped_in_zstd_wherever_they_are(tmp_path: Path) -> None:
+    def nothing(size: int) -> bytes:
+        return struct.pack("<II", 0x184D2A50 + size % 16, size) + b"\xff" * size
+
+    path = tmp_path / "x"
+    path.write_bytes(nothing(4) + zstd(PLAIN[:900]) + nothing(0) + nothing(2 * READ) + zstd(PLAIN[900:]) + nothing(7))
+    assert packets_of(path) == EXPECTED
+    assert inflated(zstd(PLAIN) + nothing(50)[:-1]) == (PLAIN, "the compressed data is cut short")
+
+
+@pytest.mark.parametrize("level", [-5, 1, 19])
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000, 1 << 20])
+def test_zstd_frames_of_every_form_are_read(level: int, size: int) -> None:
+    rng = random.Random(size)
+    plain = rng.randbytes(size // 2) + bytes(size - size // 2)
+    for has_size in (False, True):
+        for has_checksum in (False, True):
+            maker = zstandard.ZstdCompressor(level=level, write_checksum=has_checksum, write_content_size=has_size).compressobj(
+                size=size if has_size else -1
+            )
+            packed = maker.compress(plain) + maker.flush()
+            assert inflated(packed + packed) == (plain + plain, None)
+
+
+def test_a_capture_of_which_less_than_its_header_is_left_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(PLAIN)[:15])
+    with pytest.raises(CaptureError, match="the compressed data is cut short"):
+        open_capture(path)
+
+
+def test_a_pipe_of_damaged_data_is_read_up_to_it(tmp_path: Path) -> None:
+    damaged = bytearray(lzma.compress(LONG))
+    damaged[-200:-100] = b"\xff" * 100
+    os.mkfifo(tmp_path / "x")
+    writer = threading.Thread(target=(tmp_path / "x").write_bytes, args=(damaged,))
+    writer.start()
+    capture = open_capture(tmp_path / "x")
+    assert sum(len(batch) for batch in capture) > 1700 * len(PACKETS)
+    writer.join()
+    assert "what follows is not read" in capture.problems[-1].what
+
+
+@pytest.mark.parametrize("compress", ALL)
+def test_lines_of_a_log_before_damage_are_read(tmp_path: Path, compress: Compress) -> None:
+    lines = [random.Random(number).randbytes(300).hex().encode() for number in range(2000)]
+    damaged = bytearray(compress(b"\n".join(lines)))
+    damaged[-3000:-2992] = b"\xff" * 8
+    path = tmp_path / "x"
+    path.write_bytes(damaged)
+    with TextFile(str(path)) as file:
+        read = [line for _, line in file]
+        assert file.problem is not None
+    assert read[:1000] == lines[:1000]
