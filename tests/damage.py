@@ -319,10 +319,21 @@ class Reading:
     rows: dict[Flow, list[Row]] = field(default_factory=lambda: defaultdict(list))
     skipped: dict[Flow, Ranges] = field(default_factory=lambda: defaultdict(list))
     holes: dict[Flow, Ranges] = field(default_factory=lambda: defaultdict(list))
-    late: int = 0
-    duplicate: int = 0
-    unfinished: int = 0
+    counts: dict[Flow, tuple[int, int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0, 0)))
+    """Bytes that came late, twice, and of messages without an end."""
     connections: int = 0
+
+    @property
+    def late(self) -> int:
+        return sum(late for late, _, _ in self.counts.values())
+
+    @property
+    def duplicate(self) -> int:
+        return sum(duplicate for _, duplicate, _ in self.counts.values())
+
+    @property
+    def unfinished(self) -> int:
+        return sum(unfinished for _, _, unfinished in self.counts.values())
 
 
 def read(parts: Iterable[PacketBatch]) -> Reading:
@@ -349,13 +360,14 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
     for part in parts:
         take(transport.feed(part))
     take(transport.finish())
-    reading = Reading(connections=len(transport.connections))
+    connections = transport.connections
+    reading = Reading(connections=len(connections))
     for account in transport.accounts:
         link = account.connection, account.direction
         framer = framers.get(link) or Framer()
         assert account.captured == account.unique + account.duplicate + account.late
         assert account.unique == framer.account.messages + framer.account.skipped + framer.account.unfinished
-        connection = transport.connections[account.connection - 1]
+        connection = connections[account.connection - 1]
         flow = connection.client, connection.server, account.direction
         rows = [row for result in framed[link] for row in rows_of(result, *link)]
         skipped = [pair for result in framed[link] for pair in zip(result.skipped_start.tolist(), result.skipped_end.tolist(), strict=True)]
@@ -363,9 +375,8 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
         reading.rows[flow] += rows
         reading.skipped[flow] += skipped
         reading.holes[flow] += holes[link]
-        reading.late += account.late
-        reading.duplicate += account.duplicate
-        reading.unfinished += framer.account.unfinished
+        late, duplicate, unfinished = reading.counts[flow]
+        reading.counts[flow] = late + account.late, duplicate + account.duplicate, unfinished + framer.account.unfinished
     return reading
 
 

@@ -1,7 +1,8 @@
 """Looks for input that breaks the reading of captures, for some minutes, and keeps what it finds as a test.
 
 ``python -m tests.fuzz [TARGET…] [--seconds 300] [--seed NUMBER]``; the seed is the day if none is given, so that CI searches elsewhere
-every day and a find can be repeated. Inputs are tiny and kernels interpreted, in one process: starting costs more than reading.
+every day and a find can be repeated. Inputs are tiny and kernels interpreted, in one process: starting costs more than reading. For the
+same reason many inputs are read as one capture, where each can be a connection of its own; one that fails is then read alone.
 An input is kept to change it further if what came of it was not seen before. Whatever raises, takes long or much memory is made
 smaller and written to ``tests/fuzz/corpus``, which a test reads: exit status 1.
 """

@@ -6,6 +6,8 @@ import os
 import random
 import struct
 import tempfile
+import zlib
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,7 +26,7 @@ IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
 """Where files are made: on a disk that takes as long as reading them."""
 
 
-def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[int]) -> set[Hashable]:
+def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[int]) -> damage.Reading:
     """Reads the same packets in batches of several sizes, by framers and in columns.
 
     Accounts hold (``damage.read`` sees to it), all columns of all rows are equal.
@@ -36,10 +38,17 @@ def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[in
         with patch.object(brief, "MANY", 1 if readings else brief.MANY):  # once as in a flood
             readings.append(damage.engine_rows(batches(limit), files=2))
     assert all(rows == readings[0] for rows in readings[1:])
-    counts = (first.late, first.duplicate, first.unfinished, len(first.holes), len(readings[0]))
-    found: set[Hashable] = {(name, count.bit_length()) for name, count in enumerate(counts)}
-    for flow, rows in first.rows.items():
-        found |= {(row.data[:2], bool(row.missing), row.heuristic, flow[2]) for row in rows}
+    return first
+
+
+def seen(reading: damage.Reading, flows: Iterable[damage.Flow]) -> set[Hashable]:
+    """What there was to see in these."""
+    flows = list(flows)
+    counts = [sum(reading.counts[flow][place] for flow in flows) for place in range(3)]
+    counts += [sum(bool(reading.holes[flow]) for flow in flows), sum(len(reading.rows[flow]) for flow in flows)]
+    found: set[Hashable] = {(place, count.bit_length()) for place, count in enumerate(counts)}
+    for flow in flows:
+        found |= {(row.data[:2], bool(row.missing), row.heuristic, flow[2]) for row in reading.rows[flow]}
     return found
 
 
@@ -56,11 +65,12 @@ def check_file(content: bytes) -> set[Hashable]:
             with opened:
                 yield from opened
 
-        return compare(batches, (1 << 20, 200))
+        reading = compare(batches, (1 << 20, 200))
+    return seen(reading, list(reading.rows))
 
 
-def packets(program: bytes) -> list[damage.Packet]:
-    """TCP packets of two address pairs: eight bytes each say which, and what is in it."""
+def packets(program: bytes, network: int = 0) -> list[damage.Packet]:
+    """TCP packets of two address pairs of a network: eight bytes each say which, and what is in it."""
     made = []
     time_ns = builders.START_NS
     for at in range(0, len(program) - 7, 8):
@@ -84,8 +94,8 @@ def packets(program: bytes) -> list[damage.Packet]:
                 64,
                 6,
                 0,
-                b"\x0a\0\0" + bytes([side]),
-                b"\x0a\0\0" + bytes([1 - side]),
+                bytes([10, 0, network, side]),
+                bytes([10, 0, network, 1 - side]),
             )
             + struct.pack(
                 ">HHIIBBHHH",
@@ -106,11 +116,41 @@ def packets(program: bytes) -> list[damage.Packet]:
     return made
 
 
-def check_packets(program: bytes, limits: Sequence[int] = (1, 3)) -> set[Hashable]:
+def check_packets(program: bytes) -> set[Hashable]:
     """TCP packets in any order, with any numbers, are read in the same way in batches of any size."""
+    programs = program.split(_NEXT)
+    if len(programs) > 1:
+        return set().union(*check_together(programs))
     made = packets(program)
     files = 2 if len(program) % 2 else 1
-    return compare(lambda size: damage.batches(made, [size] * len(made), files=files), (len(made) + 1, *limits))
+    limits = (len(made) + 1, 1, 1 + len(program) % 3)
+    reading = compare(lambda size: damage.batches(made, [size] * len(made), files=files), limits)
+    return seen(reading, list(reading.rows))
+
+
+def check_together(programs: Sequence[bytes]) -> list[set[Hashable]]:
+    """The same of many as one capture, each in a network of its own: most of the time is the same for few packets and for many.
+
+    They are read at once, and in a dozen batches; what there was to see is told of each.
+    """
+    made = sorted((one for number, program in enumerate(programs) for one in packets(program, number)), key=lambda one: one.time_ns)
+    rng = random.Random(sum(zlib.crc32(one.data) for one in made))
+    files = 1 + len(made) % 2
+    cut = [rng.randrange(1, 2 + len(made) // 6) for _ in made]
+    reading = compare(lambda size: damage.batches(made, cut if size else (), files=files), (0, 1))
+    own: dict[int, list[damage.Flow]] = defaultdict(list)
+    for flow in reading.rows:
+        own[int(flow[0].split(".")[2])].append(flow)
+    return [seen(reading, own[number]) for number in range(len(programs))]
+
+
+_NEXT = b"\xff" * 8
+"""In place of a packet: another program begins."""
+
+
+def joined(programs: Sequence[bytes]) -> bytes:
+    """One that says what they say, side by side."""
+    return _NEXT.join(program[: len(program) // 8 * 8] for program in programs)
 
 
 def program(rng: random.Random, count: int = 60) -> bytes:

@@ -7,20 +7,27 @@ import contextlib
 import os
 import random
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
+
+from textual import events
+from textual.keys import _character_to_key
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from tests.fuzz import conversations
 from tests.fuzz.captures import IN_MEMORY
-from tests.tui.screens import Keys, burst, screen, settled, until
+from tests.tui.screens import Keys, screen, settled, until
 
 _NAMED = ("escape", "enter", "tab", "shift+tab", "up", "down", "left", "right", "pageup", "pagedown", "home", "end", "space", "backspace")
-KEYS = (*_NAMED, "ctrl+f", "ctrl+o", "ctrl+p", *(chr(code) for code in range(ord("!"), ord("~") + 1) if chr(code) != "q"))
+_SIGNS = {_character_to_key(chr(code)): chr(code) for code in range(ord("!"), ord("~") + 1) if chr(code) != "q"}
+"""What is typed, by what Textual calls the key."""
+KEYS = (*_NAMED, "ctrl+f", "ctrl+o", "ctrl+p", *_SIGNS)
 """Without those that end the program, or send it behind."""
+_NEXT = b"\xff"
+"""No key: those of another program begin."""
 _AT_ONCE = 4
 _MOST = 24
 _WAYS = b"".join(bytes([0, number, 1, 12, 0xF0 | number]) for number in range(40))
@@ -33,31 +40,46 @@ def content() -> bytes:
 
 
 def check(program: bytes) -> set[Hashable]:
-    """Nothing is raised, what is shown steers no terminal, and Esc leads back to where keys count."""
-    keys = [KEYS[byte % len(KEYS)] for byte in program[:_MOST]]
+    """As ``check_all``, of one, or of those that were joined."""
+    return set().union(*check_all(program.split(_NEXT)))
+
+
+def check_all(programs: Sequence[bytes]) -> list[set[Hashable]]:
+    """Nothing is raised, what is shown steers no terminal, and Esc leads back to where keys count. One behind the other, in one program:
+    it takes as long to start as to press some dozen keys."""
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder, contextlib.chdir(folder):
         Path("x.pcap").write_bytes(content())
         with patch.dict(os.environ, DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull):
-            return asyncio.run(_pressed(InspectApp(Inspection(["x.pcap"])), keys))
+            return asyncio.run(_pressed(InspectApp(Inspection(["x.pcap"])), programs))
 
 
-async def _pressed(app: InspectApp, keys: list[str]) -> set[Hashable]:
-    seen: set[Hashable] = set()
+def joined(programs: Sequence[bytes]) -> bytes:
+    """One that presses the keys of each, one behind the other."""
+    return _NEXT.join(program[:_MOST].replace(_NEXT, b"") for program in programs)
+
+
+async def _pressed(app: InspectApp, programs: Sequence[bytes]) -> list[set[Hashable]]:
+    found: list[set[Hashable]] = []
     try:
         async with app.run_test(size=(100, 30)) as pilot:
             await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
-            for at in range(0, len(keys), _AT_ONCE):
-                await _press(app, pilot, keys[at : at + _AT_ONCE])
-                seen.add((type(app.screen).__name__, type(app.focused).__name__))
-            await _press(app, pilot, ["escape"] * 4)
-            await settled(app, pilot)
+            for program in programs:
+                seen: set[Hashable] = set()
+                keys = [KEYS[byte % len(KEYS)] for byte in program[:_MOST] if byte != _NEXT[0]]
+                for at in range(0, len(keys), _AT_ONCE):
+                    await _press(app, pilot, keys[at : at + _AT_ONCE])
+                    seen.add((type(app.screen).__name__, type(app.focused).__name__))
+                await _press(app, pilot, ["escape"] * 4)
+                found.append(seen)
     finally:
         app.close()
-    return seen
+    return found
 
 
 async def _press(app: InspectApp, pilot: Keys, keys: list[str]) -> None:
-    await burst(app, pilot, *keys)
+    for key in keys:
+        app.post_message(events.Key(key, " " if key == "space" else _SIGNS.get(key)))
+    await settled(app, pilot)
     for line in screen(app).split("\n"):
         conversations.assert_steers_nothing(line)
 

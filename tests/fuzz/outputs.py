@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -45,15 +45,22 @@ class _Page(HTMLParser):
 
 
 def check_report(program: bytes) -> set[Hashable]:
-    """A page and a text are written, whatever was said, and nothing of that steers who shows them."""
+    """As ``check_reports``."""
+    return check_reports([program])[0]
+
+
+def check_reports(programs: Sequence[bytes]) -> list[set[Hashable]]:
+    """A page and a text are written, whatever was said, and nothing of that steers who shows them. All are one capture."""
+    content, owners = conversations.capture(programs)
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         path = Path(folder, "x.pcap")
-        path.write_bytes(conversations.capture([program])[0])
+        path.write_bytes(content)
         texts = {}
         with dcpinspect.open(str(path)) as recording:
             for suffix in ("html", "md"):
                 recording.report(str(path.with_suffix(f".{suffix}")))
                 texts[suffix] = path.with_suffix(f".{suffix}").read_text("utf-8")
+            findings = recording.findings()
         assert len(os.listdir(folder)) == 3
     for text in texts.values():
         assert_steers_nothing(text)
@@ -62,13 +69,23 @@ def check_report(program: bytes) -> set[Hashable]:
     page.feed(texts["html"])
     assert page.scripts == 1
     assert not page.unwanted, page.unwanted
-    return {line.split("**")[1] for line in texts["md"].splitlines() if line.startswith("- ") and "**" in line}
+    found: list[set[Hashable]] = [set() for _ in programs]
+    for one in findings:
+        for connection in one.connections:
+            found[owners[connection - 1]].add(one.rule)
+    return found
 
 
-def check_files(program: bytes) -> set[Hashable]:
-    """Parquet, Arrow, JSON and NDJSON have the same rows and values, as their own readers see them."""
+def check_file(program: bytes) -> set[Hashable]:
+    """As ``check_files``."""
+    return check_files([program])[0]
+
+
+def check_files(programs: Sequence[bytes]) -> list[set[Hashable]]:
+    """Parquet, Arrow, JSON and NDJSON have the same rows and values, as their own readers see them. All are one capture."""
+    content, owners = conversations.capture(programs)
     with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
-        Path(file.name).write_bytes(conversations.capture([program])[0])
+        Path(file.name).write_bytes(content)
         with Reading([file.name]) as reading:
             batches = list(reading)
         written = {name: Kept() for name in ("parquet", "arrow", "json", "ndjson")}
@@ -81,11 +98,13 @@ def check_files(program: bytes) -> set[Hashable]:
     parquet = pq.read_table(pa.BufferReader(bytes(written["parquet"].text)))
     arrow = pa.ipc.open_file(bytes(written["arrow"].text)).read_all()
     assert parquet.num_rows == arrow.num_rows == rows
-    assert parquet.to_pylist() == arrow.to_pylist()
+    assert parquet.equals(arrow)
     lines = [json.loads(line) for line in written["ndjson"].text.decode().splitlines()]
     assert json.loads(written["json"].text.decode()) == lines
     assert len(lines) == rows
+    found: list[set[Hashable]] = [set() for _ in programs]
     for line, row in zip(lines, arrow.to_pylist(), strict=True):
         same = {name for name in line.keys() & row.keys() if isinstance(row[name], int | str) and isinstance(line[name], int | str)}
         assert {name: str(line[name]) for name in same} == {name: str(row[name]) for name in same}
-    return {(line.get("name"), line.get("problem") is None) for line in lines}
+        found[owners[line["connection"] - 1]].add((line.get("name"), line.get("problem") is None))
+    return found

@@ -21,8 +21,6 @@ SECONDS = 5
 MEMORY = 1 << 30
 """Bytes that an execution may take beside what there is."""
 LONGEST = 1024
-AT_ONCE = 32
-"""Executions, of a target that shares time among them."""
 TRIES = 300
 """To make a find smaller."""
 
@@ -39,19 +37,23 @@ class Target:
     """``check`` for many at once, where they share what takes most of the time."""
     joined: Callable[[Sequence[bytes]], bytes] = b"".join
     """One input for these."""
+    at_once: int = 1
+    """So many."""
+    seconds: float = SECONDS
+    """Of processor time, for these."""
 
 
 TARGETS = {
     "framing": Target(framer.check, framer.program),
-    "packets": Target(lambda data: captures.check_packets(data, (1 + len(data) % 3,)), captures.small),
+    "packets": Target(captures.check_packets, captures.small, captures.check_together, captures.joined, 32),
     "files": Target(captures.check_file, captures.file),
-    "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined),
+    "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined, 192),
     "tls": Target(tls.check, tls.program),
     "filters": Target(texts.check_filter, texts.sentence),
     "logs": Target(texts.check_log, texts.program),
-    "reports": Target(outputs.check_report, conversations.program),
-    "exports": Target(outputs.check_files, conversations.program),
-    "keys": Target(keys.check, keys.program),
+    "reports": Target(outputs.check_report, conversations.program, outputs.check_reports, conversations.joined, 48),
+    "exports": Target(outputs.check_file, conversations.program, outputs.check_files, conversations.joined, 64),
+    "keys": Target(keys.check, keys.program, keys.check_all, keys.joined, 12, 30),
 }
 
 
@@ -64,13 +66,13 @@ def _overrun(*_: object) -> None:
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def bounded(seconds: float = SECONDS) -> Iterator[None]:
     """Time and memory are limited meanwhile."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, before[1]))
     handler = signal.signal(signal.SIGVTALRM, _overrun)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
@@ -92,10 +94,10 @@ class Search:
     def step(self) -> bytes | None:
         """One execution, or some at once; the input, if it is a find."""
         target = self._target
-        inputs = [self._next() for _ in range(AT_ONCE if target.check_all is not None else 1)]
+        inputs = [self._next() for _ in range(target.at_once)]
         self.count += len(inputs)
         try:
-            with bounded():
+            with bounded(target.seconds):
                 seen = [target.check(inputs[0])] if target.check_all is None else target.check_all(inputs)
         except (Exception, Overrun):
             return next((data for data in inputs if failure(target, data) is not None), target.joined(inputs))
@@ -157,7 +159,7 @@ def changed(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
 def failure(target: Target, data: bytes) -> BaseException | None:
     """What it raises."""
     try:
-        with bounded():
+        with bounded(target.seconds):
             target.check(data)
     except (Exception, Overrun) as error:
         return error
