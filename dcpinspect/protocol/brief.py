@@ -19,7 +19,7 @@ from dcpinspect.protocol.resync import (
     CHAIN,
     HEADER,
     MAX_BODY,
-    STREAM_OPCODES,
+    OF_STREAMS,
     TRIAL_NS,
     default_legal_extras,
     plausible_headers,
@@ -47,7 +47,6 @@ _REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BA
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 """Of each byte whether a message may begin with it."""
 _ASKING = np.isin(np.arange(256), (0x80, 0x08))
-_OF_STREAMS = np.isin(np.arange(256), list(STREAM_OPCODES))
 _MOST_MESSAGES = 16
 
 
@@ -313,7 +312,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     end = start + length
     of, place, _, stop = _walked(data, start, length)
     messages = np.bincount(of, minlength=len(items))
-    opens = np.bincount(of[_ASKING[data[place]] & _OF_STREAMS[data[place + 1]]], minlength=len(items)) > 0
+    opens = np.bincount(of[_ASKING[data[place]] & OF_STREAMS[data[place + 1]]], minlength=len(items)) > 0
     is_all = (messages > 0) & (stop == end) & ~opens
     likely = plausible_headers(data, default_legal_extras)[0]
     whose = np.searchsorted(start, likely, "right") - 1

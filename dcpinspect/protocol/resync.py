@@ -52,8 +52,8 @@ MAX_STATUS = 0x0200
 
 EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
 """Opcodes of a stream from producer to consumer."""
-STREAM_OPCODES = EVENTS.union(np.flatnonzero(opcodes_with(Trait.OPENS)).tolist())
-"""Opcodes whose (vbucket, opaque) names a stream."""
+OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
+"""By opcode: whether its (vbucket, opaque) names a stream."""
 
 _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 
@@ -213,7 +213,7 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     fits &= specific < np.where(request, MAX_VBUCKETS, MAX_STATUS)
     fits &= ~flex | (frames > 0) | undeclared
     fits &= ~request | (first == 0x82) | (keyed[opcode] == 0) | (key_length > 0)
-    stream = request & (first != 0x82) & np.isin(opcode, list(STREAM_OPCODES))
+    stream = request & (first != 0x82) & OF_STREAMS[opcode]
     key = np.where(stream, (specific << 32) | wide(12, 4), -1)
     return at[fits], (HEADER + body)[fits], key[fits]
 

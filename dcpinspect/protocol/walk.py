@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
-from dcpinspect.protocol.resync import EVENTS, HEADER, MAX_BODY, STREAM_OPCODES
+from dcpinspect.protocol.resync import EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Column, Stretch
 
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
@@ -16,7 +16,7 @@ _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
 """Bytes of a header that must be there to know where the next one is."""
 _ROLES = np.zeros(256, np.uint8)
-_ROLES[list(STREAM_OPCODES)] = 1
+_ROLES[OF_STREAMS] = 1
 _ROLES[list(EVENTS)] = 2
 
 

@@ -6,10 +6,11 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from dcpinspect import __version__
@@ -36,17 +37,21 @@ class Table:
     """Places on the page that rows lead to, by their number."""
 
 
+@cache
+def _template() -> Template:
+    # autoescape: nothing that a capture holds is ever markup
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(files("dcpinspect.report").joinpath("page.html").read_text("utf-8"))
+
+
 def page(told: Contents) -> str:
     """The page."""
     folder = files("dcpinspect.report")
     style = _colours() + folder.joinpath("page.css").read_text("utf-8")
     script = folder.joinpath("page.js").read_text("utf-8")
-    # autoescape: nothing that a capture holds is ever markup
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
     linked = frozenset(one.vbucket for one in told.timelines)
     clients = list(dict.fromkeys(told.vbuckets.values("client")))
-    return template.render(
+    return _template().render(
         told=told,
         title=told.title,
         version=__version__,

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.kernel import Kernel
-from dcpinspect.protocol.resync import STREAM_OPCODES
+from dcpinspect.protocol.resync import OF_STREAMS
 from dcpinspect.transport import reassembly
 from tests import damage
 from tests.builders import ACK, Recorded, pcap
@@ -36,7 +36,7 @@ Damage = Callable[[Sequence[Packet], int], list[Packet]]
 
 def stream_of(data: bytes) -> bytes | None:
     """(vbucket, opaque) of a message that names a stream."""
-    return data[6:8] + data[12:16] if data[0] in (0x80, 0x08) and data[1] in STREAM_OPCODES else None
+    return data[6:8] + data[12:16] if data[0] in (0x80, 0x08) and OF_STREAMS[data[1]] else None
 
 
 def asked(tape: Tape, packets: Sequence[Packet], client: Flow) -> set[bytes]:
