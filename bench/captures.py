@@ -101,9 +101,13 @@ def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list
 class Writer:
     """A pcap file with one TCP connection, from SYN to FIN while entered."""
 
-    def __init__(self, path: Path, port: int = CLIENT_PORT, server_port: int = SERVER_PORT) -> None:
+    def __init__(
+        self, path: Path, port: int = CLIENT_PORT, server_port: int = SERVER_PORT, *, client: bytes = CLIENT, server: bytes = SERVER
+    ) -> None:
+        """``port``: the client's; ``client`` and ``server``: addresses."""
         self.file = path.open("wb")
-        self.port = port  # the client's
+        self.port = port
+        self.addresses = {CLIENT: client, SERVER: server}
         self.server_port = server_port
         self.file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
         self.sequence = {CLIENT: 1000, SERVER: 2000}
@@ -171,11 +175,12 @@ class Writer:
 
     def _records(self, source: bytes, *columns: Any) -> Bytes:
         ports = (self.port, self.server_port) if source == CLIENT else (self.server_port, self.port)
-        return _records(source, ports, *columns)
+        target = SERVER if source == CLIENT else CLIENT
+        return _records((self.addresses[source], self.addresses[target]), ports, *columns)
 
 
 def _records(
-    source: bytes, ports: tuple[int, int], payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers
+    ends: tuple[bytes, bytes], ports: tuple[int, int], payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers
 ) -> Bytes:
     """The pcap records of packets with equally long payloads, a row each."""
     count, size = payload.shape
@@ -183,7 +188,7 @@ def _records(
     frame = (
         struct.pack("<IIII", 0, 0, 14 + ip_size, 14 + ip_size)
         + bytes.fromhex("0200000000020200000000010800")
-        + struct.pack(">BBHHHBBH4s4s", 0x45, 0, ip_size, 0, 0x4000, 64, 6, 0, source, SERVER if source == CLIENT else CLIENT)
+        + struct.pack(">BBHHHBBH4s4s", 0x45, 0, ip_size, 0, 0x4000, 64, 6, 0, *ends)
         + struct.pack(">HHIIBBHHH", *ports, 0, 0, 0x80, flags, 4096, 0, 0)
         + bytes(12)
     )
