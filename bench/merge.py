@@ -172,7 +172,14 @@ def main() -> None:
             tasks = run(captures, arguments.folder / "tables", profile)
             streams = connections * arguments.vbuckets
             driver = sum(took for _, took in tasks.driver)
-            row(connections, arguments.kind, f"{streams:,}", f"{driver:.2f} s", f"{driver / streams * 1e3:.4f} ms", f"tasks {sum(map(sum, tasks.stages)):.1f} s")
+            row(
+                connections,
+                arguments.kind,
+                f"{streams:,}",
+                f"{driver:.2f} s",
+                f"{driver / streams * 1e3:.4f} ms",
+                f"tasks {sum(map(sum, tasks.stages)):.1f} s",
+            )
             for what, took in tasks.driver:
                 sys.stdout.write(f"    {what}: {took:.2f} s\n")
             if profile is not None:

@@ -171,6 +171,8 @@ class Acknowledged(Watcher):
         """Answers to markers without the ack flag, where all markers that they can be about were read."""
         streams, snapshots = context.streams, context.snapshots
         streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        if not self._needless:
+            return
         for number, key in enumerate(zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)):
             if key in self._needless:
                 streams_of[key].append(number)
@@ -205,6 +207,8 @@ class Acknowledged(Watcher):
 def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
     """Streams with answers that nothing asked for: the marker is looked for that each can be about."""
     assert isinstance(watcher, Acknowledged)
+    if not watcher.needless:
+        return np.zeros(len(streams), dtype=np.bool_)
     return np.array([key in watcher.needless for key in zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)], np.bool_)
 
 

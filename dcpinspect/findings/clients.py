@@ -6,28 +6,21 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
 from dcpinspect.streams import words as w
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.rows import GREATEST
 from dcpinspect.streams.transitions import ENDED
+
+Table = npt.NDArray[np.int64]
 
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Reasons of stream ends after which a client that goes on asks for the vbucket again."""
-
-
-class _Asked(NamedTuple):
-    """A stream that was asked for, or seen first, from then until then."""
-
-    row: int
-    time_ns: int
-    connection: int
-    until_ns: int
-    """Of its end or its connection's; 0 where it was not granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +54,18 @@ class Clients:
     def turns(self) -> dict[str, list[Turn]]:
         """By client, in order of time."""
         found: dict[str, list[Turn]] = defaultdict(list)
-        streams = self._context.streams
-        for (client, _, _), numbers in self._context.of_client.items():
+        streams, groups = self._context.streams, self._context.of_client
+        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
+        are_ended = (streams.state == ENDED) & (streams.reason >= FIRST_BAD_END) & (streams.reason <= LAST_BAD_END)
+        are_turns = are_rolled | (are_ended & (streams.closed_row < 0))
+        for numbers in groups.having(are_turns):
+            client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
             in_order = np.sort(times)  # requests may have been read before what the server had said earlier
             for place, number in enumerate(numbers):
-                row = streams[number]
-                is_rollback = row.answer == w.A_ROLLBACK and row.request.form > 0
-                is_ended = row.state == ENDED and FIRST_BAD_END <= row.reason <= LAST_BAD_END and row.closed_row < 0
-                if not is_rollback and not is_ended:
+                if not are_turns[number]:
                     continue
+                row, is_rollback = streams[number], are_rolled[number]
                 told = row.answered if is_rollback else row.finished
                 time_ns = told.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
@@ -115,34 +110,30 @@ class Clients:
         return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
 
     @cached_property
-    def _asked(self) -> dict[tuple[int, int], list[_Asked]]:
-        """By vbucket and stream-id."""
-        found: dict[tuple[int, int], list[_Asked]] = defaultdict(list)
+    def _asked(self) -> tuple[Groups, Table]:
+        """Streams by vbucket and stream-id, as they were asked for or seen first; and until when each was, 0 where it was not granted."""
         streams, by_number = self._context.streams, self._context.by_number
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
-        is_finished = streams.finished.row > 0
-        until = np.where(is_denied, 0, np.where(is_finished, streams.finished.time, GREATEST))
-        opened = streams.opened
-        columns = (streams.vbucket, streams.sid, opened.row, opened.time, streams.connection, until)
-        for vbucket, sid, row, time_ns, connection, until_ns in zip(*(column.tolist() for column in columns), strict=True):
-            link = by_number.get(connection)
-            last_ns = min(until_ns, link.closed_ns) if link is not None and link.closed else until_ns
-            found[vbucket, sid].append(_Asked(row, time_ns, connection, last_ns))
-        return found
+        until = np.where(is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST))
+        closed = np.full(len(self._context.tracker.state.connections), GREATEST)
+        for number, link in by_number.items():
+            closed[number] = link.closed_ns if link.closed else GREATEST
+        return Groups([streams.vbucket, streams.sid]), np.minimum(until, closed[streams.connection])
 
     def may_have_asked(self, turn: Turn) -> bool:
         """Whether the client of a turn asked again, or may have where the capture does not show it."""
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
-        connections = self.may_be(int(row.connection))
-        for one in self._asked[int(row.vbucket), int(row.sid)]:
-            if one.connection in connections:
-                is_after = one.row > turn.row or one.time_ns > turn.time_ns
-                # it had the vbucket from another node already
-                is_elsewhere = one.connection != row.connection and not turn.is_rollback and one.until_ns > turn.time_ns
-                if is_after or is_elsewhere:
-                    return True
+        groups, until_ns = self._asked
+        numbers = np.array(groups.together(turn.stream), dtype=np.int64)
+        several = self._context.streams[numbers]
+        mine = np.isin(several.connection, list(self.may_be(int(row.connection))))
+        is_after = (several.opened.row > turn.row) | (several.opened.time > turn.time_ns)
+        # it had the vbucket from another node already
+        is_elsewhere = (several.connection != row.connection) & (not turn.is_rollback) & (until_ns[numbers] > turn.time_ns)
+        if (mine & (is_after | is_elsewhere)).any():
+            return True
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:

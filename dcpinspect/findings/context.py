@@ -14,15 +14,15 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import rows as r
-from dcpinspect.streams.connections import client_of, flow_of
 from dcpinspect.streams.gaps_between_streams import Client
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.logs import FailoverLogs, KnownLog
+from dcpinspect.streams.logs import FailoverLogs, KnownLog, Told
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import COLLECTIONS, Tracker, replica_streams
+from dcpinspect.streams.tracker import COLLECTIONS, Tables, Tracker
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
@@ -58,24 +58,29 @@ class Context:
         return self.tracker.state.known.snapshots
 
     @cached_property
+    def tables(self) -> Tables:
+        """The tables of the reading."""
+        return self.tracker.tables(self.links)
+
+    @property
     def by_number(self) -> Mapping[int, Link]:
         """Connections by number."""
-        return {link.number: link for link in self.links}
+        return self.tables.seen.by_number
 
-    @cached_property
+    @property
     def sight(self) -> Visibility:
         """What the capture shows of each connection."""
-        return Visibility(self.tracker.state.known, self.by_number)
+        return self.tables.seen.sight
 
-    @cached_property
+    @property
     def owners(self) -> Mapping[int, Client]:
         """Who each connection belongs to."""
-        return {link.number: client_of(link, self.session(link.number), self.sight) for link in self.links}
+        return self.tables.seen.owners
 
-    @cached_property
+    @property
     def clients(self) -> Mapping[int, str]:
         """Which consumer each connection belongs to."""
-        return {number: owner.name for number, owner in self.owners.items()}
+        return self.tables.seen.clients
 
     @cached_property
     def now_ns(self) -> int:
@@ -168,41 +173,54 @@ class Context:
         return Place(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
 
     @cached_property
-    def of_client(self) -> Mapping[tuple[str, int, int], list[int]]:
+    def names(self) -> Names:
+        """Which consumer each connection belongs to, as numbers."""
+        return Names(self.clients, len(self.tracker.state.connections))
+
+    @cached_property
+    def of_client(self) -> Groups:
         """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole may have held requests back.
 
         A stream whose stream-id nobody knows is alone.
         """
-        found: dict[tuple[str, int, int], list[int]] = {}
-        for number in np.argsort(self.streams.opened.time, kind="stable").tolist():
-            stream = self.streams[number]
-            connection, vbucket, sid = stream.connection, stream.vbucket, stream.sid
-            if connection in self.clients:
-                found.setdefault(
-                    (self.clients[connection], vbucket, sid if not self.unread_requests.streams[number] else -2 - number), []
-                ).append(number)
-        return found
+        streams = self.streams
+        client = self.names.of[streams.connection]
+        in_order = np.argsort(streams.opened.time, kind="stable")
+        sid = np.where(self.unread_requests.streams, -2 - np.arange(len(streams)), streams.sid)
+        return Groups([client, streams.vbucket, sid], in_order[client[in_order] >= 0])
 
-    @cached_property
+    @property
     def unread_requests(self) -> UnreadRequests:
         """Stream requests that may be for any stream of their vbucket."""
-        sessions = self.tracker.conversation.sessions
-        return UnreadRequests(self.streams, self.sight, self.by_number, sessions, self.clients)
+        return self.tables.seen.unread
 
-    @cached_property
+    @property
     def logs(self) -> FailoverLogs:
         """All failover logs."""
-        return FailoverLogs(self.streams, self.sight, self.tracker.conversation, self.links)
+        return self.tables.logs
 
     @cached_property
+    def _sent(self) -> tuple[Table, Table]:
+        """Client and vbucket of each failover log, as one number, and the logs in order of that, and of when they were told."""
+        told = self.logs.told
+        key = self.names.of[told.connection] << VBUCKET_BITS | told.vbucket
+        order = np.lexsort((told.place.row, told.place.time, key))
+        return key[order], order
+
+    def sent(self, stream: int) -> Told:
+        """The failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
+        keys, rows = self._sent
+        key = self.names.of[self.streams.connection[stream]] << VBUCKET_BITS | self.streams.vbucket[stream]
+        return Told(self.logs, rows[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")])
+
+    @property
     def rollbacks(self) -> Rollbacks:
         """Why requests were rolled back."""
-        return Rollbacks(self.streams, self.snapshots, self.logs, self.clients)
+        return self.tables.explained
 
     def is_starved(self, connection: int) -> bool:
         """Whether the window of a connection is full at the end."""
-        row = self.tracker.state.connections[connection]
-        return flow_of(row, self.by_number[connection], self.session(connection), self.sight).is_full
+        return self.tables.seen.flows[connection].is_full
 
     def log_place(self, log: KnownLog) -> Place:
         """Where a failover log was told."""
@@ -216,7 +234,7 @@ class Context:
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
         """Connection and vbucket of streams whose server is known to have the vbucket as a replica."""
-        found = replica_streams(self.streams, self.tracker.state.connections, self.tracker.conversation.sessions, self.by_number)
+        found = self.tables.seen.replicas
         return frozenset(zip(self.streams.connection[found].tolist(), self.streams.vbucket[found].tolist(), strict=True))
 
     @cached_property

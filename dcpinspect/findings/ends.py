@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+import numpy as np
+
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
@@ -53,11 +55,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context = finished.context
     streams = context.streams
     finite: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(streams)):
-        row = streams[number]
-        is_finite = LEAST < row.request.end < GREATEST and not int(row.request.flags) & TO_AN_END
-        if row.request.form and row.answer == w.A_ACCEPTED and is_finite:
-            finite[int(row.connection)].append(number)
+    asked = streams.request
+    is_finite = (asked.end > LEAST) & (asked.end < GREATEST) & (asked.flags & TO_AN_END == 0)
+    for number in np.flatnonzero((asked.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite).tolist():
+        finite[streams[number].connection].append(number)
     for connection, numbers in finite.items():
         link = context.by_number.get(connection)
         if link is not None:

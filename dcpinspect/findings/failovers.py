@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.collector import MANY_VBUCKETS
 from dcpinspect.findings.context import Context, occurrence
@@ -13,7 +15,8 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams import words as w
-from dcpinspect.streams.logs import KnownLog, told_at
+from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.logs import KnownLog, Told, told_at
 
 RULES = (
     Rule(
@@ -59,13 +62,16 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]]]:
-    """The logs of each vbucket that each client was sent, by bucket, in the order in which they were told."""
-    found: dict[tuple[str, str, int], list[KnownLog]] = defaultdict(list)
-    for vbucket, log in context.logs.everything():
-        if log.connection in context.clients:
-            found[context.clients[log.connection], context.logs.origins[log.connection][1], vbucket].append(log)
-    for (client, _, vbucket), logs in found.items():
-        yield client, vbucket, sorted(logs, key=told_at)
+    """The logs of each vbucket that each client was sent, by bucket, in the order in which they were told, if they are not all the same."""
+    logs, told = context.logs, context.logs.told
+    buckets = Names({number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of))
+    client = context.names.of[told.connection]
+    in_order = np.lexsort((told.place.row, told.place.time))
+    groups = Groups([client, buckets.of[told.connection], told.vbucket], in_order[client[in_order] >= 0])
+    before = groups.previous
+    differs = (before >= 0) & (told.log != told.log[before])
+    for rows in groups.having(differs):
+        yield context.clients[int(told.connection[rows[0]])], int(told.vbucket[rows[0]]), Told(logs, np.array(rows))
 
 
 def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
@@ -97,10 +103,10 @@ def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
 
 def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
     """Streams by client and vbucket, in the order of their opening."""
-    found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for (client, vbucket, _), numbers in context.of_client.items():
-        found[client, vbucket] += numbers
-    return {key: sorted(numbers, key=lambda one: int(context.streams.opened.time[one])) for key, numbers in found.items()}
+    streams, client = context.streams, context.names.of[context.streams.connection]
+    in_order = np.argsort(streams.opened.time, kind="stable")
+    groups = Groups([client, streams.vbucket], in_order[client[in_order] >= 0])
+    return {(context.clients[streams[rows[0]].connection], streams[rows[0]].vbucket): rows for rows in groups.values()}
 
 
 def _followed(context: Context, change: _Change, numbers: Sequence[int]) -> int | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +14,9 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
-from dcpinspect.streams.logs import KnownLog, told_at
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
 from dcpinspect.streams.transitions import ENDED, STREAMING
 
@@ -90,74 +88,64 @@ _ADVICE = {
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, client by client."""
     context = finished.context
-    for numbers in context.of_client.values():
-        yield from _all_loops(context, numbers)
+    rolled, ended = _are_rollbacks(context), _ended_for_rollback(context)
+    for numbers in context.of_client.having(rolled | ended, 2):
+        yield from _all_loops(context, numbers, rolled, ended)
     clients = Clients(context)
     whole = list(_no_common_history(context))
     explained = {number for _, numbers in whole for number in numbers}
     yield from (found for found, _ in whole)
-    sent = _sent(context)
-    branches = {(vbucket, uuid) for vbucket, log in context.logs.everything() for uuid, _ in log.entries}
-    for (client, _, _), numbers in context.of_client.items():
+    for numbers in context.of_client.having(rolled):
         for place, number in enumerate(numbers):
-            if not _is_rollback(context, number):
+            if not rolled[number]:
                 continue
             before = numbers[place - 1] if place else -1
-            wrong = _wrong_entry(context, clients, number, before, sent[client, int(context.streams.vbucket[number])])
+            wrong = _wrong_entry(context, clients, number, before) if before >= 0 and rolled[before] else None
             if wrong is not None:
                 yield wrong
             elif number not in explained:
-                yield from _unknown_uuid(context, number, branches)
+                yield from _unknown_uuid(context, number)
 
 
 def loops(context: Context) -> Iterator[Sequence[int]]:
     """The stream requests of each rollback-loop."""
-    for numbers in context.of_client.values():
-        rolled = [number for number in numbers if _is_rollback(context, number)]
-        if len(rolled) > 1:
-            yield from _loops(context, InOrder(numbers), rolled)
+    are_rollbacks = _are_rollbacks(context)
+    for numbers in context.of_client.having(are_rollbacks, 2):
+        yield from _loops(context, InOrder(numbers), [number for number in numbers if are_rollbacks[number]])
 
 
-def _all_loops(context: Context, numbers: Sequence[int]) -> Iterator[Occurrence]:
+def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, are_ended: Mask) -> Iterator[Occurrence]:
     """Those of one client and vbucket."""
-    rolled = [number for number in numbers if _is_rollback(context, number)]
-    ended = [number for number in numbers if _ended_for_rollback(context, number)]
+    rolled = [number for number in numbers if are_rollbacks[number]]
+    ended = [number for number in numbers if are_ended[number]]
     if len(rolled) > 1 or len(ended) > 1:
         in_order = InOrder(numbers)
         yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
         yield from _end_loop(context, in_order, ended)
 
 
-def _is_rollback(context: Context, number: int) -> bool:
-    row = context.streams[number]
-    return bool(row.answer == w.A_ROLLBACK and row.request.form > 0 and row.rollback != UNREAD_SEQNO)
-
-
-def _ended_for_rollback(context: Context, number: int) -> bool:
-    row = context.streams[number]
-    return bool(row.state == ENDED and row.reason == _END_ROLLBACK and row.request.form > 0)
-
-
-def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
-    """The failover logs that each client was sent of each vbucket, in the order in which they were told."""
-    found: dict[tuple[str, int], list[KnownLog]] = defaultdict(list)
-    for vbucket, log in context.logs.everything():
-        if log.connection in context.clients:
-            found[context.clients[log.connection], vbucket].append(log)
-    for logs in found.values():
-        logs.sort(key=told_at)
+def _are_rollbacks(context: Context) -> Mask:
+    streams = context.streams
+    found: Mask = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
     return found
 
 
-def _wrong_entry(context: Context, clients: Clients, number: int, previous: int, sent: Sequence[KnownLog]) -> Occurrence | None:
-    """``previous``: the client's stream before, -1 for none."""
+def _ended_for_rollback(context: Context) -> Mask:
+    streams = context.streams
+    found: Mask = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    return found
+
+
+def _wrong_entry(context: Context, clients: Clients, number: int, previous: int) -> Occurrence | None:
+    """``previous``: the client's stream before, which was rolled back."""
     row = context.streams[number]
     uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
-    if not uuid or previous < 0 or not _is_rollback(context, previous) or row.request.start > context.streams.rollback[previous]:
+    if not uuid or row.request.start > context.streams.rollback[previous]:
         return None
     bucket = context.logs.origins[int(row.connection)][1]
     asked = int(row.opened.time), int(row.opened.row)
-    place = bisect_left(sent, asked, key=told_at)
+    sent = context.sent(number)
+    place = sent.place(*asked, side="left")
     log = next((sent[one] for one in range(place - 1, -1, -1) if context.logs.origins[sent[one].connection][1] == bucket), None)
     right = log.newest_below(start) if log is not None else None
     if log is None or right is None or right == uuid:
@@ -181,14 +169,13 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int,
     )
 
 
-def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int, int]]) -> Iterator[Occurrence]:
-    """``branches``: (vbucket, uuid) of all failover logs, also those of other servers."""
+def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
     row = context.streams[number]
     logs = context.logs.of(number)
     uuid = int(row.request.uuid) & _MASK
-    if not all(log.entries for log in logs):
+    if plain(row.rollback) or not uuid or not all(logs.different):
         return
-    if plain(row.rollback) or not uuid or not logs or (int(row.vbucket), uuid) in branches:
+    if not logs or context.logs.names(int(row.vbucket), uuid):
         return
     log = context.logs.nearest(number) or logs[-1]
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
@@ -205,12 +192,10 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
     """What is found, and the requests that it is about."""
     streams = context.streams
     goes_on = (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
-    of: dict[int, list[int]] = defaultdict(list)
-    for number in np.flatnonzero(goes_on).tolist():
-        of[int(streams.connection[number])].append(number)
-    for connection, numbers in of.items():
-        answers = streams.answer[numbers]
-        rolled = [number for number in numbers if _is_rollback(context, number)]
+    are_rollbacks = _are_rollbacks(context)
+    for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
+        connection, answers = int(streams.connection[numbers[0]]), streams.answer[numbers]
+        rolled = [number for number in numbers if are_rollbacks[number]]
         vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
         if connection not in context.clients or len(vbuckets) < 2 or (answers == w.A_ACCEPTED).any():
             continue
@@ -218,9 +203,10 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
             continue
         later = {number: context.logs.after(number) for number in rolled}
         known = [number for number in rolled if later[number]]
-        if not all(log.entries for number in known for log in later[number]):
+        told = [(int(streams.request.uuid[number]) & _MASK, later[number].different) for number in known]
+        if not known or not all(log for _, logs in told for log in logs):
             continue
-        if not known or any(log.has(int(streams.request.uuid[number]) & _MASK) for number in known for log in later[number]):
+        if any(own == uuid for uuid, logs in told for log in logs for own, _ in log):
             continue
         times = [int(streams.answered.time[number]) for number in rolled]
         message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -141,7 +140,9 @@ class Facts:
     @cached_property
     def before(self) -> Mapping[int, int]:
         """For streams that were asked for, the one of the same client, vbucket and stream-id before."""
-        return {later: earlier for numbers in self.context.of_client.values() for earlier, later in pairwise(numbers)}
+        before = self.context.of_client.previous
+        later = np.flatnonzero(before >= 0)
+        return dict(zip(later.tolist(), before[later].tolist(), strict=True))
 
 
 class ClientConnection:

@@ -70,7 +70,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         for client, turns in clients.turns.items():
             for turn in turns:
                 yield from _not_taken_up(context, clients, client, turn)
-    for numbers in context.of_client.values():
+    for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, clients, before, number)
 
@@ -122,20 +122,17 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
 
 def _after(context: Context, turn: Turn) -> int:
     """The stream that the client asked for after a turn."""
-    row = context.streams[turn.stream]
-    numbers = context.of_client[context.clients[int(row.connection)], int(row.vbucket), int(row.sid)]
+    numbers = context.of_client.together(turn.stream)
     return next(one for one in numbers if context.streams.opened.time[one] >= turn.time_ns and one != turn.stream)
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:
     """Whether other streams of a client are open at a time, on connections that say something later."""
-    of = context.tracker.state.connections
-    for (name, _, _), numbers in context.of_client.items():
-        row = context.streams[numbers[-1]]
-        is_open = ACCEPTED <= row.state <= STREAMING
-        if name == client and is_open and of.time.array[int(row.connection)].max() > time_ns:
-            return True
-    return False
+    groups = context.of_client
+    newest = context.streams[groups.rows[groups.begins + groups.counts - 1]]
+    is_open = (newest.state >= ACCEPTED) & (newest.state <= STREAMING)
+    is_said = context.tracker.state.connections.time.array.max(axis=1) > time_ns
+    return bool((is_open & (context.names.of[newest.connection] == context.names.number(client)) & is_said[newest.connection]).any())
 
 
 def _out_of_order(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +15,6 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.logs import Origin
 from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.tracker import COLLECTIONS
@@ -135,10 +133,6 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
         for vbucket, report in session.reports.items()
         if report.not_persisted.is_over and connection in origins
     }
-    items: dict[tuple[Origin, int], int] = defaultdict(int)
-    for connection, vbucket, count in zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.items.tolist(), strict=True):
-        if connection in origins:
-            items[origins[connection], vbucket] += count
     for connection, session in sessions.items():
         for vbucket, report in session.reports.items():
             said = report.not_persisted
@@ -146,7 +140,8 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
                 continue
             if said.places[-1].time_ns - said.places[0].time_ns < _SECONDS * 10**9:
                 continue
-            received = items[origins[connection], vbucket]
+            alike = [number for number, origin in origins.items() if origin == origins[connection]]
+            received = int(streams.items[(streams.vbucket == vbucket) & np.isin(streams.connection, alike)].sum())
             message = f"persisted seqno stays 0, {received:,} items received"
             places = tuple(context.said(connection, at) for at in said.places)
             shared = "persisted seqnos stay 0"

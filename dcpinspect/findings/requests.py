@@ -195,14 +195,29 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, client by client, in the order of the requests."""
     context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
-    for numbers in context.of_client.values():
+    tells = _may_tell(context.streams)
+    for numbers in context.of_client.having(tells):
         for place, number in enumerate(numbers):
+            if not tells[number]:
+                continue
             row = context.streams[number]
             if row.request.form and row.answer in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
                 yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
                 if row.answer == w.A_ROLLBACK:
                     yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
             yield from _ended(context, number, numbers[place + 1 :])
+
+
+def _may_tell(streams: Streams) -> Mask:
+    """Streams of which there may be something to say; of most there is nothing."""
+    asked = streams.request
+    is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
+    is_bad = is_range & ~((asked.snapshot_start <= asked.start) & (asked.start <= np.minimum(asked.snapshot_end, asked.end)))
+    is_denied = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
+    wants_nothing = (streams.answer == w.A_ACCEPTED) & (asked.end == LEAST) & (asked.flags & TO_AN_END == 0)
+    is_ended = (streams.state == ENDED) & (streams.reason > 0)
+    found: Mask = ((asked.form > 0) & (is_bad | is_denied | wants_nothing)) | is_ended
+    return found
 
 
 def _answered(context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:

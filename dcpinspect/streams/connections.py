@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
@@ -23,7 +24,8 @@ Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop by then will not."""
-_RUNNING = ("backfilling", "advancing")
+RUNNING = tuple(w.STREAM_VERDICTS.index(verdict) for verdict in ("backfilling", "advancing"))
+"""Verdicts of streams that something comes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ def _is_opened(session: Session, row: Connection) -> bool:
     return session.open_status == Status.SUCCESS or (session.open_status is None and (row.streams > 0 or row.counted > 0))
 
 
-def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream_verdicts: Sequence[str], sight: Visibility) -> str:
-    """How a connection is: the first that holds."""
+def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, sight: Visibility, *, is_running: bool) -> str:
+    """How a connection is: the first that holds. ``is_running``: something comes on a stream of it."""
     opened = _is_opened(session, row)
     was_seen = sight.is_complete(link.number)
     if was_seen and not opened and session.open_status is None:
@@ -100,7 +102,7 @@ def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream
         return "starved-by-flow-control"
     if _is_dead(link, session, row):
         return "noop-dead"
-    return "streaming" if any(verdict in _RUNNING for verdict in stream_verdicts) else "idle"
+    return "streaming" if is_running else "idle"
 
 
 def noop_limit_ns(session: Session) -> int:
@@ -121,10 +123,10 @@ def connection_records(
     sessions: Mapping[int, Session],
     table: Connections,
     flows: Mapping[int, Flow],
-    stream_verdicts: Mapping[int, Sequence[str]],
+    is_running: Mask,
     sight: Visibility,
 ) -> Records:
-    """The table; ``stream_verdicts``: of the streams of each connection."""
+    """The table; ``is_running``: connections, by number, on whose streams something comes."""
     rows = []
     for link in links:
         session = sessions.get(link.number) or Session()
@@ -148,7 +150,7 @@ def connection_records(
                 flow.counted,
                 flow.acked,
                 noop_interval(session),
-                verdict_of(link, session, row, flow, stream_verdicts.get(link.number, ()), sight),
+                verdict_of(link, session, row, flow, sight, is_running=bool(is_running[link.number])),
                 None if link.closed_by < 0 else ("client", "server")[link.closed_by],
                 "handshake" if link.has_handshake else "mid-stream",
                 link.tls,

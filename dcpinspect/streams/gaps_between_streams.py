@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import GREATEST, Connections, Stream, Streams
 from dcpinspect.streams.transitions import DRAINING, ENDED
@@ -55,35 +56,27 @@ def resumed_gaps(
 ) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
-    last: dict[tuple[str, int, int], int] = {}
-    earlier: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-    last_of_host: dict[tuple[str, int, int], int] = {}
     incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
+    most = 1 + max([int(streams.connection.max(initial=0)), *clients])
+    names, hosts = (Names({number: name(one) for number, one in clients.items()}, most) for name in (_name, _host))
     order = np.argsort(streams.opened.time, kind="stable")
-    for number in order[taken[order]].tolist():
-        stream = streams[number]
-        client = clients.get(int(stream.connection))
-        if client is None:
-            continue
-        key = (client.name, int(stream.vbucket), int(stream.sid))
-        before = last.get(key)
-        last[key] = number
-        if before is not None:
-            earlier[key].append(before)
-        of_host = client.host, *key[1:]
-        if not client.is_named and last_of_host.get(of_host) != before:
-            before = None  # the stream that any other client of the host had since may have been this one's
-        last_of_host[of_host] = number
-        if before is None or stream.answer != w.A_ACCEPTED or stream.request.flags & FROM_LATEST:
-            continue
-        old = streams[before]
-        if not old.has_position or old.position >= stream.request.start or old.in_oso >= 0:
-            continue
+    order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
+    mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
+    before_of, before_of_host = (of.previous for of in (mine, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)))
+    old_of = streams[before_of]
+    may_skip = (before_of >= 0) & (streams.answer == w.A_ACCEPTED) & (streams.request.flags & FROM_LATEST == 0)
+    may_skip &= (old_of.has_position != 0) & (old_of.position < streams.request.start) & (old_of.in_oso < 0)
+    for number in order[may_skip[order]].tolist():
+        stream, before = streams[number], int(before_of[number])
+        client, old = clients[stream.connection], streams[before]
+        if not client.is_named and before_of_host[number] != before:
+            continue  # the stream that any other client of the host had since may have been this one's
         time_ns = int(stream.opened.time)
-        if unread.asked_between(client.name, key[1], int(old.opened.time), time_ns):
+        if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):
             continue
-        if _received_meanwhile(streams, earlier[key][:-1], old):
+        earlier = mine.together(number)
+        if _received_meanwhile(streams, earlier[: earlier.index(before)], old):
             continue
         if sight.has_lost(old.connection, connections.producer[old.connection], old.position_losses) or not _is_over(old, time_ns, links):
             continue
@@ -99,6 +92,14 @@ def resumed_gaps(
         end = min(int(stream.request.start) + 1, GREATEST)
         found.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
     return found
+
+
+def _name(client: Client) -> str:
+    return client.name
+
+
+def _host(client: Client) -> str:
+    return client.host
 
 
 def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:

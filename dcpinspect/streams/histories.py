@@ -22,6 +22,7 @@ from dcpinspect.streams.changes import Changes, Event
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval
 from dcpinspect.streams.rows import GREATEST, LEAST, Stream, Streams
+from dcpinspect.streams.server_reports import LOG
 from dcpinspect.streams.session import Conversation
 from dcpinspect.streams.verdicts import failover_entries
 
@@ -332,8 +333,8 @@ def _ends(streams: Streams, conversation: Conversation, parsed: dict[int, Log]) 
         if number not in parsed:
             parsed[number] = tuple(failover_entries(conversation.logs[number]))
         add(vbucket, parsed[number])
-    for session in conversation.sessions.values():
-        for vbucket, report in session.reports.items():
-            for told in report.logs:
-                add(vbucket, tuple(failover_entries(told.raw)))
+    reports = conversation.reports
+    told = reports[(reports.kind == LOG) & (reports.log >= 0)]
+    for vbucket, number in set(zip(told.vbucket.tolist(), told.log.tolist(), strict=True)):
+        add(vbucket, tuple(failover_entries(conversation.logs[number])))
     return found

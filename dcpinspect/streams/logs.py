@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.grouping import VBUCKET_BITS, Names
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
-from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.server_reports import LOG, At, Reports
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
 from dcpinspect.streams.visibility import Visibility
@@ -54,66 +54,108 @@ def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
     return link.server, "" if sight.is_complete_so_far(link.number) else f"connection {link.number}"
 
 
+class Told(Sequence[KnownLog]):
+    """Failover logs in the order in which they were told; each is made when somebody looks at it."""
+
+    def __init__(self, logs: FailoverLogs, rows: Table) -> None:
+        self._logs, self._rows = logs, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> KnownLog: ...
+    @overload
+    def __getitem__(self, at: slice) -> Told: ...
+    def __getitem__(self, at: int | slice) -> KnownLog | Told:
+        return Told(self._logs, self._rows[at]) if isinstance(at, slice) else self._logs.log(int(self._rows[at]))
+
+    @property
+    def different(self) -> list[tuple[tuple[int, int], ...]]:
+        """What they say, each once."""
+        return [self._logs.entries(log) for log in np.unique(self._logs.told.log[self._rows]).tolist()]
+
+    def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
+        """How many were told before a message; ``right``: or in it."""
+        told = self._logs.told.place
+        times = told.time[self._rows]
+        first, last = (int(np.searchsorted(times, time_ns, way)) for way in ("left", "right"))
+        return first + int(np.searchsorted(told.row[self._rows[first:last]], row, side))
+
+
 class FailoverLogs:
     """All failover logs of a reading."""
 
     def __init__(self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]) -> None:
-        sessions = conversation.sessions
+        sessions, reports = conversation.sessions, conversation.reports
         self.origins: Mapping[int, Origin] = {link.number: origin_of(link, sessions.get(link.number) or Session(), sight) for link in links}
         """By connection."""
-        self._streams = streams
-        self._known: dict[tuple[Origin, int], list[KnownLog]] = defaultdict(list)
-        self._parsed: dict[int, tuple[tuple[int, int], ...]] = {}
-        parsed = self._parsed
-        for number in np.flatnonzero(streams.log >= 0).tolist():
-            row = streams[number]
-            log = int(row.log)
-            entries = parsed.get(log)
-            if entries is None:
-                entries = parsed[log] = tuple(failover_entries(conversation.logs[log]))
-            self._add(int(row.connection), int(row.vbucket), entries, At.of(row.answered))
-        for number in np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)).tolist():
-            row = streams[number]
-            self._add(int(row.connection), int(row.vbucket), (), At.of(row.answered))
-        for connection, session in sessions.items():
-            for vbucket, report in session.reports.items():
-                for told in report.logs:
-                    self._add(connection, vbucket, tuple(failover_entries(told.raw)), told.at)
-        for logs in self._known.values():
-            logs.sort(key=told_at)
+        self._streams, self._raw = streams, conversation.logs
+        self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
+        reported = reports[reports.kind == LOG]
+        answered = np.concatenate(
+            (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
+        )
+        told = Reports.zeros(len(answered) + len(reported))
+        rows = streams[answered]
+        told[len(answered) :] = reported
+        told.connection[: len(answered)], told.vbucket[: len(answered)] = rows.connection, rows.vbucket
+        told.log[: len(answered)] = rows.log
+        told.array["place"][: len(answered)] = rows.array["answered"]
+        self._names = Names(self.origins, 1 + max([int(told.connection.max(initial=0)), *self.origins]))
+        told = told[self._names.of[told.connection] >= 0]
+        key = self.key(told.connection, told.vbucket)
+        order = np.lexsort((told.place.row, told.place.time, key))
+        self.told = told[order]
+        """Server by server, and vbucket by vbucket, in the order in which they were told."""
+        self._keys = key[order]
 
-    def _add(self, connection: int, vbucket: int, entries: tuple[tuple[int, int], ...], at: At) -> None:
-        if connection in self.origins:
-            self._known[self.origins[connection], vbucket].append(KnownLog(entries, connection, at))
+    def key(self, connection: Table, vbucket: Table) -> Table:
+        """One number for the vbucket of the server of a connection; negative where that is not known."""
+        return self._names.of[connection] << VBUCKET_BITS | vbucket
+
+    def entries(self, log: int) -> tuple[tuple[int, int], ...]:
+        """The branches that a log has, by its number."""
+        if log not in self._entries:
+            self._entries[log] = tuple(failover_entries(self._raw[log]))
+        return self._entries[log]
+
+    def log(self, number: int) -> KnownLog:
+        """One of ``told``."""
+        row = self.told[number]
+        return KnownLog(self.entries(int(row.log)), int(row.connection), At.of(row.place))
 
     def everything(self) -> Iterator[tuple[int, KnownLog]]:
         """Every log, with its vbucket."""
-        for (_, vbucket), logs in self._known.items():
-            for log in logs:
-                yield vbucket, log
+        for number, vbucket in enumerate(self.told.vbucket.tolist()):
+            yield vbucket, self.log(number)
 
-    def of(self, stream: int) -> Sequence[KnownLog]:
+    def names(self, vbucket: int, uuid: int) -> bool:
+        """Whether any log of a vbucket has a branch, on whatever server."""
+        logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
+        return any(own == uuid for log in logs for own, _ in self.entries(log))
+
+    def of(self, stream: int) -> Told:
         """The logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
-        return self._known.get((self.origins[int(row.connection)], int(row.vbucket)), ())
+        key = self.key(np.array(row.connection), np.array(row.vbucket))
+        return Told(self, np.arange(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))))
 
     def newest(self, stream: int) -> int | None:
         """Uuid of the newest branch by the log with which a stream was accepted."""
         log = int(self._streams.log[stream])
-        return self._parsed[log][0][0] if log >= 0 else None
+        return self.entries(log)[0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
         """The log that tells most of an answer: the next one that comes, else the last one before."""
         logs = self.of(stream)
-        if not logs:
-            return None
-        return logs[min(self._place_after(logs, stream), len(logs) - 1)]
+        return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 
-    def after(self, stream: int) -> Sequence[KnownLog]:
+    def after(self, stream: int) -> Told:
         """The logs that came after the answer of a stream."""
         logs = self.of(stream)
         return logs[self._place_after(logs, stream) :]
 
-    def _place_after(self, logs: Sequence[KnownLog], stream: int) -> int:
-        at = At.of(self._streams[stream].answered)
-        return bisect_right(logs, (at.time_ns, at.row), key=told_at)
+    def _place_after(self, logs: Told, stream: int) -> int:
+        at = self._streams[stream].answered
+        return logs.place(at.time, at.row)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
+from dcpinspect.streams.disputes import Grouped
+from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.kinds import UPR_LAYOUT
-from dcpinspect.streams.logs import FailoverLogs, KnownLog, Origin
+from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollback import Asked, Explanation, VbucketFacts, explain_rollback
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
@@ -24,8 +25,6 @@ from dcpinspect.tables.records import Records, Values
 
 Table = npt.NDArray[np.int64]
 
-_Place = tuple[Origin, int]
-"""A vbucket of a server."""
 _MASK = 2**64 - 1
 BACK = 16
 """Streams of a client, and snapshots of each, among which the one around a rollback seqno is sought."""
@@ -57,24 +56,19 @@ class Rollbacks:
         """``clients``: the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
         is_known = (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
-        rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & is_known).tolist()
+        is_rolled = (streams.answer == w.A_ROLLBACK) & is_known
         self._clients = clients
-        vbuckets = set(streams.vbucket[rolled].tolist())
-        self._purge: dict[_Place, int] = {}
-        self._greatest: dict[tuple[_Place, int], int] = {}
-        self._look(vbuckets)
-        self._of_client: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-        for number in np.flatnonzero(np.isin(streams.vbucket, list(vbuckets))).tolist():
-            stream = streams[number]
-            connection, vbucket, sid = stream.connection, stream.vbucket, stream.sid
-            if connection in clients:
-                self._of_client[clients[connection], vbucket, sid].append(number)
-        self._of_stream: dict[int, list[int]] = defaultdict(list)
-        wanted = [number for numbers in self._of_client.values() for number in numbers]
-        of_wanted = np.flatnonzero(np.isin(snapshots.stream, wanted))
-        for number, stream in zip(of_wanted.tolist(), snapshots.stream[of_wanted].tolist(), strict=True):
-            self._of_stream[stream].append(number)
-        self._found = {number: self._explain(number) for number in rolled if int(streams.connection[number]) in clients}
+        is_wanted = np.isin(streams.vbucket, streams.vbucket[is_rolled])
+        self._keys = logs.key(streams.connection, streams.vbucket)
+        self._purge: dict[int, int] = {}
+        self._greatest: dict[tuple[int, int], int] = {}
+        self._look(is_wanted & (self._keys >= 0))
+        names = Names(clients, 1 + max([int(streams.connection.max(initial=0)), *clients]))
+        client = names.of[streams.connection]
+        mine = np.flatnonzero(is_wanted & (client >= 0))
+        self._of_client = Groups([client, streams.vbucket, streams.sid], mine)
+        self._of_stream = Grouped(snapshots.stream, len(streams))
+        self._found = {number: self._explain(number) for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()}
 
     def of(self, stream: int) -> Rollback:
         """The rollback that answered a stream request. Raises KeyError for other streams."""
@@ -102,34 +96,29 @@ class Rollbacks:
         why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
         return Rollback(asked, to, why, log, seen, self._resumable(number, to, why.resume_uuid, log))
 
-    def _look(self, vbuckets: set[int]) -> None:
-        """Gathers what the capture shows of these vbuckets on each server: purge seqnos, and how far each branch goes."""
+    def _look(self, is_wanted: Mask) -> None:
+        """Gathers what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
         streams, snapshots = self._streams, self._snapshots
-        is_wanted = np.isin(streams.vbucket, list(vbuckets))
         markers = snapshots[is_wanted[snapshots.stream] & (snapshots.layout > UPR_LAYOUT)]
         ends = np.full(len(streams), LEAST)
         np.maximum.at(ends, markers.stream, markers.end)
         np.maximum.at(ends, np.flatnonzero(streams.seen > 0), streams.last[streams.seen > 0])
         told = markers[(markers.seqnos.present & _HAS_PURGE) != 0]
-        purges = np.full(len(streams), LEAST)
-        has_purge = np.zeros(len(streams), dtype=np.bool_)
-        np.maximum.at(purges, told.stream, told.seqnos.purge)
-        has_purge[told.stream] = True
-        for number in np.flatnonzero(is_wanted).tolist():
-            connection, vbucket = streams[number].connection, streams[number].vbucket
-            if connection not in self._clients:
-                continue
-            key = self._logs.origins[connection], vbucket
-            if has_purge[number]:
-                self._purge[key] = max(self._purge.get(key, 0), _plain(purges[number]))
-            branch = self._logs.newest(number)
-            if branch is not None and ends[number] > LEAST:
-                self._greatest[key, branch] = max(self._greatest.get((key, branch), 0), _plain(ends[number]))
+        keys, number = np.unique(self._keys[told.stream], return_inverse=True)
+        purges = np.full(len(keys), LEAST)
+        np.maximum.at(purges, number.reshape(-1), told.seqnos.purge)
+        self._purge = dict(zip(keys.tolist(), unbiased(purges).tolist(), strict=True))
+        reached = np.flatnonzero(is_wanted & (streams.log >= 0) & (ends > LEAST))
+        of_branch = Groups([self._keys, streams.log], reached)
+        first = of_branch.rows[of_branch.begins]
+        most = np.maximum.reduceat(ends[of_branch.rows], of_branch.begins) if len(of_branch) else ends[:0]
+        for key, log, end in zip(self._keys[first].tolist(), streams.log[first].tolist(), unbiased(most).tolist(), strict=True):
+            branch = key, self._logs.entries(log)[0][0]
+            self._greatest[branch] = max(self._greatest.get(branch, 0), end)
 
     def _seen(self, number: int, uuid: int) -> VbucketFacts:
         """What the capture shows of the vbucket on the server; of its seqnos, those of streams whose newest branch is ``uuid``."""
-        row = self._streams[number]
-        key = self._logs.origins[int(row.connection)], int(row.vbucket)
+        key = int(self._keys[number])
         return VbucketFacts(self._purge.get(key), self._greatest.get((key, uuid)))
 
     def _resumable(self, number: int, to: int, uuid: int | None, log: KnownLog | None) -> tuple[int, int]:
@@ -138,11 +127,10 @@ class Rollbacks:
             return to, to
         branch = next(place for place, (own, _) in enumerate(log.entries) if own == uuid)
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
-        row = self._streams[number]
-        mine = self._of_client[self._clients[int(row.connection)], int(row.vbucket), int(row.sid)]
+        mine = self._of_client.together(number)
         place = bisect_left(mine, number)
         for earlier in reversed(mine[max(0, place - BACK) : place]):
-            for snapshot in reversed(self._of_stream.get(earlier, [])[-BACK:]):
+            for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 one = self._snapshots[snapshot]
                 start, end, last = _plain(one.start), _plain(one.end), _plain(one.last)
                 is_whole = one.layout > UPR_LAYOUT and not one.is_tainted and one.seen

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpinspect.streams.rows import Place
+import numpy as np
+
+from dcpinspect.streams.rows import LEAST, Place
+from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
 
 MOST_SEQNOS = 32
 """Seqnos of a vbucket that are kept. With more, one is dropped whose neighbours are near each other for their age: of a wait that
@@ -79,6 +82,11 @@ class ServerReport:
     """Each other than the one before, oldest first."""
     not_persisted: NotPersisted = field(default_factory=NotPersisted)
 
+    @property
+    def tells_of_disk(self) -> bool:
+        """Whether the server said up to where the vbucket is on disk."""
+        return self.not_persisted.is_over or self.not_persisted.count > 0
+
     def tell_seqno(self, high: HighSeqno) -> None:
         """The server said how high the vbucket's seqno is."""
         if self.seqnos and high.seqno == self.seqnos[-1].seqno:
@@ -115,3 +123,39 @@ class ServerReport:
     def above(self, seqno: int) -> HighSeqno | None:
         """The first answer known that told of a higher seqno than this."""
         return next((high for high in self.seqnos if high.seqno > seqno), None)
+
+
+HIGH, LATEST, LOG = range(3)
+
+
+class Report(Struct[T]):
+    """What a connection was told of a vbucket, once."""
+
+    connection: T = number("The connection.")
+    vbucket: T = number("The vbucket.")
+    kind: T = number("HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log.")
+    seqno: T = number("Of the first two: biased.", reset=LEAST)
+    log: T = number("Of a log: its number, -1 where part of it is not in the capture.", reset=-1, of="logs")
+    place: Place[T] = nested(Place, "The answer.")
+
+
+class Reports(Report[Ints], Rows[Report]):
+    """All that servers said of vbuckets outside of streams, but for what is not persisted."""
+
+    @staticmethod
+    def of(sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]], log_of: Callable[[bytes], int]) -> Reports:
+        """By connection, what is kept and what was told last; ``log_of`` numbers logs."""
+        told = [row for number, (kept, latest) in sessions.items() for row in _told(number, kept, latest, log_of)]
+        return Reports.of_integers(np.array(told, dtype=np.int64).reshape(-1, 9))
+
+
+def _told(
+    connection: int, kept: Mapping[int, ServerReport], latest: Mapping[int, HighSeqno], log_of: Callable[[bytes], int]
+) -> Iterator[tuple[int, ...]]:
+    for vbucket, report in kept.items():
+        for high in report.seqnos:
+            yield connection, vbucket, HIGH, high.seqno + LEAST, -1, *high.at
+        for log in report.logs:
+            yield connection, vbucket, LOG, LEAST, log_of(log.raw), *log.at
+    for vbucket, high in latest.items():
+        yield connection, vbucket, LATEST, high.seqno + LEAST, -1, *high.at

@@ -7,7 +7,7 @@ that peers may fill without end are bounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +26,8 @@ from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.kinds import FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW
 from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
-from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, ServerReport
+from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, Reports, ServerReport
+from dcpinspect.streams.state import renumbered_rows
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
@@ -175,14 +176,23 @@ class Conversation:
         self._maps = ClusterMaps()
         self._filter_numbers: dict[bytes, int] = {}
         self._log_numbers: dict[bytes, int] = {}
+        self._told = Reports.zeros(0)  # what is in no session
 
-    def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes]]:
-        """What was said; the values of stream requests as they were said, since what they parse to may be deep."""
-        return self.sessions, list(self._filter_numbers), self.logs
+    @property
+    def reports(self) -> Reports:
+        """What servers said of vbuckets outside of their streams."""
+        said = {number: (one.reports, one.high_seqnos) for number, one in self.sessions.items() if one.reports}
+        return Reports.joined([self._told, Reports.of(said, self.log_of)])
 
-    def __setstate__(self, said: tuple[dict[int, Session], list[bytes], list[bytes]]) -> None:
+    def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes], Table]:
+        """What was said; the values of stream requests as they were said, since what they parse to may be deep; reports as columns."""
+        reports = self.reports.as_integers()
+        return {number: _without_reports(one) for number, one in self.sessions.items()}, list(self._filter_numbers), self.logs, reports
+
+    def __setstate__(self, said: tuple[dict[int, Session], list[bytes], list[bytes], Table]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.sessions, filters, logs = said
+        self.sessions, filters, logs, reports = said
+        self._told = Reports.of_integers(reports)
         for value in filters:
             self.filter_of(value)
         for log in logs:
@@ -195,9 +205,14 @@ class Conversation:
         ``connections``: by reading, the numbers of its connections among all.
         """
         filters, filter_numbers = without_repeats([list(part._filter_numbers) for part in parts])
+        reports = [part.reports for part in parts]
         logs, log_numbers = without_repeats([part.logs for part in parts])
+        told = [renumbered_rows(own, {"logs": numbers}) for own, numbers in zip(reports, log_numbers, strict=True)]
+        for own, of in zip(told, connections, strict=True):
+            own.connection = of[own.connection]
+        sessions = by_connection([{n: _without_reports(one) for n, one in part.sessions.items()} for part in parts], connections)
         whole = cls()
-        whole.__setstate__((by_connection([part.sessions for part in parts], connections), filters, logs))
+        whole.__setstate__((sessions, filters, logs, Reports.joined(told).as_integers()))
         return whole, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:
@@ -385,6 +400,12 @@ class Conversation:
             at = _at(batch, row)
             for vbucket, seqno in listed.tolist():
                 self._high_seqno(session, vbucket, HighSeqno(seqno, at))
+
+
+def _without_reports(session: Session) -> Session:
+    """The same without what ``reports`` has as columns."""
+    kept = {vbucket: ServerReport(not_persisted=one.not_persisted) for vbucket, one in session.reports.items() if one.tells_of_disk}
+    return replace(session, reports=kept, high_seqnos={})
 
 
 def readable(batch: MessageBatch) -> Mask:

@@ -7,8 +7,8 @@ do not depend on how it was cut into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,14 +19,14 @@ from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import client_of, connection_records, flow_of
+from dcpinspect.streams.connections import RUNNING, Flow, client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
-from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
+from dcpinspect.streams.gaps_between_streams import Client, resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
@@ -38,7 +38,6 @@ from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
-from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, Numbers, State
@@ -48,7 +47,7 @@ from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.records import Records, Worded
 
 Table = npt.NDArray[np.int64]
 
@@ -75,31 +74,61 @@ NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 """Of the tables, which are those of SQL."""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What tables and rules are made of, besides what the tracker knows."""
+
+    by_number: Mapping[int, Link]
+    """Connections."""
+    sight: Visibility
+    owners: Mapping[int, Client]
+    """Who each connection belongs to."""
+    clients: Mapping[int, str]
+    """Which consumer each connection belongs to."""
+    flows: Mapping[int, Flow]
+    """By connection."""
+    unread: UnreadRequests
+    waits: Waits
+    """What verdicts of streams are made of."""
+    gaps: ExplainedGaps
+    """What the table of gaps is made of."""
+    gap_counts: Table
+    """How many gaps of each cause every stream has, as ``State`` numbers them."""
+    replicas: Mask
+    """Streams of vbuckets that their server has as a replica."""
+    snapshot_states: Table
+    """The state of every snapshot."""
+
+
 class Tables:
     """What is known so far, each table made when somebody asks for it; a later ``tables`` may know more."""
 
-    def __init__(
-        self,
-        made: Mapping[str, Callable[[], Records]],
-        files: Sequence[str],
-        gaps: ExplainedGaps,
-        gap_counts: Table,
-        waits: Waits,
-        snapshot_states: Table,
-    ) -> None:
-        """``made``: the tables by name; ``files``: the captures, if records say in which they begin."""
+    def __init__(self, seen: Seen, made: Mapping[str, Callable[[], Any]], links: Sequence[Link], files: Sequence[str] = ()) -> None:
+        """``made``: by name the tables, and what some of them are made of; ``files``: the captures, if records say in which they begin."""
+        self.seen = seen
+        self.links = links
+        self.all_gaps, self.waits = seen.gaps, seen.waits
+        self.gap_counts, self.snapshot_states = seen.gap_counts, seen.snapshot_states
         self._made, self._files = made, files
-        self.all_gaps = gaps
-        """What ``gaps`` is made of."""
-        self.gap_counts = gap_counts
-        """How many gaps of each cause every stream has, as ``State`` numbers them."""
-        self.waits = waits
-        """What verdicts of streams are made of."""
-        self.snapshot_states = snapshot_states
-        """The state of every snapshot."""
+
+    def with_files(self, files: Sequence[str]) -> Tables:
+        """The same, with records that say in which capture they begin, if there are some."""
+        return Tables(self.seen, self._made, self.links, files) if files else self
+
+    @property
+    def logs(self) -> FailoverLogs:
+        """All failover logs."""
+        found: FailoverLogs = self._made["logs"]()
+        return found
+
+    @property
+    def explained(self) -> Rollbacks:
+        """Why requests were rolled back."""
+        found: Rollbacks = self._made["explained"]()
+        return found
 
     def _table(self, name: str) -> Records:
-        table = self._made[name]()
+        table: Records = self._made[name]()
         return table.with_file(self._files) if self._files else table
 
     @cached_property
@@ -165,6 +194,8 @@ class Tracker:
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
+        self._tables: Tables | None = None
+        """Those made last, as long as nothing else is known."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What is known by now, to be joined with what other readings know."""
@@ -210,6 +241,7 @@ class Tracker:
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
+        self._tables = None
         if self._is_due:
             self._leave(int(batch.row[0]), MOST_UNUSUAL)
         if self._recent is not None:
@@ -240,6 +272,13 @@ class Tracker:
 
         ``of_whole``: what a reading of everything tells of this part of it, which snapshots and gaps then go by.
         """
+        if of_whole is not None:
+            return self._made(links, of_whole).with_files(files)
+        if self._tables is None or self._tables.links != links:
+            self._tables = self._made(links, None)
+        return self._tables.with_files(files)
+
+    def _made(self, links: Sequence[Link], of_whole: OfWhole | None) -> Tables:
         by_number = {link.number: link for link in links}
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
         self.state.meet(unmet, np.array([by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64))
@@ -254,10 +293,9 @@ class Tracker:
         owners = {link.number: client_of(link, sessions.get(link.number) or Session(), sight) for link in links}
         clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
-        high_seqnos = _high_seqnos(sessions, clients)
         ends = Ends.of(streams, state.connections, by_number, starved)
         branches = self._branches(streams)
-        waits = Waits(known, branches, sessions, by_number, clients, sight)
+        waits = Waits(known, branches, self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
         extras = [
             *self._out_of_order.gaps,
@@ -282,10 +320,10 @@ class Tracker:
         names = KnownNames({number: one.manifest for number, one in sessions.items()}, buckets)
         texts = Texts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
-        verdicts = stream_table.values("verdict")
-        of_connection: dict[int, list[str]] = {}
-        for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
-            of_connection.setdefault(connection, []).append(verdict)
+        verdicts = stream_table.columns["verdict"]
+        assert isinstance(verdicts, Worded)
+        is_running = np.zeros(len(state.connections), dtype=np.bool_)
+        is_running[streams.connection[np.isin(verdicts.codes, RUNNING)]] = True
         replicas = of_whole.replicas if of_whole else replica_streams(streams, state.connections, sessions, by_number)
         may_ask = sight.may_have_asked(_SHORTEST_REQUEST)
         is_known = (state.connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
@@ -296,23 +334,27 @@ class Tracker:
             is_replica=replicas,
             is_known=is_known[streams.connection],
         )
-        logs = FailoverLogs(streams, sight, self.conversation, links)
-        made: dict[str, Callable[[], Records]] = {
-            "connections": lambda: connection_records(links, sessions, known.connections, flows, of_connection, sight),
+        logs = cache(lambda: FailoverLogs(streams, sight, self.conversation, links))
+        explained = cache(lambda: Rollbacks(streams, snapshots, logs(), clients))
+        made: dict[str, Callable[[], Any]] = {
+            "logs": logs,
+            "explained": explained,
+            "connections": lambda: connection_records(links, sessions, known.connections, flows, is_running, sight),
             "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
             "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
             "gaps": found.records,
-            "rollbacks": lambda: Rollbacks(streams, snapshots, logs, clients).records(),
-            "vbuckets": lambda: vbucket_records(known, verdicts, amounts, clients, high_seqnos, waits),
+            "rollbacks": lambda: explained().records(),
+            "vbuckets": lambda: vbucket_records(known, verdicts.codes, amounts, clients, self.conversation.reports, waits),
         }
-        return Tables(made, files, found, by_cause, waits, snapshot_states)
+        seen = Seen(by_number, sight, owners, clients, flows, unread, waits, found, by_cause, replicas, snapshot_states)
+        return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
         """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows.
 
         ``differ``: as in ``Histories.compare``.
         """
-        self._compared, self._told = 0, {}
+        self._compared, self._told, self._tables = 0, {}, None
         for _ in range(ROUNDS):
             shown = self._keep(look_again, vbucket=self._compared)
             before, self._compared = self._compared, VBUCKETS if shown is None else shown.vbuckets
@@ -460,6 +502,7 @@ class Tracker:
 
     def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:
         """Only these rows of the kernel's tables stay; ``gaps`` and ``unordered``: numbers that those which stay had in ``_told``."""
+        self._tables = None
         numbers = self.state.leave(staying)
         renamed = {int(name): place for place, name in enumerate(gaps)} | {int(name): -1 - place for place, name in enumerate(unordered)}
         self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
@@ -537,18 +580,6 @@ class Tracker:
         for number, session in sessions.items():
             found[number] = session.manifest.lacks_history or session.bucket in buckets
         return found
-
-
-def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[tuple[str, int], HighSeqno]:
-    """The newest seqno that each client was told of each vbucket."""
-    found: dict[tuple[str, int], HighSeqno] = {}
-    for number, session in sessions.items():
-        if number in clients:
-            for vbucket, high in session.high_seqnos.items():
-                key = (clients[number], vbucket)
-                if key not in found or found[key].at.row < high.at.row:
-                    found[key] = high
-    return found
 
 
 def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:

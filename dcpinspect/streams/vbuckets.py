@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,40 +12,33 @@ from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, whole
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.rows import FILE_SHIFT
-from dcpinspect.streams.server_reports import HighSeqno
+from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import Known, unbiased
-from dcpinspect.streams.waits import Wait, Waits
-from dcpinspect.tables.records import Records, Values
+from dcpinspect.streams.waits import Waits
+from dcpinspect.tables.records import Made, Records, Values, Worded, counted
 
 Table = npt.NDArray[np.int64]
 
 
 def vbucket_records(
-    known: Known,
-    verdicts: Sequence[str],
-    amounts: tuple[Table, Amounts],
-    clients: Mapping[int, str],
-    high_seqnos: Mapping[tuple[str, int], HighSeqno],
-    waits: Waits,
+    known: Known, verdicts: Table, amounts: tuple[Table, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
 ) -> Records:
-    """The table; ``amounts``: snapshots of each stream, and gaps."""
+    """The table; ``verdicts``: number of that of each stream; ``amounts``: snapshots of each, and gaps; ``reports``: of seqnos."""
     streams, (snapshot_counts, gaps) = known.streams, amounts
-    found: dict[tuple[str, int], list[int]] = {}
-    for number, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
-        if connection in clients:
-            found.setdefault((clients[connection], vbucket), []).append(number)
-    if not found:
+    names = Names(clients, 1 + max([len(known.connections), *clients]))
+    client = names.of[streams.connection]
+    groups = Groups([client, streams.vbucket], np.flatnonzero(client >= 0))
+    if not len(groups):
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
-    # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening.
-    opened = streams.opened.time.tolist()
-    keys = tuple(found)
-    stories = [sorted(found[key], key=opened.__getitem__) for key in keys]  # requests may have been read after what followed them
-    numbers = np.concatenate([np.array(story, dtype=np.int64) for story in stories])
-    count = np.array([len(story) for story in stories], dtype=np.int64)
-    begin = np.cumsum(count) - count
+    # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening:
+    # requests may have been read after what followed them.
+    count, begin = groups.counts, groups.begins
+    numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
     own = streams[numbers]
-    newest = own[begin + count - 1]
+    last_of = begin + count - 1
+    newest = own[last_of]
     place, has_any = np.arange(len(own)), own.seen > 0
     first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
@@ -54,37 +47,61 @@ def vbucket_records(
     def total(values: Table | Mask) -> Numbers:
         return Numbers(np.add.reduceat(values.astype(np.int64), begin))
 
-    def by_cause(counts: npt.NDArray[Any]) -> list[dict[str, int]]:
-        sums = whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0))
-        return [{cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number} for causes in sums.tolist()]
+    def by_cause(counts: npt.NDArray[Any]) -> Made:
+        return counted(whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES)
 
     latest = Numbers(unbiased(own.last[last]), received)
-    high = [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)]
-    reached = np.where(received, latest.values, 0).tolist()
+    key = client[numbers[begin]] << VBUCKET_BITS | own.vbucket[begin]
+    high, is_told = _high_seqnos(reports, names, key)
+    waiting = waits.are_waiting[numbers[last_of]]
+    # what its newest stream waits for, another client may have been told of
+    told, is_told = unbiased(np.where(waiting, waits.newest[numbers[last_of]], high)), is_told | waiting
+    reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, Values] = {
-        "client": [client for client, _ in keys],
-        "vbucket": [vbucket for _, vbucket in keys],
-        "verdict": [verdicts[story[-1]] for story in stories],
-        "connections": [sorted(set(streams.connection[story].tolist())) for story in stories],
+        "client": Worded(client[numbers[begin]], names.words),
+        "vbucket": Numbers(own.vbucket[begin]),
+        "verdict": Worded(verdicts[numbers[last_of]], w.STREAM_VERDICTS),
+        "connections": _connections(groups, streams.connection),
         "streams": Numbers(count),
         "requested_end": Numbers(unbiased(newest.request.end), newest.request.form > 0),
         "first_seqno": Numbers(unbiased(own.first[first]), received),
         "last_seqno": latest,
-        "high_seqno": high,
-        "behind": [None if told is None else max(0, told - seqno) for told, seqno in zip(high, reached, strict=True)],
+        "high_seqno": Numbers(told, is_told),
+        "behind": Numbers(np.where(told > reached, told - reached, np.uint64(0)), is_told),
         "items": total(own.items),
         "bytes": total(own.bytes),
         "gaps": by_cause(gaps[0]),
         "gap_seqnos": by_cause(gaps[1]),
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(own.answer == w.A_ROLLBACK),
-        "findings": [None] * len(stories),  # this layer knows none
+        "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows none
         "first_time": Numbers(np.minimum.reduceat(own.opened.time, begin)),
         "last_time": Numbers(np.maximum.reduceat(own.latest.time, begin)),
     }
-    return Records(VBUCKETS, columns, len(stories), file=own.opened.frame[begin] >> FILE_SHIFT)
+    return Records(VBUCKETS, columns, len(groups), file=own.opened.frame[begin] >> FILE_SHIFT)
 
 
-def _high_seqno(told: HighSeqno | None, wait: Wait | None) -> int | None:
-    """The newest seqno that the client was told, or what its newest stream waits for: another client may have been told of that."""
-    return wait.newest if wait is not None else told.seqno if told is not None else None
+def _connections(groups: Groups, connection: Table) -> Worded:
+    """The connections of each vbucket; most have one."""
+    pairs = np.unique(np.column_stack((groups.of[groups.rows], connection[groups.rows])), axis=0)
+    owner, begin, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    only, codes = np.unique(np.where(count == 1, pairs[begin, 1], -1), return_inverse=True)
+    words = [[number] for number in only.tolist()]
+    codes = codes.reshape(-1)
+    for group in owner[count > 1].tolist():
+        codes[group] = len(words)
+        words.append(pairs[begin[group] : begin[group] + count[group], 1].tolist())
+    return Worded(codes, words)
+
+
+def _high_seqnos(reports: Reports, names: Names, keys: Table) -> tuple[Table, Mask]:
+    """The newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
+    known = reports.connection < len(names.of)
+    of = np.where(known, names.of[np.where(known, reports.connection, 0)], -1)
+    latest = np.flatnonzero((reports.kind == LATEST) & (of >= 0))
+    told = of[latest] << VBUCKET_BITS | reports.vbucket[latest]
+    order = np.lexsort((reports.place.row[latest], told))
+    told, seqno = told[order], reports.seqno[latest][order]
+    place = np.searchsorted(told, keys, "right") - 1
+    is_told = (place >= 0) & (told[np.maximum(place, 0)] == keys) if len(told) else np.zeros(len(keys), dtype=np.bool_)
+    return (seqno[place] if len(told) else keys), is_told

@@ -8,7 +8,7 @@ messages of the stream do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import origin_of
-from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, Connections, Losses, Stream, Streams
-from dcpinspect.streams.server_reports import At
-from dcpinspect.streams.session import Session
+from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, Connections, Losses, Snapshots, Streams
+from dcpinspect.streams.server_reports import LOG, At, Reports
+from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING
@@ -35,14 +35,21 @@ _HIGH, _ROLLBACK, _BRANCH = range(3)
 
 
 class _Said(NamedTuple):
-    """What a server said of a vbucket; in order of time."""
+    """What servers said of vbuckets, as columns."""
 
-    time_ns: int
-    kind: int
-    value: int
+    connection: Table
+    vbucket: Table
+    kind: Table
+    value: Table
     """A biased seqno, or the newest uuid."""
-    connection: int
-    at: At
+    row: Table
+    offset: Table
+    frame: Table
+    time: Table
+
+    def some(self, rows: Table) -> _Said:
+        """Some of it."""
+        return _Said(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +75,58 @@ class Waits:
         self,
         known: Known,
         branches: Table,
-        sessions: Mapping[int, Session],
+        conversation: Conversation,
         links: Mapping[int, Link],
         clients: Mapping[int, str],
         sight: Visibility,
     ) -> None:
         """``branches``: newest uuid of each stream's failover log, 0 for none; ``clients``: by connection."""
+        reports = conversation.reports
         self._connections, self._streams, self._snapshots, _, losses = known
-        self._links, self._clients = links, clients
-        self._found: dict[int, Wait] = {}
-        highs = {vbucket for session in sessions.values() for vbucket in session.reports}
-        if not highs:
+        size = len(self._streams)
+        self._first: Table = np.full(size, -1, dtype=np.int64)  # by stream: what told first of what it waits for
+        self.newest: Table = np.full(size, LEAST, dtype=np.int64)
+        """By stream the newest seqno that the server told, biased, where the stream waits for it."""
+        self._idle_ns: Table = np.zeros(size, dtype=np.int64)
+        self.are_long: Mask = np.zeros(size, dtype=np.bool_)
+        """Which streams have waited for longer than the patience."""
+        highs = reports[reports.kind != LOG]
+        if not len(highs):
             return
-        self._deaf = _deaf_since(clients, self._connections, losses, links)
-        listeners = _listeners(sessions, links, clients, sight)
-        said = _said(self._streams, branches, sessions, highs)
-        for number in np.flatnonzero(self._may_wait()).tolist():
-            connection, vbucket = self._streams[number].connection, self._streams[number].vbucket
-            if connection in links and vbucket in highs:
-                wait = self._of(number, sorted(one for other in listeners[connection] for one in said.get((other, vbucket), ())))
-                if wait is not None:
-                    self._found[number] = wait
+        self._said = _said(self._streams, branches, highs)
+        deaf = _deaf_since(clients, self._connections, losses, links)
+        self._deaf_ns, self._last_ns = (np.zeros(len(self._connections), dtype=np.int64) for _ in range(2))
+        own: Table = np.full(len(self._connections), -1, dtype=np.int64)
+        groups = _listeners(conversation.sessions, links, clients, sight)
+        for number, (members, _) in enumerate(groups):
+            own[members] = number
+        for number, link in links.items():
+            self._deaf_ns[number], self._last_ns[number] = deaf.get(clients.get(number, ""), 0), link.last_ns
+        waiting = np.flatnonzero(self._may_wait())
+        group = own[self._streams.connection[waiting]]
+        waiting = waiting[np.argsort(group, kind="stable")]
+        places = np.searchsorted(np.sort(group), np.arange(len(groups) + 1))
+        said_on = np.searchsorted(self._said.connection, np.arange(len(self._connections) + 1))
+        for number, (_, listeners) in enumerate(groups):
+            numbers = waiting[places[number] : places[number + 1]]
+            listened = np.concatenate([np.arange(said_on[one], said_on[one + 1]) for one in listeners])
+            if len(numbers) and len(listened):
+                self._wait(numbers, listened)
 
     def get(self, stream: int) -> Wait | None:
         """What a stream waits for, if it does."""
-        return self._found.get(stream)
+        first = int(self._first[stream])
+        if first < 0:
+            return None
+        said = self._said
+        at = At(*(int(column[first]) for column in (said.row, said.offset, said.frame, said.time)))
+        idle, newest = int(self._idle_ns[stream]), int(self.newest[stream]) - LEAST
+        return Wait(int(said.connection[first]), at, newest, idle, bool(self.are_long[stream]))
 
     @property
-    def are_long(self) -> Mask:
-        """Which streams have waited for longer than the patience."""
-        found = np.zeros(len(self._streams), dtype=np.bool_)
-        found[[number for number, wait in self._found.items() if wait.is_long]] = True
-        return found
+    def are_waiting(self) -> Mask:
+        """Which streams wait for something."""
+        return self._first >= 0
 
     def _may_wait(self) -> Mask:
         """From latest before the first marker there is no position: what the server had by then is not asked for."""
@@ -110,79 +137,81 @@ class Waits:
         is_known &= self._connections[owner].losses.of(producer) == streams.position_losses
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
-    def _of(self, number: int, said: Collection[_Said]) -> Wait | None:
-        row = self._streams[number]
-        connection, position = int(row.connection), int(row.position)
-        if row.request.form > 0 and position >= int(row.request.end):
-            return None
-        first: _Said | None = None
-        told, branch, heard_ns = LEAST, 0, 0
-        for one in said:
-            if one.kind == _HIGH:
-                told, heard_ns = one.value, one.time_ns
-                first = None if told <= position else first or one
-            elif one.kind == _ROLLBACK:
-                first = None if one.value < told else first
-            else:
-                first = None if branch not in (0, one.value) else first  # another history need not be as long
-                branch = one.value
-        deaf_ns = self._deaf.get(self._clients.get(connection, ""), 0)  # a rollback takes some back
-        if first is None or heard_ns <= deaf_ns:
-            return None
-        since = max(first.time_ns, deaf_ns, int(row.latest.time), self._busy_until(row))
-        idle = self._links[connection].last_ns - since
-        patience = max(PATIENCE_NS, 10 * int(self._connections.slowest[connection]))
-        return Wait(first.connection, first.at, told - LEAST, idle, idle > patience)
+    def _wait(self, numbers: Table, listened: Table) -> None:
+        """``numbers``: streams that may wait; ``listened``: all that their clients may have been told."""
+        said = self._said.some(listened)
+        order = np.lexsort((said.row, said.connection, said.value, said.kind, said.time, said.vbucket))
+        listened, said = listened[order], said.some(order)
+        place = np.arange(len(order))
+        vbuckets, begin, of = np.unique(said.vbucket, return_index=True, return_inverse=True)
+        of = of.reshape(-1)
+        is_high = said.kind == _HIGH
+        high, branch = (_before(is_one, begin[of]) for is_one in (is_high, said.kind == _BRANCH))
+        # a seqno that was told before may be of another history, or was taken back
+        is_reset = (said.kind == _ROLLBACK) & (high >= 0) & (said.value < said.value[high])
+        is_reset |= (said.kind == _BRANCH) & (branch >= 0) & (said.value != said.value[branch])
+        reset = np.maximum.reduceat(np.where(is_reset, place, -1), begin)
+        told = np.flatnonzero(is_high & (place > reset[of]))
+        # of those behind each, the least that was told: up to that a stream has it all
+        values, rank = np.unique(said.value[told], return_inverse=True)
+        step = len(values) + 1
+        least = np.minimum.accumulate((of[told] * step + rank.reshape(-1))[::-1])[::-1]
+        ends = np.searchsorted(of[told], np.arange(len(vbuckets)), "right")
+        row = self._streams[numbers]
+        own = np.minimum(np.searchsorted(vbuckets, row.vbucket), len(vbuckets) - 1)
+        first = np.searchsorted(least, own * step + np.searchsorted(values, row.position, "right"))
+        waits = (vbuckets[own] == row.vbucket) & (first < ends[own])
+        waits &= (row.request.form == 0) | (row.position < row.request.end)
+        numbers, row, first, last = numbers[waits], row[waits], told[first[waits]], told[ends[own[waits]] - 1]
+        deaf_ns = self._deaf_ns[row.connection]  # a rollback takes some back
+        heard = said.time[last] > deaf_ns
+        numbers, row, first, last, deaf_ns = numbers[heard], row[heard], first[heard], last[heard], deaf_ns[heard]
+        since = np.maximum.reduce([said.time[first], deaf_ns, row.latest.time, self._busy_until(row)])
+        self._first[numbers], self.newest[numbers] = listened[first], said.value[last]
+        self._idle_ns[numbers] = self._last_ns[row.connection] - since
+        self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(PATIENCE_NS, 10 * self._connections.slowest[row.connection])
 
-    def _busy_until(self, row: Stream) -> int:
+    def _busy_until(self, row: Streams) -> Table:
         """Until when the server may have been busy with other streams before it came to the disk for this one; 0 for no reason to wait."""
-        snapshot = int(row.snapshot)
-        current = self._snapshots[snapshot : snapshot + 1]
-        is_on_disk = snapshot >= 0 and current.state[0] == OPEN and types(current)[0] == _DISK
-        waits = not row.markers or is_on_disk
-        return int(self._connections.producer_time[int(row.connection)]) if waits else 0
+        table = self._snapshots if len(self._snapshots) else Snapshots.zeros(1)
+        current = table[row.snapshot]
+        is_on_disk = (row.snapshot >= 0) & (current.state == OPEN) & (types(current) == _DISK)
+        return np.where((row.markers == 0) | is_on_disk, self._connections.producer_time[row.connection], 0)
 
 
-def _said(
-    streams: Streams, branches: Table, sessions: Mapping[int, Session], vbuckets: Collection[int]
-) -> Mapping[tuple[int, int], list[_Said]]:
-    """What was said on each connection of each of these vbuckets."""
-    found: dict[tuple[int, int], list[_Said]] = defaultdict(list)
-    for connection, session in sessions.items():
-        for vbucket, report in session.reports.items():
-            latest = session.high_seqnos.get(vbucket)
-            for high in (*report.seqnos, *([latest] if latest is not None else [])):
-                found[connection, vbucket].append(_Said(high.at.time_ns, _HIGH, high.seqno + LEAST, connection, high.at))
-    for number, kind, value in _changes(streams, branches):
-        connection, vbucket = streams[number].connection, streams[number].vbucket
-        if vbucket in vbuckets:
-            at = At.of(streams[number].answered)
-            found[connection, vbucket].append(_Said(at.time_ns, kind, value, connection, at))
-    return found
+def _before(is_one: Mask, begin: Table) -> Table:
+    """The place of the nearest of some before each place, from ``begin`` on; -1 for none."""
+    place = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
+    place = np.concatenate(([-1], place[:-1]))[: len(is_one)]
+    return np.where(place >= begin, place, -1)
 
 
-def _changes(streams: Streams, branches: Table) -> Iterator[tuple[int, int, int]]:
-    """(stream, kind, value) of answers to stream requests that say which history the vbucket has."""
-    rolled = (streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO)
-    for number in np.flatnonzero(rolled).tolist():
-        yield number, _ROLLBACK, int(streams.rollback[number])
-    for number in np.flatnonzero(branches != 0).tolist():
-        yield number, _BRANCH, int(branches[number])
+def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
+    """All that was said, connection by connection."""
+    rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
+    branched = np.flatnonzero(branches != 0)
+    answers = streams[np.concatenate((rolled, branched))]
+    kinds = np.repeat([_HIGH, _ROLLBACK, _BRANCH], [len(highs), len(rolled), len(branched)])
+    values = np.concatenate((highs.seqno, streams.rollback[rolled], branches[branched]))
+    both = [(highs.connection, answers.connection), (highs.vbucket, answers.vbucket)]
+    own, other = highs.place, answers.answered
+    at = [(own.row, other.row), (own.offset, other.offset), (own.frame, other.frame), (own.time, other.time)]
+    connection, vbucket, *places = (np.concatenate(columns) for columns in (*both, *at))
+    return _Said(connection, vbucket, kinds, values, *places).some(np.argsort(connection, kind="stable"))
 
 
 def _listeners(
     sessions: Mapping[int, Session], links: Mapping[int, Link], clients: Mapping[int, str], sight: Visibility
-) -> Mapping[int, Collection[int]]:
-    """By connection: those on which its server tells of the same vbuckets, of the same bucket or to the same client."""
+) -> list[tuple[list[int], list[int]]]:
+    """Connections, and those on which their server tells of the same vbuckets, of the same bucket or to the same client."""
     groups: dict[object, set[int]] = defaultdict(set)
-    names = {
-        number: (origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server))
-        for number, link in links.items()
-    }
-    for number, own in names.items():
-        for name in own:
+    alike: dict[tuple[object, object], list[int]] = defaultdict(list)
+    for number, link in links.items():
+        names = origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server)
+        alike[names].append(number)
+        for name in names:
             groups[name].add(number)
-    return {number: groups[bucket] | groups[client] for number, (bucket, client) in names.items()}
+    return [(members, sorted(groups[bucket] | groups[client])) for (bucket, client), members in alike.items()]
 
 
 def _deaf_since(clients: Mapping[int, str], connections: Connections, losses: Losses, links: Mapping[int, Link]) -> dict[str, int]:
