@@ -309,7 +309,7 @@ _ALLOWED = {
     "dcpinspect.findings.finding": ("Occurrence", "Place"),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
-    "dcpinspect.streams.events": ("FoundEvents", "EventQuery"),
+    "dcpinspect.streams.events": ("FoundEvents", "EventQuery", "Intervals"),
     "dcpinspect.streams.examples": ("Examples",),
     "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),
     "dcpinspect.streams.gaps": ("Extra",),

@@ -11,11 +11,13 @@ from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
+from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.rows import LEAST, Stream
+from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.streams.transitions import INCOMPLETE
 
@@ -66,13 +68,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     snapshots = context.snapshots
     is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
-    is_first = (snapshots.position == w.FIRST) & has_range
+    is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams[snapshots.stream])
+    snapshots_of = Grouped(snapshots.stream, len(context.streams) if is_incomplete.any() else 0)
     for number in context.in_order(is_first | is_incomplete):
         stream = int(snapshots.stream[number])
         if is_first[number]:
             yield from _first(context, number, stream)
         if is_incomplete[number] and not _is_all(context.streams[stream]):
-            yield _incomplete(context, number, stream)
+            yield _incomplete(context, number, snapshots_of[stream])
     yield from _resumed(context, tables)
 
 
@@ -89,13 +92,17 @@ def _of(
     return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)))
 
 
+def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
+    """Snapshots that do not start where their streams, one for each, were asked to."""
+    asked = streams.request
+    is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
+    found: Mask = is_range & (snapshots.start != asked.snapshot_start) & (snapshots.start != asked.start)
+    return found
+
+
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     asked, row = context.streams[stream], context.snapshots[number]
-    if asked.request.form != 1 or int(asked.request.flags) & FROM_LATEST:
-        return
     start, low, high = plain(row.start), plain(asked.request.snapshot_start), plain(asked.request.start)
-    if start in (low, high):
-        return
     expected = f"{high}" if low == high else f"{low} or {high}"
     places = [place for place in (context.marker(number), context.request(stream)) if place is not None]
     message = f"first snapshot starts at {start}; {expected} expected"
@@ -107,8 +114,10 @@ def _is_all(stream: Stream) -> bool:
     return bool(stream.request.form > 0 and stream.reason == 0 and stream.seen > 0 and stream.last >= stream.request.end)
 
 
-def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
+def _incomplete(context: Context, number: int, numbers: Rows) -> Occurrence:
+    """``numbers``: all snapshots of its stream."""
     row = context.snapshots[number]
+    stream = int(row.stream)
     is_told = context.has_collections(int(context.streams.connection[stream])) or _has_sync_writes(context, stream)
     end = plain(row.end)
     if row.reached > LEAST:
@@ -116,7 +125,7 @@ def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
     else:
         before = plain(row.before) + 1 if row.has_before else 0
         reached, first = f"nothing of the snapshot up to {end}", max(plain(row.start), before)
-    later = np.flatnonzero((context.snapshots.stream == stream) & (context.snapshots.index == row.index + 1))
+    later = numbers[context.snapshots.index[numbers] == row.index + 1]
     places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
     came = "the next marker came" if len(later) else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
@@ -143,9 +152,11 @@ def _after_incomplete(context: Context, number: int, stream: int) -> str:
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     """Gaps between two streams of a client."""
     streams = context.streams
+    by_place = np.argsort(streams.at.row, kind="stable")
+    places_of = streams.at.row[by_place]
     for gap in tables.all_gaps.of_cause(w.RESUMED):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
-        old = int(np.flatnonzero(streams.at.row == gap.rows[0])[0])
+        old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
         message = f"resumed at {start}, received only to {after}: {start - after} seqnos never delivered"

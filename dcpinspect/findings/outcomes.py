@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Over, who_alone
 from dcpinspect.findings.registry import RULES
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams import words as w
+from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
 
@@ -69,49 +72,60 @@ class Outcomes:
         if client is None or since is None:
             return "unknown", None
         if case.rule in ENDED_BY_A_STREAM and case.vbuckets:
-            rows = [self._next(self._accepted.get((client, vbucket, case.sid), ()), since) for vbucket in case.vbuckets]
+            rows = [self._next_stream(client, vbucket, case.sid, since) for vbucket in case.vbuckets]
         elif case.rule in ENDED_BY_A_CONNECTION:
-            later = [when for number, when in self._of_client.get(client, ()) if number > case.connections[0]]
-            rows = [self._next(later, since)]
+            later = [number for number in self._connections.get(client, ()) if number > case.connections[0]]
+            rows = [min(filter(None, (self._next_on(number, since) for number in later)), default=(0, None))[1]]
         else:
             return "unknown", None
         found = [row for row in rows if row is not None]
         return ("recovered", max(found)) if len(found) == len(rows) else ("unknown", None)
 
-    @staticmethod
-    def _next(accepted: Sequence[_When], since: _When) -> int | None:
-        """The row of the first that was accepted later."""
-        place = bisect_right(accepted, since)
-        return accepted[place][1] if place < len(accepted) else None
+    def _next_stream(self, client: str, vbucket: int, sid: int | None, since: _When) -> int | None:
+        """The row of the first stream of a vbucket that a client was granted later."""
+        keys, numbers = self._accepted
+        key = self._context.names.number(client) << VBUCKET_BITS | vbucket
+        own = numbers[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")]
+        streams = self._context.streams[own]
+        when = streams.answered
+        is_later = (when.time > since[0]) | ((when.time == since[0]) & (when.row > since[1]))
+        found = np.flatnonzero(is_later & (np.maximum(streams.sid, -1) == (-1 if sid is None else sid)))
+        return int(when.row[found[0]]) if len(found) else None
 
     @cached_property
-    def _accepted(self) -> Mapping[tuple[str, int, int | None], list[_When]]:
-        """When streams were accepted, by client, vbucket and stream-id."""
-        found: dict[tuple[str, int, int | None], list[_When]] = {}
-        for connection, vbucket, sid, when in self._streams:
-            client = self._context.clients.get(connection)
-            if client is not None:
-                found.setdefault((client, vbucket, sid if sid >= 0 else None), []).append(when)
-        return found
-
-    @cached_property
-    def _of_client(self) -> Mapping[str, list[tuple[int, _When]]]:
-        """The connection of each accepted stream, and when it was accepted, by client."""
-        found: dict[str, list[tuple[int, _When]]] = {}
-        for connection, _, _, when in self._streams:
-            client = self._context.clients.get(connection)
-            if client is not None:
-                found.setdefault(client, []).append((connection, when))
-        return found
-
-    @cached_property
-    def _streams(self) -> Sequence[tuple[int, int, int, _When]]:
-        """Connection, vbucket, stream-id and when of every accepted stream, in order of that."""
+    def _accepted(self) -> tuple[Rows, Rows]:
+        """Client and vbucket of each stream that was accepted, as one number, and the streams in order of that, and of when."""
         streams = self._context.streams
-        taken = streams.answer == w.A_ACCEPTED
-        columns = (streams.connection, streams.vbucket, streams.sid, streams.answered.time, streams.answered.row)
-        several = zip(*(column[taken].tolist() for column in columns), strict=True)
-        return sorted(((one[0], one[1], one[2], (one[3], one[4])) for one in several), key=lambda one: one[3])
+        client = self._context.names.of[streams.connection]
+        taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (client >= 0))
+        keys, when = client[taken] << VBUCKET_BITS | streams.vbucket[taken], streams.answered
+        order = np.lexsort((when.row[taken], when.time[taken], keys))
+        return keys[order], taken[order]
+
+    @cached_property
+    def _connections(self) -> Mapping[str, list[int]]:
+        """The connections of each client."""
+        found: dict[str, list[int]] = {}
+        for number, client in self._context.clients.items():
+            found.setdefault(client, []).append(number)
+        return found
+
+    @cached_property
+    def _granted(self) -> tuple[Rows, Rows, Rows]:
+        """Connection, time and row of the answers that accepted streams, in order of these."""
+        streams = self._context.streams
+        taken = streams[streams.answer == w.A_ACCEPTED]
+        order = np.lexsort((taken.answered.row, taken.answered.time, taken.connection))
+        return taken.connection[order], taken.answered.time[order], taken.answered.row[order]
+
+    def _next_on(self, connection: int, since: _When) -> _When | None:
+        """When the first stream of a connection was accepted later."""
+        connections, times, rows = self._granted
+        begin, end = (int(np.searchsorted(connections, connection, side)) for side in ("left", "right"))
+        at = begin + int(np.searchsorted(times[begin:end], since[0], "left"))
+        while at < end and (int(times[at]), int(rows[at])) <= since:
+            at += 1
+        return (int(times[at]), int(rows[at])) if at < end else None
 
     def named(self, found: Finding) -> Finding:
         """The same with its clients and their server in words."""

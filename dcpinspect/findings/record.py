@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from dcpinspect.escape import escape
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, Place
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
+from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.streams.contracts import BY_TABLE
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable, time_text
+from dcpinspect.streams.grouping import VBUCKET_BITS
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Worded, counted, time_text
 
 _C = RecordColumn
 
@@ -103,20 +106,46 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
 
     ``clients``: whose each connection is, in the words of the table.
     """
-    counts: dict[tuple[str, int], Counter[str]] = {}
-    orphaned: set[tuple[str, int]] = set()
+    if not len(vbuckets):
+        return vbuckets
+    client, vbucket, verdict = (vbuckets.columns[name] for name in ("client", "vbucket", "verdict"))
+    assert isinstance(client, Worded)
+    assert isinstance(vbucket, Numbers)
+    assert isinstance(verdict, Worded)
+    keys = client.codes << VBUCKET_BITS | vbucket.values
+    order = np.argsort(keys, kind="stable")
+    rows_of = Lookup(keys[order], order)
+    codes = {word: number for number, word in enumerate(client.words)}
+    counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
+    is_orphaned = np.zeros(len(keys), dtype=np.bool_)
     for one in findings:
         pairs = {
-            (clients[number], vbucket) for case in one.each for number in case.connections if number in clients for vbucket in case.vbuckets
+            codes[clients[number]] << VBUCKET_BITS | own
+            for case in one.each
+            for number in case.connections
+            if clients.get(number) in codes
+            for own in case.vbuckets
         }
-        orphaned |= pairs if one.rule == ORPHANED else set()
-        for pair in pairs:
-            counts.setdefault(pair, Counter())[one.severity] += 1
-    rows = list(zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True))
-    verdicts = zip(rows, vbuckets.values("verdict"), strict=True)
-    found = [{severity: counts.get(row, Counter())[severity] for severity in SEVERITIES} for row in rows]
-    told = ["orphaned" if verdict == "ended" and row in orphaned else verdict for row, verdict in verdicts]
-    return vbuckets.with_column("findings", found).with_column("verdict", told)
+        rows = rows_of(np.array(list(pairs), dtype=np.int64))
+        counts[rows, SEVERITIES.index(one.severity)] += 1
+        is_orphaned[rows] |= one.rule == ORPHANED
+    is_orphaned &= verdict.codes == verdict.words.index("ended")
+    told = Worded(np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"])
+    return vbuckets.with_column("findings", counted(counts, SEVERITIES, with_zeros=True)).with_column("verdict", told)
+
+
+class Lookup:
+    """Rows by numbers that stand for them, each for one."""
+
+    def __init__(self, keys: Rows, rows: Rows) -> None:
+        """``keys`` rise."""
+        self._keys, self._rows = keys, rows
+
+    def __call__(self, keys: Rows) -> Rows:
+        """The rows that there are of these."""
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found: Rows = self._rows[place[self._keys[place] == keys]]
+        return found
 
 
 def with_findings(

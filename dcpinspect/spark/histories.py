@@ -20,8 +20,8 @@ from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.whole import Whole
 from dcpinspect.streams.changes import Changes
-from dcpinspect.streams.events import VBUCKETS, EventQuery, vbucket_of
-from dcpinspect.streams.histories import Contradiction, Pair, contradictions
+from dcpinspect.streams.events import VBUCKETS, EventQuery
+from dcpinspect.streams.histories import Contradiction, Pairs, contradictions
 
 SHARES = 2
 """Tasks for each processor."""
@@ -42,28 +42,23 @@ class _Share:
     """Streams of some vbuckets."""
 
     files: Sequence[str]
-    pairs: Sequence[Pair]
+    pairs: Pairs
     salt: Salt | None
 
 
-def compare(
-    tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Sequence[Pair]
-) -> tuple[list[Contradiction], int]:
+def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Pairs) -> tuple[list[Contradiction], int]:
     """As ``Differ`` has it. ``stem``: path of files that nobody needs afterwards."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
     sizes = [sum(files.size(one.path) for one in one.work.bundles) for one in looks]
     told = tasks.each("comparing streams", _written, [_Sought(one, shares, stem) for one in looks], sizes)
     behind = min((vbuckets for _, vbuckets in told), default=VBUCKETS)
-    of_share: list[list[Pair]] = [[] for _ in range(shares)]
-    for pair in pairs:
-        vbucket = vbucket_of(wanted.place(pair.one)[0])
-        if vbucket < behind:
-            of_share[vbucket % shares].append(pair)
+    vbuckets = wanted.vbuckets(pairs.first)
     items, sizes = [], []
-    for share, own in enumerate(of_share):
+    for share in range(shares):
+        own = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
         paths = [written[share] for written, _ in told if share in written]
-        if own and paths:
+        if len(own) and paths:
             items.append(_Share(paths, own, found.manifest.salt))
             sizes.append(len(own))
     return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind

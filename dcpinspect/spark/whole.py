@@ -51,7 +51,8 @@ class Whole:
     def looks(self, wanted: EventQuery, secrets: Secrets) -> list[Look]:
         """What has to be read again to compare streams."""
         works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
-        return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
+        connections = wanted.connections
+        return [Look(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
 
 
 @cache

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -36,6 +38,7 @@ VBUCKETS = 1 << 16
 
 _CONNECTION_SHIFT = 34
 _END_COLLECTION = 1
+_SIDES: Sequence[Literal["left", "right"]] = ("left", "right")
 _PRIME = (1 << 31) - 1
 
 
@@ -167,40 +170,89 @@ def stream_keys(connection: Ints, vbucket: Ints, sid: Ints) -> Ints:
     return (connection << _CONNECTION_SHIFT) | (vbucket << 17) | (sid + 1)
 
 
-def vbucket_of(key: int) -> int:
-    """The vbucket of a stream's key."""
+def vbucket_of(key: Any) -> Any:
+    """The vbucket of a stream's key, or of each of some."""
     return key >> 17 & (VBUCKETS - 1)
+
+
+class Intervals(NamedTuple):
+    """Seqnos of streams, as columns."""
+
+    stream: Ints
+    low: Ints
+    high: Ints
+
+    @classmethod
+    def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
+        """By number of the stream."""
+        rows = [(number, low, high) for number, found in intervals.items() for low, high in found]
+        return cls(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
+
+    def merged(self) -> Intervals:
+        """The same, sorted and apart."""
+        order = np.lexsort((self.high, self.low, self.stream))
+        stream, low, high = (column[order] for column in self)
+        highs, rank = np.unique(high, return_inverse=True)
+        step = len(highs) + 1
+        number = np.cumsum(np.diff(stream, prepend=-1) != 0)
+        reached = np.maximum.accumulate(number * step + rank.reshape(-1))  # those of a stream are above those of the streams before
+        last = highs[reached % step] if len(highs) else high
+        is_start = np.ones(len(stream), dtype=np.bool_)
+        is_start[1:] = (number[1:] != number[:-1]) | (low[1:] > last[:-1])
+        starts = np.flatnonzero(is_start)
+        ends = np.append(starts[1:], len(stream))[: len(starts)] - 1
+        return Intervals(stream[starts], low[starts], last[ends])
 
 
 class EventQuery:
     """Which seqnos of which streams somebody needs."""
 
-    def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
-        """``intervals``: by number of the stream, in any order, overlapping or not; ``is_brief``: of events their changes will do."""
+    def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]] | Intervals, *, is_brief: bool = False) -> None:
+        """``intervals``: in any order, overlapping or not; ``is_brief``: of events their changes will do."""
         self.is_brief = is_brief
         self.secrets = _SECRETS
         """By which all keys are hashed that are compared with each other, whoever reads them."""
-        self._intervals = {number: _merged(found) for number, found in intervals.items()}
-        numbers = np.array(sorted(self._intervals), dtype=np.int64)
-        of = streams[numbers]
+        self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
+        self._numbers = np.unique(self._intervals.stream)
+        of = streams[self._numbers]
         self.keys: Ints = stream_keys(of.connection, of.vbucket, of.sid)
-        self.first_row = int(of.opened.row.min()) if len(of) else 0
-        self.last_row = int(of.latest.row.max()) if len(of) else 0
-        self._streams: dict[int, list[tuple[int, int, int]]] = {}
-        self._opened: dict[int, tuple[int, int]] = {}
-        for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True):
-            first, last = int(row.opened.row), int(row.latest.row)
-            self._streams.setdefault(key, []).append((number, first, last))
-            self._opened[number] = key, first
+        self._first, self._last = of.opened.row, of.latest.row
+        self._by_key = np.argsort(self.keys, kind="stable")
+
+    @property
+    def first_row(self) -> int:
+        """Row of the first message of any of the streams; 0 without streams, as ``last_row``."""
+        return int(self._first.min()) if len(self._first) else 0
+
+    @property
+    def last_row(self) -> int:
+        """Row of the last one."""
+        return int(self._last.max()) if len(self._last) else 0
 
     @property
     def connections(self) -> Ints:
         """The connections that have the wanted streams."""
         return np.unique(self.keys >> _CONNECTION_SHIFT)
 
+    def on(self, connections: Ints) -> EventQuery:
+        """What of it is on some connections."""
+        chosen = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
+        some = copy(self)
+        some._numbers, some.keys, some._first, some._last = (of[chosen] for of in (self._numbers, self.keys, self._first, self._last))
+        some._by_key = np.argsort(some.keys, kind="stable")
+        own = np.isin(self._intervals.stream, some._numbers)
+        some._intervals = Intervals(*(column[own] for column in self._intervals))
+        return some
+
     def place(self, stream: int) -> tuple[int, int]:
         """(key, row that opened it) of a stream."""
-        return self._opened[stream]
+        at = int(np.searchsorted(self._numbers, stream))
+        return int(self.keys[at]), int(self._first[at])
+
+    def vbuckets(self, streams: Ints) -> Ints:
+        """The vbuckets of streams."""
+        found: Ints = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
+        return found
 
     def of(self, events: Events) -> list[tuple[int, Events]]:
         """(stream, its events among these), as far as they are wanted."""
@@ -209,25 +261,19 @@ class EventQuery:
         keys = stream_keys(events.connection, events.vbucket, events.sid)
         order = np.argsort(keys, kind="stable")
         different, starts = np.unique(keys[order], return_index=True)
+        begins, ends = (np.searchsorted(self.keys[self._by_key], different, side).tolist() for side in _SIDES)
         found = []
-        for key, own in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
-            for number, first, last in self._streams.get(key, ()):
-                lows, highs = self._intervals[number]
+        for begin, end, own in zip(begins, ends, np.split(order, starts[1:]), strict=True):
+            for at in self._by_key[begin:end].tolist():
+                number = int(self._numbers[at])
+                low, high = (int(np.searchsorted(self._intervals.stream, number, side)) for side in _SIDES)
+                lows, highs = self._intervals.low[low:high], self._intervals.high[low:high]
                 row, seqno = events.place.row[own], events.seqno[own]
                 place = np.searchsorted(lows, seqno, side="right") - 1
-                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)]) & (row >= first) & (row <= last)
+                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)]) & (row >= self._first[at]) & (row <= self._last[at])
                 if chosen.any():
                     found.append((number, events[own[chosen]]))
         return found
-
-
-def _merged(intervals: Sequence[Interval]) -> tuple[Ints, Ints]:
-    """First and last of intervals, sorted and apart."""
-    pairs = np.array(sorted(set(intervals)), dtype=np.int64)
-    last = np.maximum.accumulate(pairs[:, 1])
-    starts = np.flatnonzero(np.concatenate(([True], pairs[1:, 0] > last[:-1])))
-    ends = np.concatenate((starts[1:] - 1, [len(pairs) - 1]))
-    return pairs[starts, 0], last[ends]
 
 
 class FoundEvents:

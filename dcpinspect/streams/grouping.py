@@ -29,8 +29,8 @@ class Names:
             self.of[connection] = self._numbers[name]
 
     def number(self, name: Hashable) -> int:
-        """What stands for a name."""
-        return self._numbers[name]
+        """What stands for a name; -1 for one that no connection has."""
+        return self._numbers.get(name, -1)
 
 
 class Groups:

@@ -7,10 +7,8 @@ Nothing is compared beyond the least such end that any known log tells: a stream
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +16,17 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.changes import Changes, Event
 from dcpinspect.streams.disputes import MOST_OTHERS
-from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval
-from dcpinspect.streams.rows import GREATEST, LEAST, Stream, Streams
+from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval, Intervals
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
+from dcpinspect.streams.rows import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
 from dcpinspect.streams.session import Conversation
-from dcpinspect.streams.verdicts import failover_entries
-
-Log = tuple[tuple[int, int], ...]
+from dcpinspect.structs import Ints, Struct, T
+from dcpinspect.structs import Rows as Table
+from dcpinspect.structs import number as count
 
 CAUSES = ("key", "state", "cas", "value")
 """In what two changes differ; of several the first."""
@@ -58,15 +58,6 @@ for _opcode, _state in {
     STATES[_opcode] = _state
 
 
-class _Part(NamedTuple):
-    """The seqnos of one branch that a stream may have, biased."""
-
-    stream: int
-    low: int
-    high: int
-    bucket: str | None
-
-
 @dataclass(slots=True)
 class Contradiction:
     """In what two streams differ."""
@@ -87,29 +78,30 @@ class Contradiction:
         self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
 
 
-class Pair(NamedTuple):
+class Pair(Struct[T]):
     """Two streams, and the seqnos of one branch that both may have, biased."""
 
-    one: int
-    two: int
-    low: int
-    high: int
-    are_alike: bool
-    """Both are shown values in the same way."""
+    first: T = count("The stream that was opened first.")
+    second: T = count("The other one.")
+    low: T = count("The first seqno.")
+    high: T = count("The last one.")
+    are_alike: T = count("1 if both are shown values in the same way.")
 
 
-Differ = Callable[[EventQuery, Sequence[Pair]], tuple[Sequence[Contradiction], int]]
+class Pairs(Pair[Ints], Table[Pair]):
+    """The pairs of a reading."""
+
+
+Differ = Callable[[EventQuery, Pairs], tuple[Sequence[Contradiction], int]]
 """Compares the changes that are wanted, and gives the first vbucket for whose there was no room."""
 
 
-def contradictions(
-    changes: Callable[[int], Changes], pairs: Iterable[Pair], since: int = 0, *, keeps_rows: bool = False
-) -> list[Contradiction]:
+def contradictions(changes: Callable[[int], Changes], pairs: Pairs, since: int = 0, *, keeps_rows: bool = False) -> list[Contradiction]:
     """In what streams differ, without events. ``changes``: those of a stream; ``since``: of each difference one is behind this row."""
     found: dict[tuple[int, int, str], Contradiction] = {}
     for block in _blocks(changes, pairs):
         for pair, cause, mine, theirs in block.differences(since):
-            one = found.setdefault((pair.one, pair.two, cause), Contradiction((pair.one, pair.two), cause))
+            one = found.setdefault((pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause))
             one.add(mine.seqno.tolist(), len(mine))
             if keeps_rows:
                 one.rows = np.concatenate((one.rows, mine.row, theirs.row))
@@ -119,19 +111,9 @@ def contradictions(
 class _Block:
     """Pairs that are compared at once, and the changes of their streams: many pairs have few changes each."""
 
-    def __init__(self) -> None:
-        self.pairs: list[Pair] = []
-        self.size = 0
-        """Changes that the pairs have to look at, at most."""
-        self._changes: dict[int, Changes] = {}
-
-    def add(self, changes: Callable[[int], Changes], pair: Pair) -> None:
-        """One more."""
-        for stream in (pair.one, pair.two):
-            if stream not in self._changes:
-                self._changes[stream] = changes(stream)
-        self.pairs.append(pair)
-        self.size += len(self._changes[pair.one]) + len(self._changes[pair.two])
+    def __init__(self, pairs: Pairs, changes: Mapping[int, Changes]) -> None:
+        """``changes``: by stream."""
+        self.pairs, self._changes = pairs, changes
 
     def differences(self, since: int) -> Iterator[tuple[Pair, str, Changes, Changes]]:
         """(pair, cause, changes of both) of what differs."""
@@ -141,7 +123,7 @@ class _Block:
         bounds = np.cumsum([0, *map(len, tables)])
         seqnos, rank = np.unique(whole.seqno, return_inverse=True)
         key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
-        ones, twos, lows, highs, alike = (np.array(column) for column in zip(*self.pairs, strict=True))
+        ones, twos, lows, highs, alike = (getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike"))
         ones, twos = (np.array([place[stream] for stream in column.tolist()]) for column in (ones, twos))
         step = len(seqnos) + 1
         first = np.searchsorted(key, ones * step + np.searchsorted(seqnos, lows))
@@ -156,7 +138,7 @@ class _Block:
         left = np.maximum(one.row, two.row) > since
         cause = np.full(len(pair), -1)
         for number, differs in enumerate(_differing(one, two)):
-            chosen = left & differs & (cause < 0) & (alike[pair] if CAUSES[number] == "value" else True)
+            chosen = left & differs & (cause < 0) & (alike[pair] != 0 if CAUSES[number] == "value" else True)
             cause[chosen] = number
         differing = np.flatnonzero(cause >= 0)
         group = pair[differing] * len(CAUSES) + cause[differing]
@@ -166,15 +148,19 @@ class _Block:
             yield self.pairs[code // len(CAUSES)], CAUSES[code % len(CAUSES)], one[rows], two[rows]
 
 
-def _blocks(changes: Callable[[int], Changes], pairs: Iterable[Pair]) -> Iterator[_Block]:
-    block = _Block()
-    for pair in pairs:
-        block.add(changes, pair)
-        if block.size > _AT_ONCE:
-            yield block
-            block = _Block()
-    if block.pairs:
-        yield block
+def _blocks(changes: Callable[[int], Changes], pairs: Pairs) -> Iterator[_Block]:
+    known: dict[int, Changes] = {}
+    begin = size = 0
+    for place, both in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+        for stream in both:
+            if stream not in known:
+                known[stream] = changes(stream)
+            size += len(known[stream])
+        if size > _AT_ONCE:
+            yield _Block(pairs[begin : place + 1], known)
+            known, begin, size = {}, place + 1, 0
+    if begin < len(pairs):
+        yield _Block(pairs[begin:], known)
 
 
 def _first_of_each(table: Changes) -> Changes:
@@ -217,19 +203,13 @@ class Histories:
 
         ``differ``: compares them, so that nobody else gets their events.
         """
-        latest, row, shown = streams.latest.row.tolist(), self._compared_row, _shown_as(streams, conversation)
-        pairs = [
-            Pair(one, two, low, high, (flags := shown[one]) is not None and flags == shown[two])
-            for one, two, low, high in _pairs(streams, conversation, vbucket)
-            if max(latest[one], latest[two]) > row
-        ]
-        if not pairs:
+        row, pairs = self._compared_row, _pairs(streams, conversation, vbucket)
+        latest = streams.latest.row
+        pairs = pairs[np.maximum(latest[pairs.first], latest[pairs.second]) > row]
+        if not len(pairs):
             return VBUCKETS
-        intervals: dict[int, list[Interval]] = defaultdict(list)
-        for pair in pairs:
-            for stream in (pair.one, pair.two):
-                intervals[stream].append((pair.low, pair.high))
-        wanted = EventQuery(streams, intervals, is_brief=True)
+        both = np.concatenate((pairs.first, pairs.second))
+        wanted = EventQuery(streams, Intervals(both, np.tile(pairs.low, 2), np.tile(pairs.high, 2)), is_brief=True)
         if differ is None:
             events = look(wanted)
             differences: Sequence[Contradiction] = contradictions(events.changes, pairs, row, keeps_rows=self.keeps_rows)
@@ -273,68 +253,77 @@ def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     return keys, states[0] & states[1] == 0, cas, values
 
 
-def _shown_as(streams: Streams, conversation: Conversation) -> list[int | None]:
-    """Of each stream the flags of its connection's open by which values differ; None where they are not known."""
-    opened = {number: session.open_flags for number, session in conversation.sessions.items()}
-    flags = {number: None if one is None else one & AS_STORED for number, one in opened.items()}
-    return [flags.get(number) for number in streams.connection.tolist()]
+def _shown_as(conversation: Conversation, connections: int) -> Rows:
+    """Of each connection the flags of its open by which values differ; -1 where they are not known."""
+    found = np.full(connections, -1, dtype=np.int64)
+    for number, session in conversation.sessions.items():
+        if number < connections and session.open_flags is not None:
+            found[number] = session.open_flags & AS_STORED
+    return found
 
 
-def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:
-    """(stream, stream, first, last): seqnos of one branch, biased, that both may have."""
+def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
+    """The streams from a vbucket on that may have seqnos of one branch in common, and the seqnos."""
     has_log = (streams.log >= 0) & (streams.seen > 0)
     places, counts = np.unique(streams.vbucket[has_log], return_counts=True)
-    several = has_log & np.isin(streams.vbucket, places[(counts > 1) & (places >= vbucket)])
-    numbers = np.flatnonzero(several)
+    numbers = np.flatnonzero(has_log & np.isin(streams.vbucket, places[(counts > 1) & (places >= vbucket)]))
     if not len(numbers):
-        return []
-    parsed: dict[int, Log] = {}
-    ends = _ends(streams, conversation, parsed)
-    parts: dict[tuple[int, int], list[_Part]] = defaultdict(list)
-    for number in numbers.tolist():
-        row = streams[number]
-        place, last = int(row.vbucket), int(row.last)
-        log = parsed[int(row.log)]
-        if any(newer <= older for (_, newer), (_, older) in pairwise(log)):
-            continue  # nobody knows what it says
-        for uuid, start in log:
-            low = max(start + LEAST + 1, int(row.first))
-            high = min(last, ends.get((place, uuid), GREATEST))
-            if uuid and low <= high:
-                parts[place, uuid].append(_Part(number, low, high, _bucket(conversation, row)))
-    return [pair for own in parts.values() for pair in _overlaps(own)]
-
-
-def _bucket(conversation: Conversation, row: Stream) -> str | None:
-    session = conversation.sessions.get(int(row.connection))
-    return session.bucket if session is not None else None
-
-
-def _overlaps(parts: Sequence[_Part]) -> Iterator[tuple[int, int, int, int]]:
-    """What each has in common with those before it that are near; not of buckets that are known to be two."""
-    for place, one in enumerate(parts):
-        near = 0
-        for other in reversed(parts[max(0, place - _NEAR) : place]):
-            low, high = max(one.low, other.low), min(one.high, other.high)
-            if low <= high and (one.bucket == other.bucket or None in (one.bucket, other.bucket)) and near < MOST_OTHERS:
-                near += 1
-                yield other.stream, one.stream, low, high
-
-
-def _ends(streams: Streams, conversation: Conversation, parsed: dict[int, Log]) -> dict[tuple[int, int], int]:
-    """Where each branch of a vbucket ends, biased, by the least that any log says; ``parsed`` gets the logs by number."""
-    found: dict[tuple[int, int], int] = {}
-
-    def add(vbucket: int, log: Log) -> None:
-        for (_, end), (uuid, _) in pairwise(log):
-            found[vbucket, uuid] = min(end + LEAST, found.get((vbucket, uuid), GREATEST))
-
-    for vbucket, number in set(zip(streams.vbucket[streams.log >= 0].tolist(), streams.log[streams.log >= 0].tolist(), strict=True)):
-        if number not in parsed:
-            parsed[number] = tuple(failover_entries(conversation.logs[number]))
-        add(vbucket, parsed[number])
+        return Pairs.zeros(0)
     reports = conversation.reports
+    branches = Branches.of(conversation.logs)
     told = reports[(reports.kind == LOG) & (reports.log >= 0)]
-    for vbucket, number in set(zip(told.vbucket.tolist(), told.log.tolist(), strict=True)):
-        add(vbucket, tuple(failover_entries(conversation.logs[number])))
-    return found
+    answers = streams.log >= 0
+    logs = np.concatenate((streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers], told.log << VBUCKET_BITS | told.vbucket))
+    logs = np.unique(logs)
+    logs, of_logs = logs >> VBUCKET_BITS, logs & ((1 << VBUCKET_BITS) - 1)
+    # the seqnos of each branch of each stream; nobody knows what a log says whose branches are not in order
+    numbers = numbers[branches.are_in_order[streams.log[numbers]]]
+    stream, entry = branches.of_each(numbers, streams.log[numbers])
+    end_of, ending = branches.of_each(of_logs, logs)
+    is_older = ending > branches.begins[branches.log[ending]]
+    end_of, ending = end_of[is_older], ending[is_older]
+    # where each branch of a vbucket ends, by the least that any log says
+    is_part = np.arange(len(stream) + len(ending)) < len(stream)
+    uuid = branches.uuid[np.concatenate((entry, ending))]
+    of_branch = Groups([np.concatenate((streams.vbucket[stream], end_of)), uuid])
+    ends = np.full(len(of_branch), GREATEST)
+    np.minimum.at(ends, of_branch.of[~is_part], branches.seqno[ending - 1])
+    branch, start = of_branch.of[is_part], branches.seqno[entry]
+    low, high = np.maximum(start + (start < GREATEST), streams.first[stream]), np.minimum(streams.last[stream], ends[branch])
+    is_there = (branches.uuid[entry] != 0) & (low <= high) & (start < GREATEST)
+    parts = np.column_stack((branch, stream, low, high))[is_there]
+    return _overlaps(parts[np.argsort(parts[:, 0], kind="stable")], streams, conversation)
+
+
+def _overlaps(parts: Rows, streams: Streams, conversation: Conversation) -> Pairs:
+    """What each has in common with those before it that are near; not of buckets that are known to be two.
+
+    ``parts``: branch by branch, that, the stream, and the first and last seqno of the branch that it may have.
+    """
+    branch, stream, low, high = parts.T
+    connections = 1 + int(streams.connection.max(initial=0))
+    known = {number: one.bucket for number, one in conversation.sessions.items() if number < connections and one.bucket is not None}
+    connection = streams.connection[stream]
+    bucket = Names(known, connections).of[connection]
+    near = np.zeros(len(stream), dtype=np.int64)
+    found: list[tuple[Rows, Rows]] = []
+    for back in range(1, _NEAR + 1):
+        one = np.arange(back, len(stream))
+        one = one[(branch[one] == branch[one - back]) & (near[one] < MOST_OTHERS)]
+        if not len(one):
+            break
+        other = one - back
+        meets = np.maximum(low[one], low[other]) <= np.minimum(high[one], high[other])
+        meets &= (bucket[one] == bucket[other]) | (bucket[one] < 0) | (bucket[other] < 0)
+        near[one[meets]] += 1
+        found.append((one[meets], other[meets]))
+    two, one = (np.concatenate([NO_ROWS, *column]) for column in zip(*found, strict=True)) if found else (NO_ROWS, NO_ROWS)
+    order = np.argsort(two, kind="stable")
+    two, one = two[order], one[order]
+    shown = _shown_as(conversation, connections)
+    flags, others = shown[connection[one]], shown[connection[two]]
+    pairs = Pairs.zeros(len(one))
+    pairs.first, pairs.second = stream[one], stream[two]
+    pairs.low, pairs.high = np.maximum(low[one], low[two]), np.minimum(high[one], high[two])
+    pairs.are_alike = (flags >= 0) & (flags == others)
+    return pairs

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import RUNNING, Flow, client_of, connection_records, flow_of
@@ -539,8 +540,7 @@ class Tracker:
 
     def _branches(self, streams: Streams) -> Table:
         """The newest uuid that the server named to each stream, 0 where it named none."""
-        newest = [int.from_bytes(log[:8], "big", signed=True) if len(log) >= 8 else 0 for log in self.conversation.logs]
-        return np.array([*newest, 0], dtype=np.int64)[streams.log]  # number -1, no log, finds the last one
+        return Branches.of(self.conversation.logs).newest[streams.log]
 
     def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
         found = {}

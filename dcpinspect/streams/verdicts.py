@@ -14,6 +14,7 @@ from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
+from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.contracts import STREAMS
 from dcpinspect.streams.gaps import Amounts, whole
@@ -22,7 +23,7 @@ from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Connect
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
-from dcpinspect.tables.records import Made, Records, Values, Worded
+from dcpinspect.tables.records import Made, Records, Values, Worded, hex_array
 
 Table = npt.NDArray[np.int64]
 
@@ -119,7 +120,7 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
     return np.select(order, list(range(len(order))), default=fallback)
 
 
-def reasons(streams: Streams, verdict: Table, ends: Ends) -> list[str | None]:
+def reasons(streams: Streams, verdict: Table, ends: Ends) -> Worded:
     """Why each stream ended, null where it did not, or nobody can know."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
@@ -127,11 +128,11 @@ def reasons(streams: Streams, verdict: Table, ends: Ends) -> list[str | None]:
     reason[by_connection] = w.CONNECTION_CLOSED
     reason[verdict != ended] = -1
     # 9 on the wire means nothing, here it is the end of the connection
-    is_word = (reason >= 0) & (reason < w.CONNECTION_CLOSED) | by_connection
-    return [
-        None if number < 0 else w.END_REASONS[number] if good else str(number)
-        for number, good in zip(reason.tolist(), is_word.tolist(), strict=True)
-    ]
+    is_word = (reason < w.CONNECTION_CLOSED) | by_connection
+    others, number = np.unique(reason[~is_word], return_inverse=True)
+    codes = np.where(is_word, np.maximum(reason, -1), 0)
+    codes[~is_word] = len(w.END_REASONS) + number.reshape(-1)
+    return Worded(codes, [*w.END_REASONS, *map(str, others.tolist())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,17 @@ def failover_entries(log: bytes) -> list[tuple[int, int]]:
     """(uuid, seqno) of each branch of a failover log, newest first."""
     numbers = np.frombuffer(log[: len(log) // 16 * 16], ">u8").tolist()
     return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
+    """Failover logs by number, -1 for none, as an Arrow array."""
+    import pyarrow as pa  # deferred: not everyone who tracks streams exports them
+
+    used, code = np.unique(numbers, return_inverse=True)
+    found = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
+    entries = pa.StructArray.from_arrays([hex_array(found.uuid), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
+    whole = pa.ListArray.from_arrays(pa.array(found.begins, pa.int32()), entries)
+    return whole.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
 
 def _asked(streams: Streams, texts: Texts) -> Worded:
@@ -193,7 +205,9 @@ def stream_records(
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
         "rollback_seqno": Numbers(unbiased(streams.rollback), rolled),
         "failover_log": Made(
-            len(streams), lambda rows: [failover_entries(texts.logs[log]) if log >= 0 else None for log in logs[rows].tolist()]
+            len(streams),
+            lambda rows: [failover_entries(texts.logs[log]) if log >= 0 else None for log in logs[rows].tolist()],
+            lambda rows: _logs_array(texts.logs, logs[rows]),
         ),
         "verdict": Worded(verdict, w.STREAM_VERDICTS),
         "end_reason": reasons(streams, verdict, ends),

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import Mask, Numbers
 
 RecordKind = Literal[
     "number",
@@ -183,17 +183,18 @@ def hex64(value: int) -> str:
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
-def counted(numbers: npt.NDArray[np.int64], words: Sequence[str]) -> Made:
-    """Counts by word, row by row, without those that are 0; a column of ``numbers`` for each word."""
+def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros: bool = False) -> Made:
+    """Counts by word, row by row; a column of ``numbers`` for each word. ``with_zeros``: also those that are 0."""
 
     def plain(rows: npt.NDArray[np.int64]) -> list[dict[str, int]]:
-        return [{word: number for word, number in zip(words, row, strict=True) if number} for row in numbers[rows].tolist()]
+        several = (zip(words, row, strict=True) for row in numbers[rows].tolist())
+        return [{word: number for word, number in row if number or with_zeros} for row in several]
 
     def arrow(rows: npt.NDArray[np.int64]) -> Any:
         import pyarrow as pa  # deferred, as above
 
         some = numbers[rows]
-        row, word = np.nonzero(some)
+        row, word = np.nonzero((some != 0) | with_zeros)
         ends = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=len(rows))))).astype(np.int32)
         return pa.MapArray.from_arrays(ends, pa.array(words, pa.string()).take(pa.array(word)), pa.array(some[row, word], pa.int64()))
 
@@ -271,8 +272,12 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
 
     kind = arrow_type(column)
     if isinstance(values, Worded):
-        codes = pa.array(values.codes, mask=values.codes < 0)
-        return [(column.name, kind, pa.array(_for_arrow(column, values.words), kind).take(codes))]
+        used, codes = np.unique(values.codes, return_inverse=True)  # there may be more words than rows
+        words = [values.words[code] for code in used[used >= 0].tolist()]
+        of_row = codes.reshape(-1) - int((used < 0).any())
+        return [(column.name, kind, pa.array(_for_arrow(column, words), kind).take(pa.array(of_row, mask=of_row < 0)))]
+    if isinstance(values, Numbers) and column.kind == "hex64":
+        return [(column.name, kind, hex_array(values.values, values.valid))]
     if isinstance(values, Numbers) and column.kind in ("number", "u64", "time"):
         mask = None if values.valid is None else ~values.valid
         if column.kind == "time":
@@ -286,6 +291,19 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
         micros = [None if value is None else value // 1000 for value in plain]
         return [(column.name, kind, micros), (f"{column.name}_ns", pa.int64(), plain)]
     return [(column.name, kind, _for_arrow(column, plain))]
+
+
+def hex_array(numbers: npt.NDArray[Any], valid: Mask | None = None) -> Any:
+    """Numbers of 64 bits as ``hex64`` writes them, in an Arrow array."""
+    import pyarrow as pa  # deferred, as above
+    import pyarrow.compute as pc
+
+    digits = np.frombuffer(numbers.astype(">u8").tobytes().hex().encode(), np.uint8).reshape(-1, 16)
+    texts = np.empty((len(numbers), 18), dtype=np.uint8)
+    texts[:, :2], texts[:, 2:] = tuple(b"0x"), digits
+    ends = np.arange(len(numbers) + 1, dtype=np.int32) * 18
+    found = pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(texts))
+    return found if valid is None else pc.if_else(pa.array(valid), found, None)
 
 
 def _for_arrow(column: RecordColumn, plain: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,65 @@
+"""Failover logs as columns: the branches of many of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.streams.state import biased
+
+Table = npt.NDArray[np.int64]
+ENTRY = 16
+"""Bytes of a branch in a log: its uuid, and the seqno that it begins above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """All entries of some logs, log by log, newest first."""
+
+    begins: Table
+    """By log, where its entries begin; and where the last one ends."""
+    log: Table
+    """By entry, the log that it is of."""
+    uuid: Table
+    """By entry; as a signed number."""
+    seqno: Table
+    """By entry; biased."""
+
+    @classmethod
+    def of(cls, logs: Sequence[bytes]) -> Self:
+        """``logs``: as they stand in answers; what is behind their last whole entry counts for nothing."""
+        counts = np.array([len(log) // ENTRY for log in logs], dtype=np.int64)
+        whole = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
+        numbers = np.frombuffer(whole, ">u8").astype(np.uint64).reshape(-1, 2)
+        begins = np.concatenate(([0], np.cumsum(counts)))
+        log = np.repeat(np.arange(len(logs)), counts)
+        return cls(begins, log, np.ascontiguousarray(numbers[:, 0]).view(np.int64), biased(numbers[:, 1]))
+
+    @property
+    def newest(self) -> Table:
+        """By log, the uuid of its newest branch, 0 without one; and 0 for number -1, which is no log."""
+        found = np.zeros(len(self.begins), dtype=np.int64)
+        has_some = np.flatnonzero(np.diff(self.begins))
+        found[has_some] = self.uuid[self.begins[has_some]]
+        return found
+
+    @property
+    def are_in_order(self) -> Mask:
+        """By log, whether each branch begins above the one before."""
+        found = np.ones(len(self.begins) - 1, dtype=np.bool_)
+        place = np.arange(1, len(self.log))
+        is_wrong = (self.log[place] == self.log[place - 1]) & (self.seqno[place - 1] <= self.seqno[place])
+        found[self.log[place[is_wrong]]] = False
+        return found
+
+    def of_each(self, owners: Table, logs: Table) -> tuple[Table, Table]:
+        """The entries of the logs that each has: whose they are, and their places."""
+        counts = np.diff(self.begins)[logs]
+        ends = np.cumsum(counts)
+        entries = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts) + np.repeat(self.begins[logs], counts)
+        return np.repeat(owners, counts), entries
