@@ -68,7 +68,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     snapshots = context.snapshots
     is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
-    is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams[snapshots.stream])
+    is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams)
     snapshots_of = Grouped(snapshots.stream, len(context.streams) if is_incomplete.any() else 0)
     for number in context.in_order(is_first | is_incomplete):
         stream = int(snapshots.stream[number])
@@ -93,10 +93,10 @@ def _of(
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
-    """Snapshots that do not start where their streams, one for each, were asked to."""
-    asked = streams.request
+    """Snapshots that do not start where their streams were asked to."""
+    asked, stream = streams.request, snapshots.stream
     is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
-    found: Mask = is_range & (snapshots.start != asked.snapshot_start) & (snapshots.start != asked.start)
+    found: Mask = is_range[stream] & (snapshots.start != asked.snapshot_start[stream]) & (snapshots.start != asked.start[stream])
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import Event, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import Session
@@ -309,7 +310,9 @@ def _of_one_branch(streams: Streams, branches: Table) -> list[Table]:
     known = np.flatnonzero((branches != 0) & (streams.seen > 0))
     known = known[np.lexsort((known, branches[known], streams.vbucket[known]))]
     edges = np.flatnonzero((np.diff(streams.vbucket[known]) != 0) | (np.diff(branches[known]) != 0)) + 1
-    return [group for group in np.split(known, edges) if len(group) > 1]
+    begins, ends = np.concatenate(([0], edges)), np.append(edges, len(known))
+    several = ends - begins > 1
+    return [known[begin:end] for begin, end in zip(begins[several].tolist(), ends[several].tolist(), strict=True)]
 
 
 def no_spans(streams: int) -> Table:
@@ -328,14 +331,28 @@ def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
 def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
     """Streams that may have gaps in dispute, as far as ``spans`` tells, and those that may settle them."""
     found = np.zeros(len(streams), dtype=np.bool_)
-    if not len(spans):
+    known = np.flatnonzero((branches != 0) & (streams.seen > 0))
+    if not len(spans) or not len(known):
         return found
-    for group in _of_one_branch(streams, branches):
-        first, last = _least(streams[group]), streams.last[group]
-        for number, (low, high) in zip(group.tolist(), spans[group].tolist(), strict=True):
-            near = group[(first < high) & (last > low) & (group != number)]
-            if len(near):
-                found[near] = found[number] = True
+    group = Groups([streams.vbucket, branches], known).of[known]
+    first, last, (low, high) = _least(streams, known), streams.last[known], spans[known].T
+    has_gaps = low < high
+    is_near = has_gaps & (first < high) & (last > low)  # to itself, which does not count
+    # of a stream that begins above a gap, or ends below it, the gap tells nothing; no stream does both
+    others = _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
+    gaps_of = group[has_gaps]
+    shown = _below(gaps_of, low[has_gaps], group, last) - _below(gaps_of, high[has_gaps], group, first, "right") - is_near
+    found[known] = (has_gaps & (others > 0)) | (shown > 0)
+    return found
+
+
+def _below(groups: Table, values: Table, group: Table, limits: Table, side: Literal["left", "right"] = "left") -> Table:
+    """How many values of each of some groups are below a limit; ``right``: or as great."""
+    different = np.unique(values)
+    step = len(different) + 1
+    keys = np.sort(groups * step + np.searchsorted(different, values))
+    first = np.searchsorted(keys, group * step)
+    found: Table = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
     return found
 
 
@@ -354,13 +371,16 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> li
         return []
     gaps_of = Grouped(gaps.stream, len(streams), np.lexsort((gaps.after, gaps.stream)))
     found: list[tuple[int, int]] = []
+    is_open = ~np.isin(cause, _SETTLED)
+    has_open = np.zeros(len(streams), dtype=np.bool_)
+    has_open[gaps.stream[is_open]] = True
     for group in _of_one_branch(streams, branches):
-        first, last = _least(streams[group]), streams.last[group]
-        for number in group.tolist():
+        if not has_open[group].any():
+            continue
+        first, last = _least(streams, group), streams.last[group]
+        for number in group[has_open[group]].tolist():
             mine = gaps_of[number]
-            mine = mine[~np.isin(cause[mine], _SETTLED)]
-            if not len(mine):
-                continue
+            mine = mine[is_open[mine]]
             after, before = gaps.after[mine], gaps.before[mine]
             near = group[(first < before.max()) & (last > after.min()) & (group != number)]
             for other in near[:MOST_OTHERS].tolist():
@@ -370,10 +390,10 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> li
     return sorted(found)
 
 
-def _least(streams: Streams) -> Table:
-    """Seqnos that are no greater than any that streams received: the first one may be that of an OSO snapshot."""
-    starts = np.where(streams.request.form > 0, streams.request.start, LEAST)
-    return np.minimum(streams.first, starts)
+def _least(streams: Streams, numbers: Table) -> Table:
+    """Seqnos that are no greater than any that some streams received: the first one may be that of an OSO snapshot."""
+    starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)
+    return np.minimum(streams.first[numbers], starts)
 
 
 def _contained(after: Table, before: Table, others: Gaps) -> npt.NDArray[np.bool_]:

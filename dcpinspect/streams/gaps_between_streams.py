@@ -64,10 +64,13 @@ def resumed_gaps(
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
     before_of, before_of_host = (of.previous for of in (mine, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)))
-    old_of = streams[before_of]
-    may_skip = (before_of >= 0) & (streams.answer == w.A_ACCEPTED) & (streams.request.flags & FROM_LATEST == 0)
-    may_skip &= (old_of.has_position != 0) & (old_of.position < streams.request.start) & (old_of.in_oso < 0)
-    for number in order[may_skip[order]].tolist():
+    later = order[before_of[order] >= 0]
+    old_of = before_of[later]
+    may_skip = (streams.answer[later] == w.A_ACCEPTED) & (streams.request.flags[later] & FROM_LATEST == 0)
+    may_skip &= (
+        (streams.has_position[old_of] != 0) & (streams.position[old_of] < streams.request.start[later]) & (streams.in_oso[old_of] < 0)
+    )
+    for number in later[may_skip].tolist():
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]
         if not client.is_named and before_of_host[number] != before:
