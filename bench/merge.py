@@ -183,7 +183,7 @@ def main() -> None:
             for what, took in tasks.driver:
                 sys.stdout.write(f"    {what}: {took:.2f} s\n")
             if profile is not None:
-                pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
+                pstats.Stats(profile).sort_stats("cumulative").print_stats(110)
                 pstats.Stats(profile).sort_stats("tottime").print_stats(50)
 
 

@@ -126,13 +126,12 @@ class Clients:
             return True
         row = self._context.streams[turn.stream]
         groups, until_ns = self._asked
-        numbers = np.array(groups.together(turn.stream), dtype=np.int64)
-        several = self._context.streams[numbers]
-        mine = np.isin(several.connection, list(self.may_be(int(row.connection))))
-        is_after = (several.opened.row > turn.row) | (several.opened.time > turn.time_ns)
+        streams, numbers = self._context.streams, np.array(groups.together(turn.stream), dtype=np.int64)
+        connection = streams.connection[numbers]
+        is_after = (streams.opened.row[numbers] > turn.row) | (streams.opened.time[numbers] > turn.time_ns)
         # it had the vbucket from another node already
-        is_elsewhere = (several.connection != row.connection) & (not turn.is_rollback) & (until_ns[numbers] > turn.time_ns)
-        if (mine & (is_after | is_elsewhere)).any():
+        is_elsewhere = (connection != row.connection) & (not turn.is_rollback) & (until_ns[numbers] > turn.time_ns)
+        if not self.may_be(int(row.connection)).isdisjoint(connection[is_after | is_elsewhere].tolist()):
             return True
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 

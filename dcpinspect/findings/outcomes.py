@@ -86,11 +86,11 @@ class Outcomes:
         keys, numbers = self._accepted
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
         own = numbers[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")]
-        streams = self._context.streams[own]
-        when = streams.answered
-        is_later = (when.time > since[0]) | ((when.time == since[0]) & (when.row > since[1]))
-        found = np.flatnonzero(is_later & (np.maximum(streams.sid, -1) == (-1 if sid is None else sid)))
-        return int(when.row[found[0]]) if len(found) else None
+        streams = self._context.streams
+        time, row = streams.answered.time[own], streams.answered.row[own]
+        is_later = (time > since[0]) | ((time == since[0]) & (row > since[1]))
+        found = np.flatnonzero(is_later & (np.maximum(streams.sid[own], -1) == (-1 if sid is None else sid)))
+        return int(row[found[0]]) if len(found) else None
 
     @cached_property
     def _accepted(self) -> tuple[Rows, Rows]:

@@ -20,7 +20,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
 from dcpinspect.streams.latest import Latest
-from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Streams
+from dcpinspect.streams.rows import FILE_SHIFT, GREATEST, LEAST, Streams
 from dcpinspect.streams.state import biased
 from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
@@ -188,10 +188,24 @@ class Intervals(NamedTuple):
         rows = [(number, low, high) for number, found in intervals.items() for low, high in found]
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
+    def _without_covered(self) -> Intervals:
+        """The same, of streams that have one interval that covers all others no other one."""
+        size = 1 + int(self.stream.max(initial=-1))
+        low, high = np.full(size, GREATEST), np.full(size, LEAST)
+        np.minimum.at(low, self.stream, self.low)
+        np.maximum.at(high, self.stream, self.high)
+        covers = (self.low == low[self.stream]) & (self.high == high[self.stream])
+        is_covered = np.zeros(size, dtype=np.bool_)
+        is_covered[self.stream[covers]] = True
+        whole, others = np.flatnonzero(is_covered), ~is_covered[self.stream]
+        pairs = ((whole, self.stream), (low[whole], self.low), (high[whole], self.high))
+        return Intervals(*(np.concatenate((own, column[others])) for own, column in pairs))
+
     def merged(self) -> Intervals:
         """The same, sorted and apart."""
-        order = np.lexsort((self.high, self.low, self.stream))
-        stream, low, high = (column[order] for column in self)
+        some = self._without_covered()
+        order = np.lexsort((some.high, some.low, some.stream))
+        stream, low, high = (column[order] for column in some)
         highs, rank = np.unique(high, return_inverse=True)
         step = len(highs) + 1
         number = np.cumsum(np.diff(stream, prepend=-1) != 0)
@@ -214,9 +228,9 @@ class EventQuery:
         """By which all keys are hashed that are compared with each other, whoever reads them."""
         self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
         self._numbers = np.unique(self._intervals.stream)
-        of = streams[self._numbers]
-        self.keys: Ints = stream_keys(of.connection, of.vbucket, of.sid)
-        self._first, self._last = of.opened.row, of.latest.row
+        of = self._numbers
+        self.keys: Ints = stream_keys(streams.connection[of], streams.vbucket[of], streams.sid[of])
+        self._first, self._last = streams.opened.row[of], streams.latest.row[of]
         self._by_key = np.argsort(self.keys, kind="stable")
 
     @property

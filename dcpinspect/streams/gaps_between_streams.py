@@ -67,9 +67,8 @@ def resumed_gaps(
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
     may_skip = (streams.answer[later] == w.A_ACCEPTED) & (streams.request.flags[later] & FROM_LATEST == 0)
-    may_skip &= (
-        (streams.has_position[old_of] != 0) & (streams.position[old_of] < streams.request.start[later]) & (streams.in_oso[old_of] < 0)
-    )
+    may_skip &= (streams.has_position[old_of] != 0) & (streams.in_oso[old_of] < 0)
+    may_skip &= streams.position[old_of] < streams.request.start[later]
     for number in later[may_skip].tolist():
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]

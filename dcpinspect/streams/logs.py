@@ -96,18 +96,22 @@ class FailoverLogs:
         answered = np.concatenate(
             (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
         )
-        told = Reports.zeros(len(answered) + len(reported))
-        rows = streams[answered]
-        told[len(answered) :] = reported
-        told.connection[: len(answered)], told.vbucket[: len(answered)] = rows.connection, rows.vbucket
-        told.log[: len(answered)] = rows.log
-        told.array["place"][: len(answered)] = rows.array["answered"]
-        self._names = Names(self.origins, 1 + max([int(told.connection.max(initial=0)), *self.origins]))
-        told = told[self._names.of[told.connection] >= 0]
-        key = self.key(told.connection, told.vbucket)
-        order = np.lexsort((told.place.row, told.place.time, key))
-        self.told = told[order]
+        both = (answered, streams), (np.arange(len(reported)), reported)
+        connection, vbucket = (np.concatenate([getattr(of, name)[rows] for rows, of in both]) for name in ("connection", "vbucket"))
+        at = streams.answered, reported.place
+        time, row = (np.concatenate([getattr(of, name)[rows] for (rows, _), of in zip(both, at, strict=True)]) for name in ("time", "row"))
+        self._names = Names(self.origins, 1 + max([int(connection.max(initial=0)), *self.origins]))
+        key = self.key(connection, vbucket)
+        order = np.lexsort((row, time, key))
+        order = order[key[order] >= 0]
+        self.told = Reports.zeros(len(order))
         """Server by server, and vbucket by vbucket, in the order in which they were told."""
+        is_answer = order < len(answered)
+        own, other = answered[order[is_answer]], order[~is_answer] - len(answered)
+        self.told[~is_answer] = reported[other]
+        for name in ("connection", "vbucket", "log"):
+            self.told.array[name][is_answer] = getattr(streams, name)[own]
+        self.told.array["place"][is_answer] = streams.array["answered"][own]
         self._keys = key[order]
 
     def key(self, connection: Table, vbucket: Table) -> Table:

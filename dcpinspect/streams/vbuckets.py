@@ -36,11 +36,9 @@ def vbucket_records(
     # requests may have been read after what followed them.
     count, begin = groups.counts, groups.begins
     numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
-    own = streams[numbers]
-    last_of = begin + count - 1
-    newest = own[last_of]
-    place, has_any = np.arange(len(own)), own.seen > 0
-    first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
+    newest = numbers[begin + count - 1]
+    place, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
+    first = np.minimum.reduceat(np.where(has_any, place, len(numbers) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
 
@@ -50,35 +48,36 @@ def vbucket_records(
     def by_cause(counts: npt.NDArray[Any]) -> Made:
         return counted(whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES)
 
-    latest = Numbers(unbiased(own.last[last]), received)
-    key = client[numbers[begin]] << VBUCKET_BITS | own.vbucket[begin]
+    latest = Numbers(unbiased(streams.last[numbers[last]]), received)
+    request = streams.request
+    key = client[numbers[begin]] << VBUCKET_BITS | streams.vbucket[numbers[begin]]
     high, is_told = _high_seqnos(reports, names, key)
-    waiting = waits.are_waiting[numbers[last_of]]
+    waiting = waits.are_waiting[newest]
     # what its newest stream waits for, another client may have been told of
-    told, is_told = unbiased(np.where(waiting, waits.newest[numbers[last_of]], high)), is_told | waiting
+    told, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, Values] = {
         "client": Worded(client[numbers[begin]], names.words),
-        "vbucket": Numbers(own.vbucket[begin]),
-        "verdict": Worded(verdicts[numbers[last_of]], w.STREAM_VERDICTS),
+        "vbucket": Numbers(streams.vbucket[numbers[begin]]),
+        "verdict": Worded(verdicts[newest], w.STREAM_VERDICTS),
         "connections": _connections(groups, streams.connection),
         "streams": Numbers(count),
-        "requested_end": Numbers(unbiased(newest.request.end), newest.request.form > 0),
-        "first_seqno": Numbers(unbiased(own.first[first]), received),
+        "requested_end": Numbers(unbiased(request.end[newest]), request.form[newest] > 0),
+        "first_seqno": Numbers(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
         "high_seqno": Numbers(told, is_told),
         "behind": Numbers(np.where(told > reached, told - reached, np.uint64(0)), is_told),
-        "items": total(own.items),
-        "bytes": total(own.bytes),
+        "items": total(streams.items[numbers]),
+        "bytes": total(streams.bytes[numbers]),
         "gaps": by_cause(gaps[0]),
         "gap_seqnos": by_cause(gaps[1]),
         "snapshots": total(snapshot_counts[numbers]),
-        "rollbacks": total(own.answer == w.A_ROLLBACK),
+        "rollbacks": total(streams.answer[numbers] == w.A_ROLLBACK),
         "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows none
-        "first_time": Numbers(np.minimum.reduceat(own.opened.time, begin)),
-        "last_time": Numbers(np.maximum.reduceat(own.latest.time, begin)),
+        "first_time": Numbers(np.minimum.reduceat(streams.opened.time[numbers], begin)),
+        "last_time": Numbers(np.maximum.reduceat(streams.latest.time[numbers], begin)),
     }
-    return Records(VBUCKETS, columns, len(groups), file=own.opened.frame[begin] >> FILE_SHIFT)
+    return Records(VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT)
 
 
 def _connections(groups: Groups, connection: Table) -> Worded:

@@ -205,12 +205,14 @@ def _listeners(
 ) -> list[tuple[list[int], list[int]]]:
     """Connections, and those on which their server tells of the same vbuckets, of the same bucket or to the same client."""
     groups: dict[object, set[int]] = defaultdict(set)
-    alike: dict[tuple[object, object], list[int]] = defaultdict(list)
+    names: dict[int, tuple[object, object]] = {}
     for number, link in links.items():
-        names = origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server)
-        alike[names].append(number)
-        for name in names:
+        names[number] = origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server)
+        for name in names[number]:
             groups[name].add(number)
+    alike: dict[tuple[object, object], list[int]] = defaultdict(list)
+    for number, (bucket, client) in names.items():
+        alike[bucket, bucket if groups[client] <= groups[bucket] else client].append(number)
     return [(members, sorted(groups[bucket] | groups[client])) for (bucket, client), members in alike.items()]
 
 
