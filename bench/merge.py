@@ -39,7 +39,7 @@ ROUNDS = 2
 """Snapshots of each stream."""
 
 
-def said(vbuckets: int, name: str) -> tuple[bytes, list[bytes]]:
+def said(vbuckets: int, name: str, *, quiet: bool) -> tuple[bytes, list[bytes]]:
     """What a client says, and what its server does, in pieces that a capture may lack."""
     features: list[dict[str, Any]] = [{"feature": code} for code in (0x06, 0x0A, 0x0B, 0x12)]
     client = [
@@ -54,7 +54,7 @@ def said(vbuckets: int, name: str) -> tuple[bytes, list[bytes]]:
     for vbucket in range(vbuckets):
         log = [{"uuid": UUID + vbucket, "seqno": 0}]
         ask: dict[str, Any] = {"vbucket": vbucket, "end_seqno": 2**64 - 1}
-        if vbucket % 32 == ROLLED:
+        if vbucket % 32 == ROLLED and not quiet:
             seqnos = {"start_seqno": 900, "snapshot_start_seqno": 900, "snapshot_end_seqno": 900}
             client.append(encode("dcp_stream_req", **ask, **seqnos, vbucket_uuid=UUID - 1, opaque=0x8000 + vbucket))
             server.append(encode("dcp_stream_req", "response", status=0x23, rollback_seqno=0, opaque=0x8000 + vbucket))
@@ -70,19 +70,19 @@ def said(vbuckets: int, name: str) -> tuple[bytes, list[bytes]]:
             for seqno in (*range(first, first + ITEMS - 1), first + ITEMS):  # one was de-duplicated
                 document = {"key": b"order::%d" % seqno, "collection": 0, "value": b'{"a":1}', "datatype": 1, "cas": START_NS + seqno}
                 pieces.append(encode("dcp_mutation", by_seqno=seqno, **document, **common))
-            if vbucket % 32 == LOST and not round_:
+            if vbucket % 32 == LOST and not round_ and not quiet:
                 pieces.append(b"HOLE")
-            if vbucket % 32 == ENDED and round_ == ROUNDS - 1:
+            if vbucket % 32 == ENDED and not quiet and round_ == ROUNDS - 1:
                 pieces.append(encode("dcp_stream_end", end_reason="closed", **common))
     return b"".join(client), pieces
 
 
-def make(folder: Path, connections: int, vbuckets: int, kind: str) -> list[str]:
+def make(folder: Path, connections: int, vbuckets: int, kind: str, *, quiet: bool = False) -> list[str]:
     """The captures, one for each connection."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     names = []
-    said_by = {name: said(vbuckets, name) for name in {_name(kind, number) for number in range(connections)}}
+    said_by = {name: said(vbuckets, name, quiet=quiet) for name in {_name(kind, number) for number in range(connections)}}
     for number in range(connections):
         path = folder / f"{number:05}.pcap"
         names.append(str(path))
@@ -163,10 +163,11 @@ def main() -> None:
     parser.add_argument("--kind", choices=("clients", "nodes"), default="clients")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--quiet", action="store_true", help="nothing of what rules tell of")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     for connections in map(int, arguments.connections.split(",")):
-        captures = make(arguments.folder / "crowd", connections, arguments.vbuckets, arguments.kind)
+        captures = make(arguments.folder / "crowd", connections, arguments.vbuckets, arguments.kind, quiet=arguments.quiet)
         for _ in range(arguments.rounds):
             profile = cProfile.Profile() if arguments.profile else None
             tasks = run(captures, arguments.folder / "tables", profile)

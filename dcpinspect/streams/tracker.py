@@ -427,7 +427,8 @@ class Tracker:
         numbers = np.flatnonzero(disputable(self._spans, streams, branches))
         found = np.zeros(len(streams), dtype=np.bool_)
         if len(numbers):
-            found[numbers] = judge(numbers, streams[numbers], branches[numbers])
+            some = streams if len(numbers) == len(streams) else streams[numbers]
+            found[numbers] = judge(numbers, some, branches[numbers])
         return found
 
     def _leave(self, row: int, most: int, but: Mask | None = None) -> None:

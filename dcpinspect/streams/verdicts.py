@@ -59,7 +59,7 @@ class Ends:
                 now[link.number] = link.last_ns
                 closed[link.number] = bool(link.closed)
         producer = np.maximum(connections.producer[number], 0)
-        lost = (connections[number].losses.of(producer) != streams.losses) | at_end[number, producer]
+        lost = (connections.losses.array[number, producer] != streams.losses) | at_end[number, producer]
         lost |= connections.closed_time[number] >= streams.latest.time  # it may be the one that was closed
         full = np.zeros(len(connections), dtype=np.bool_)
         full[[one for one, is_full in starved.items() if is_full]] = True
@@ -85,10 +85,10 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
     """Number of the verdict of every stream; ``behind``: those that have waited for long, as ``waits`` has it."""
     state, snapshot = streams.state, streams.snapshot
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
-    current = table[snapshot]
     is_marked = snapshot >= 0
-    runs = is_marked & (current.state == OPEN)
-    from_disk = runs & (types(current) == 1)
+    current_state = table.state[snapshot]
+    runs = is_marked & (current_state == OPEN)
+    from_disk = runs & (types(table)[snapshot] == 1)
     in_oso = streams.in_oso >= 0
     patience = np.maximum(PATIENCE_NS, 10 * np.minimum(streams.patience, _LONG))
     waited = ends.now - streams.opened.time > patience
@@ -96,10 +96,10 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
     never = unanswered & (waited | ends.is_closed)
     is_ended = np.isin(state, (ENDED, DRAINING)) | (ends.is_closed & (state != REQUESTED))
     # a message that cannot be read may have been the last one of its snapshot
-    unread = runs & (streams.position_losses < 0) & (streams.unreadable > current.place.row)
+    unread = runs & (streams.position_losses < 0) & (streams.unreadable > table.place.row[snapshot])
     unmarked = (streams.request.form == 0) & (streams.markers == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
-    complete = (is_marked & np.isin(current.state, (COMPLETE, COMPLETE_ADVANCED))) | (
+    complete = (is_marked & np.isin(current_state, (COMPLETE, COMPLETE_ADVANCED))) | (
         ~is_marked & (streams.markers > 0) & (streams.suspended == 0)
     )
     silent = np.isin(state, (ACCEPTED, CLOSING)) & (streams.markers == 0) & (streams.seen == 0)

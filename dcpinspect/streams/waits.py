@@ -134,7 +134,7 @@ class Waits:
         owner = streams.connection
         producer = np.maximum(self._connections.producer[owner], 0)
         is_known = (streams.has_position != 0) & (streams.suspended == 0) & (streams.in_oso < 0)
-        is_known &= self._connections[owner].losses.of(producer) == streams.position_losses
+        is_known &= self._connections.losses.array[owner, producer] == streams.position_losses
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
     def _wait(self, numbers: Table, listened: Table) -> None:
@@ -157,12 +157,14 @@ class Waits:
         step = len(values) + 1
         least = np.minimum.accumulate((of[told] * step + rank.reshape(-1))[::-1])[::-1]
         ends = np.searchsorted(of[told], np.arange(len(vbuckets)), "right")
-        row = self._streams[numbers]
-        own = np.minimum(np.searchsorted(vbuckets, row.vbucket), len(vbuckets) - 1)
-        first = np.searchsorted(least, own * step + np.searchsorted(values, row.position, "right"))
-        waits = (vbuckets[own] == row.vbucket) & (first < ends[own])
-        waits &= (row.request.form == 0) | (row.position < row.request.end)
-        numbers, row, first, last = numbers[waits], row[waits], told[first[waits]], told[ends[own[waits]] - 1]
+        streams = self._streams
+        vbucket, position = streams.vbucket[numbers], streams.position[numbers]
+        own = np.minimum(np.searchsorted(vbuckets, vbucket), len(vbuckets) - 1)
+        first = np.searchsorted(least, own * step + np.searchsorted(values, position, "right"))
+        waits = (vbuckets[own] == vbucket) & (first < ends[own])
+        waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
+        numbers, first, last = numbers[waits], told[first[waits]], told[ends[own[waits]] - 1]
+        row = streams[numbers]
         deaf_ns = self._deaf_ns[row.connection]  # a rollback takes some back
         heard = said.time[last] > deaf_ns
         numbers, row, first, last, deaf_ns = numbers[heard], row[heard], first[heard], last[heard], deaf_ns[heard]
@@ -190,13 +192,13 @@ def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
     """All that was said, connection by connection."""
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
     branched = np.flatnonzero(branches != 0)
-    answers = streams[np.concatenate((rolled, branched))]
+    answers = np.concatenate((rolled, branched))
     kinds = np.repeat([_HIGH, _ROLLBACK, _BRANCH], [len(highs), len(rolled), len(branched)])
     values = np.concatenate((highs.seqno, streams.rollback[rolled], branches[branched]))
-    both = [(highs.connection, answers.connection), (highs.vbucket, answers.vbucket)]
-    own, other = highs.place, answers.answered
-    at = [(own.row, other.row), (own.offset, other.offset), (own.frame, other.frame), (own.time, other.time)]
-    connection, vbucket, *places = (np.concatenate(columns) for columns in (*both, *at))
+    own, other = highs.place, streams.answered
+    both = [(highs.connection, streams.connection), (highs.vbucket, streams.vbucket)]
+    both += [(own.row, other.row), (own.offset, other.offset), (own.frame, other.frame), (own.time, other.time)]
+    connection, vbucket, *places = (np.concatenate((mine, theirs[answers])) for mine, theirs in both)
     return _Said(connection, vbucket, kinds, values, *places).some(np.argsort(connection, kind="stable"))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import disputes, events
 from dcpinspect.streams import words as w
 from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.streams.rows import LEAST, Streams
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
@@ -676,3 +678,36 @@ def test_gaps_out_of_order_are_told_of_as_those_of_a_file_that_is_read_again() -
     assert Seen(captured).gaps == gaps
     (forgotten,) = Seen(captured, (3,) * 100, most=4).gaps
     assert (forgotten["cause"], forgotten["evidence"].endswith("complete without them; other streams not compared")) == ("oso", True)
+
+
+def _near(spans: disputes.Table, streams: Streams, branches: disputes.Table) -> list[bool]:
+    """As ``disputable``, pair by pair."""
+    numbers = range(len(streams))
+    found = [False] * len(streams)
+    for one in numbers:
+        for other in numbers:
+            is_alike = one != other and branches[one] != 0 and branches[one] == branches[other]
+            is_alike &= streams.vbucket[one] == streams.vbucket[other] and min(streams.seen[one], streams.seen[other]) > 0
+            starts = streams.first[other], streams.request.start[other] if streams.request.form[other] else LEAST
+            if is_alike and min(starts) < spans[one, 1] and streams.last[other] > spans[one, 0]:
+                found[one] = found[other] = True
+    return found
+
+
+def test_streams_may_be_in_dispute_that_have_what_a_gap_of_another_one_lacks() -> None:
+    chance, count = np.random.default_rng(5), 0
+    for _ in range(300):
+        size = int(chance.integers(1, 12))
+        streams, spans = Streams.zeros(size), disputes.no_spans(size)
+        streams.vbucket, branches = chance.integers(0, 2, size), chance.integers(0, 3, size)
+        first = chance.integers(0, 12, size)
+        streams.seen, streams.request.form = chance.integers(0, 4, size), chance.integers(0, 2, size)
+        streams.first, streams.last = first + LEAST, first + chance.integers(0, 8, size) + LEAST
+        streams.request.start = streams.first - np.minimum(first, chance.integers(0, 4, size))
+        has_gaps = chance.random(size) < 0.5
+        spans[has_gaps, 0] = (chance.integers(0, 15, size) + LEAST)[has_gaps]
+        spans[has_gaps, 1] = spans[has_gaps, 0] + chance.integers(1, 7, size)[has_gaps]
+        found = disputes.disputable(spans, streams, branches).tolist()
+        assert found == _near(spans, streams, branches)
+        count += sum(found)
+    assert count > 100
