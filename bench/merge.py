@@ -1,11 +1,12 @@
 """What the driver of the pipeline does alone, by the streams of all connections: processor time and memory.
 
-    python -m bench.merge [--connections 20,60] [--vbuckets 1024] [--kind clients|nodes] [--folder DIR] [--rounds 1] [--profile]
+    python -m bench.merge [--connections 20,60] [--vbuckets 1024] [--kind clients|nodes] [--folder DIR] [--rounds 1]
+        [--quiet] [--check] [--profile]
 
 Each connection is a file of its own, with so many streams: a request, its answer, a snapshot of a few items. Of 32 streams one is rolled
 back and asked for again, one has a gap that a hole in the capture leaves, and one has ended. ``clients``: each connection is a client's;
 all ask for the same vbuckets. ``nodes``: one client asks each of so many servers for vbuckets of its own. All tasks are done in this
-process, and their times are taken off.
+process, and their times are taken off. With ``--quiet`` there are no rollbacks, ends and holes; ``--check`` measures one reading of all.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def run(captures: Sequence[str], out: Path, profile: cProfile.Profile | None = N
 
 def check(captures: Sequence[str]) -> float:
     """Processor time of all tables and findings of one reading, beyond the reading."""
-    with Reading(captures, track=True, check=True) as reading:
+    with Reading(captures) as reading:
+        reading.check()
         for _ in reading:
             pass
         begin = time.process_time()
@@ -164,11 +166,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpinspect-bench")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quiet", action="store_true", help="nothing of what rules tell of")
+    parser.add_argument("--check", action="store_true", help="tables and findings of one reading in place of the pipeline")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     for connections in map(int, arguments.connections.split(",")):
         captures = make(arguments.folder / "crowd", connections, arguments.vbuckets, arguments.kind, quiet=arguments.quiet)
-        for _ in range(arguments.rounds):
+        if arguments.check:
+            row(connections, arguments.kind, f"{check(captures):.2f} s")
+        for _ in range(0 if arguments.check else arguments.rounds):
             profile = cProfile.Profile() if arguments.profile else None
             tasks = run(captures, arguments.folder / "tables", profile)
             streams = connections * arguments.vbuckets
@@ -184,7 +189,7 @@ def main() -> None:
             for what, took in tasks.driver:
                 sys.stdout.write(f"    {what}: {took:.2f} s\n")
             if profile is not None:
-                pstats.Stats(profile).sort_stats("cumulative").print_stats(110)
+                pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
                 pstats.Stats(profile).sort_stats("tottime").print_stats(50)
 
 
