@@ -11,10 +11,10 @@ import numpy as np
 from dcpinspect.escape import escape
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, Place
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Worded, counted, time_text
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Worded, counted, time_text, worded
 
 _C = RecordColumn
 
@@ -108,11 +108,8 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
     """
     if not len(vbuckets):
         return vbuckets
-    client, vbucket, verdict = (vbuckets.columns[name] for name in ("client", "vbucket", "verdict"))
-    assert isinstance(client, Worded)
-    assert isinstance(vbucket, Numbers)
-    assert isinstance(verdict, Worded)
-    keys = client.codes << VBUCKET_BITS | vbucket.values
+    client, verdict = (worded(vbuckets.columns[name]) for name in ("client", "verdict"))
+    keys = client.codes << VBUCKET_BITS | np.array(vbuckets.values("vbucket"), dtype=np.int64)
     order = np.argsort(keys, kind="stable")
     rows_of = Lookup(keys[order], order)
     codes = {word: number for number, word in enumerate(client.words)}
@@ -129,7 +126,7 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
         rows = rows_of(np.array(list(pairs), dtype=np.int64))
         counts[rows, SEVERITIES.index(one.severity)] += 1
         is_orphaned[rows] |= one.rule == ORPHANED
-    is_orphaned &= verdict.codes == verdict.words.index("ended")
+    is_orphaned[np.setdiff1d(np.arange(len(keys)), vbuckets.rows_with("verdict", "ended"))] = False
     told = Worded(np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"])
     return vbuckets.with_column("findings", counted(counts, SEVERITIES, with_zeros=True)).with_column("verdict", told)
 

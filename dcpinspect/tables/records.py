@@ -183,6 +183,16 @@ def hex64(value: int) -> str:
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
+def worded(values: Values) -> Worded:
+    """A column of words, whatever it is made of."""
+    if isinstance(values, Worded):
+        return values
+    plain = _plain_values(values)
+    words = list(dict.fromkeys(word for word in plain if word is not None))
+    codes = {word: number for number, word in enumerate(words)}
+    return Worded(np.array([codes.get(word, -1) for word in plain], dtype=np.int64), words)
+
+
 def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros: bool = False) -> Made:
     """Counts by word, row by row; a column of ``numbers`` for each word. ``with_zeros``: also those that are 0."""
 

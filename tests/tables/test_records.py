@@ -6,7 +6,18 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.protocol.columns import Numbers
-from dcpinspect.tables.records import Made, RecordColumn, Records, RecordTable, Worded, time_text
+from dcpinspect.tables.records import (
+    Made,
+    RecordColumn,
+    Records,
+    RecordTable,
+    Worded,
+    counted,
+    hex64,
+    hex_array,
+    time_text,
+    worded,
+)
 
 TABLE = RecordTable(
     "sample",
@@ -114,3 +125,27 @@ def test_columns_without_a_value_are_known() -> None:
     without = {column.name for column in TABLE.columns if not second.has_values(column.name)}
     assert without == {"seqno", "state", "log", "filter", "interval", "name"}
     assert not any(records.take(np.array([], np.int64)).has_values(column.name) for column in TABLE.columns)
+
+
+def test_counts_by_word_are_the_same_in_arrow() -> None:
+    numbers, words = np.array([[0, 3, 0], [0, 0, 0], [1, 0, 2]]), ("a", "b", "c")
+    zeros = [dict(zip(words, row, strict=True)) for row in numbers.tolist()]
+    for with_zeros, told in ((False, [{"b": 3}, {}, {"a": 1, "c": 2}]), (True, zeros)):
+        found = counted(numbers, words, with_zeros=with_zeros)
+        assert found.arrow is not None
+        rows = np.array([2, 0, 1])
+        assert found.make(rows) == [told[row] for row in rows]
+        assert list(map(dict, found.arrow(rows).to_pylist())) == found.make(rows)
+
+
+def test_numbers_of_64_bits_are_written_as_one_by_one() -> None:
+    numbers = np.array([0, 0xABC, (1 << 64) - 1], dtype=np.uint64)
+    assert hex_array(numbers).to_pylist() == [hex64(number) for number in numbers.tolist()]
+    assert hex_array(numbers, np.array([True, False, True])).to_pylist() == [hex64(0), None, hex64(-1)]
+    assert hex_array(numbers[:0]).to_pylist() == []
+
+
+def test_words_have_numbers_whatever_they_are_made_of() -> None:
+    found = worded(["x", None, "y", "x"])
+    assert (found.codes.tolist(), found.words) == ([0, -1, 1, 0], ["x", "y"])
+    assert worded(found) is found
