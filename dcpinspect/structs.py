@@ -54,6 +54,8 @@ class Field:
     reset: int
     of: str
     """Table whose rows it counts, or nothing."""
+    least: int
+    """The least number that it may be, if it counts rows."""
     bits: int
 
     @property
@@ -79,18 +81,29 @@ class _Declared:
     """A field before it has its name."""
 
     def __init__(
-        self, meaning: str, *, struct: type[Struct[Any]] | None = None, is_pair: bool = False, reset: int = 0, of: str = "", bits: int = 64
+        self,
+        meaning: str,
+        *,
+        struct: type[Struct[Any]] | None = None,
+        is_pair: bool = False,
+        reset: int = 0,
+        of: str = "",
+        least: int = -1,
+        bits: int = 64,
     ) -> None:
-        self.facts: dict[str, Any] = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of, "bits": bits}
+        facts = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of, "least": least, "bits": bits}
+        self.facts: dict[str, Any] = facts
 
 
-def number(meaning: str, *, reset: int = 0, of: str = "", bits: int = 64) -> Any:
+def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits: int = 64) -> Any:
     """A signed integer. ``reset``: what a new record has. ``of``: the table that it is a row number of; -1 is none of them then.
+
+    ``least``: -1, or less where numbers below 0 say something else.
 
     ``bits``: 8 or 32 in tables of which there may be millions of rows; put them behind the others, since each field begins at a multiple
     of its size.
     """
-    return _Declared(meaning, reset=reset, of=of, bits=bits)
+    return _Declared(meaning, reset=reset, of=of, least=least, bits=bits)
 
 
 def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
@@ -328,7 +341,7 @@ def _check(name: str, struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[
         column = array[field.name]
         if field.struct is not None:
             _check(name, field.struct, column, rows)
-        elif field.of in rows and len(column) and not -1 <= column.min() <= column.max() < max(1, rows[field.of]):
+        elif field.of in rows and len(column) and not field.least <= column.min() <= column.max() < max(1, rows[field.of]):
             msg = f"{name}: {field.name} is no row of {field.of}"
             raise ValueError(msg)
 

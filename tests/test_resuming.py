@@ -18,6 +18,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import packed, unpacked
 from dcpinspect.reading import Reading
 from dcpinspect.resuming import NotKeptError, go_on, put_aside
+from dcpinspect.transport import reassembly
 from dcpinspect.transport.tls.connection import TlsConnection
 from tests.builders import pcap
 from tests.crowd import KINDS, crowd
@@ -67,6 +68,12 @@ def test_a_crowd_on_ports_that_have_to_prove_themselves(tmp_path: Path) -> None:
         b"".join(crowd([kind for kind in KINDS if "tls" not in kind.__name__], 60, closed=False, port=9_999))
     )
     check(batches_of(tmp_path / "crowd.pcap"), ["crowd.pcap"], 4, random.Random(1), replace(OPTIONS, find_ports=True))
+
+
+def test_a_crowd_whose_flows_are_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassembly, "MANY_FLOWS", 0)
+    (tmp_path / "crowd.pcap").write_bytes(b"".join(crowd(KINDS, 60, closed=True)))
+    check(batches_of(tmp_path / "crowd.pcap"), ["crowd.pcap"], 4, random.Random(1))
 
 
 def test_fragments_in_tunnels(tmp_path: Path) -> None:

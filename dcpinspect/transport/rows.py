@@ -115,7 +115,12 @@ class Connection(Struct[T]):
     last_time: T = number("Time of its latest packet.")
     closed: Packet[T] = nested(Packet, "The packet that had it; or the packet of the connection that came after it on the same addresses.")
     pair: T = number("Number of its address pair.", bits=32)
-    flows: T = number("The first of its flows, 0 while it has none; less than 0 where they are put aside.", of="flows", bits=32)
+    flows: T = number(
+        "The first of its flows, 0 while it has none; less than 0 where they are put aside.",
+        of="flows",
+        least=-(1 << 2 * ASIDE_BITS),
+        bits=32,
+    )
     first_file: T = number("File of its first packet.", bits=32)
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
