@@ -23,6 +23,8 @@ from dcpinspect.errors import CaptureError, UsageError
 
 BATCH_BYTES = 16 << 20
 """Read at once. Larger is not faster (measured from 4 MiB on), smaller makes more tables."""
+MOST_PACKETS = 1 << 16
+"""Packets of a batch at most: what is made of each takes some hundred bytes, and a flood has 200,000 in what is read at once."""
 _PEEK = 1 << 16
 ZIP = b"PK\x03\x04"
 
@@ -169,25 +171,25 @@ class Capture:
                 is_text = file.remark is not None
                 found = [Problem(file.name, None if is_text else window.file_offset + at, what) for at, what in walk.problems]
                 file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
-                count = len(walk.offset)
-                if count:
+                for start in range(0, len(walk.offset), MOST_PACKETS):
+                    some = slice(start, start + MOST_PACKETS)
                     batch = PacketBatch(
                         data=window.data[: window.size],
-                        offset=walk.offset,
-                        captured=walk.captured,
-                        wire=walk.wire,
-                        time_ns=walk.time_ns,
-                        link_type=walk.link_type,
+                        offset=walk.offset[some],
+                        captured=walk.captured[some],
+                        wire=walk.wire[some],
+                        time_ns=walk.time_ns[some],
+                        link_type=walk.link_type[some],
                         file=index,
                         first_frame=file.packets + 1,
                         first_packet=packets,
                         file_offset=window.file_offset,
-                        options=walk.options,
+                        options=None if walk.options is None else walk.options[some],
                     )
                     clock.note(batch)
                     yield batch
-                    file.packets += count
-                    packets += count
+                    file.packets += len(batch)
+                    packets += len(batch)
                 if self._follow:
                     yield pause(clock.now_ns(), file=index, first_frame=file.packets + 1, first_packet=packets)
             before = self.position

@@ -15,6 +15,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from tests import builders
 from tests.capture.test_pcap import PACKETS
+from tests.peers.truth import SAMPLES
 
 
 def message_of(path: Path) -> str:
@@ -111,6 +112,38 @@ def test_batches_stay_valid_after_the_next_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(builders.pcap(PACKETS))
     batches = list(open_capture(tmp_path / "x", batch_bytes=300))
     assert [batch.data[batch.offset[0]] for batch in batches] == [batch.first_frame - 1 for batch in batches]
+
+
+@pytest.mark.parametrize("path", [SAMPLES / "tour.pcapng", SAMPLES / "lossy.pcap"], ids=lambda path: path.name)
+def test_a_batch_has_a_bounded_number_of_packets(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def packets() -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = []
+        with open_capture(path) as capture:
+            for batch in capture:
+                options = batch.captured * 0 if batch.options is None else batch.options
+                ends = zip(batch.offset.tolist(), (batch.offset + batch.captured).tolist(), strict=True)
+                data = [batch.data[start:end].tobytes() for start, end in ends]
+                columns = (
+                    batch.packets,
+                    batch.frames,
+                    batch.wire,
+                    batch.time_ns,
+                    batch.link_type,
+                    batch.file_offset + batch.offset,
+                    options,
+                )
+                found += zip(data, *(column.tolist() for column in columns), strict=True)
+                sizes.append(len(batch))
+            assert capture.packets == len(found)
+        return found
+
+    sizes: list[int] = []
+    expected = packets()
+    assert max(sizes) > 10
+    sizes.clear()
+    monkeypatch.setattr("dcpinspect.capture.open.MOST_PACKETS", 10)
+    assert packets() == expected
+    assert max(sizes) == 10
 
 
 def test_file_offsets_point_into_the_file(tmp_path: Path) -> None:
