@@ -7,13 +7,16 @@ order of the row that brought them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.structs import Rows, Struct
+
 Table = npt.NDArray[np.int64]
 T = TypeVar("T")
+Records = TypeVar("Records", bound=Rows[Any])
 
 
 def renumbered(values: Table, numbers: Table) -> Table:
@@ -22,6 +25,21 @@ def renumbered(values: Table, numbers: Table) -> Table:
     if not len(numbers):
         return values
     return np.where(counts, numbers[np.where(counts, values, 0)], values)
+
+
+def renumbered_rows(table: Records, numbers: Mapping[str, Table]) -> Records:
+    """The same records, whose fields that count rows of other tables have the numbers that ``numbers`` gives those."""
+    table = type(table)(table.array.copy())
+    _renumber(table, table.array, numbers)
+    return table
+
+
+def _renumber(struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, Table]) -> None:
+    for name, field in struct.fields.items():
+        if field.struct is not None:
+            _renumber(field.struct, array[name], numbers)
+        elif field.of in numbers:
+            array[name] = renumbered(array[name], numbers[field.of])
 
 
 def by_connection(parts: Iterable[Mapping[int, T]], connections: Sequence[Table]) -> dict[int, T]:

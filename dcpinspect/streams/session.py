@@ -24,10 +24,9 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.kinds import FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW
-from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
+from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
 from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, Reports, ServerReport
-from dcpinspect.streams.state import renumbered_rows
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:

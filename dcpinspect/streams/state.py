@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.kernel import inline
 from dcpinspect.protocol.columns import Mask
-from dcpinspect.streams.renumbering import in_order, renumbered
+from dcpinspect.streams.renumbering import in_order, renumbered_rows
 from dcpinspect.streams.rows import (
     Anomalies,
     Answers,
@@ -32,7 +32,7 @@ from dcpinspect.streams.rows import (
     Streams,
     Turns,
 )
-from dcpinspect.structs import Ints, Rows, Struct, Tables
+from dcpinspect.structs import Ints, Rows, Tables
 from dcpinspect.temporary import room
 
 Table = TypeVar("Table", bound=Rows[Any])
@@ -294,21 +294,6 @@ def has_room(state: State) -> bool:
         and len(state.turns) - state.counts.turns >= ROOM
         and len(state.questions) - state.counts.questions >= ROOM
     )
-
-
-def renumbered_rows(table: Table, numbers: Mapping[str, Ints]) -> Table:
-    """The same records, whose fields that count rows of other tables have the numbers that ``numbers`` gives those."""
-    table = type(table)(table.array.copy())
-    _renumber(table, table.array, numbers)
-    return table
-
-
-def _renumber(struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, Ints]) -> None:
-    for name, field in struct.fields.items():
-        if field.struct is not None:
-            _renumber(field.struct, array[name], numbers)
-        elif field.of in numbers:
-            array[name] = renumbered(array[name], numbers[field.of])
 
 
 def biased(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
