@@ -169,10 +169,10 @@ class Acknowledged(Watcher):
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
         """Answers to markers without the ack flag, where all markers that they can be about were read."""
-        streams, snapshots = context.streams, context.snapshots
-        streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
         if not self._needless:
             return
+        streams, snapshots = context.streams, context.snapshots
+        streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
         for number, key in enumerate(zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)):
             if key in self._needless:
                 streams_of[key].append(number)

@@ -296,9 +296,14 @@ class Reassembler:
 
     def counted(self, sides: Column) -> list[Column]:
         """``COUNTED`` of these directions."""
-        flows = self._tables.flows[self._first_flows(sides // 2) + sides % 2]
-        aside = self._aside(sides)
-        return [getattr(flows, name) + (aside if name in ("payload", "unique") else 0) for name in COUNTED]
+        return list(self._counted(sides))
+
+    def _counted(self, sides: Column) -> Iterator[Column]:
+        """The same one by one: of millions of directions each takes room."""
+        flows, places, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
+        for name in COUNTED:
+            column: Column = getattr(flows, name)[places]
+            yield column + aside if name in ("payload", "unique") else column
 
     def _aside(self, sides: Column) -> Column:
         """Bytes of those of these directions whose flows are put aside."""
@@ -393,7 +398,7 @@ class Reassembler:
     def _sums(self, places: Column) -> Column:
         packets = self._tables.sides.packets
         return np.array(
-            [[packets[2 * places + side].sum(), *(column.sum() for column in self.counted(2 * places + side))] for side in (C2S, S2C)]
+            [[packets[2 * places + side].sum(), *(column.sum() for column in self._counted(2 * places + side))] for side in (C2S, S2C)]
         )
 
     @property
