@@ -234,10 +234,11 @@ class FindingsView(View):
         else:
             self.host.say("no other finding about the message you came from")
 
-    def action_by_this(self, how: str) -> None:
+    def action_by_this(self, how: str = "") -> None:
         """Hides all findings of the rule."""
-        del how
-        if self.list.shown is not None:
+        if not how:
+            self.host.say("= filters messages; here ! hides all findings of a rule")
+        elif self.list.shown is not None:
             self.list.hide(self.list.shown.rule)
 
     def leave(self) -> bool:

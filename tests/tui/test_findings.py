@@ -132,6 +132,14 @@ def test_a_rule_is_hidden_and_shown_again() -> None:
     play("loop.pcap", scene)
 
 
+def test_the_key_that_filters_messages_says_what_it_is_for() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "equals_sign")
+        assert "here ! hides all findings of a rule" in screen(app)
+
+    play("loop.pcap", scene)
+
+
 def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         marked = app.inspection.results.marked
