@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import tempfile
+import time
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,8 @@ KEYS = (*_NAMED, "ctrl+f", "ctrl+o", "ctrl+p", *_SIGNS)
 """Without those that end the program, or send it behind."""
 _NEXT = b"\xff"
 """No key: those of another program begin."""
+_SECONDS = 5
+"""Of processor time, for the keys of one program: several share one terminal UI, and none may use up what the others leave."""
 _AT_ONCE = 4
 _MOST = 24
 _WAYS = b"".join(bytes([0, number, 1, 12, 0xF0 | number]) for number in range(40))
@@ -65,11 +68,13 @@ async def _pressed(app: InspectApp, programs: Sequence[bytes]) -> list[set[Hasha
             await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
             for program in programs:
                 seen: set[Hashable] = set()
+                begin = time.process_time()
                 keys = [KEYS[byte % len(KEYS)] for byte in program[:_MOST] if byte != _NEXT[0]]
                 for at in range(0, len(keys), _AT_ONCE):
                     await _press(app, pilot, keys[at : at + _AT_ONCE])
                     seen.add((type(app.screen).__name__, type(app.focused).__name__))
                 await _press(app, pilot, ["escape"] * 4)
+                assert time.process_time() - begin <= _SECONDS, "the keys of one program take too long"
                 found.append(seen)
     finally:
         app.close()
