@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.growing import grown
-from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, BriefAccounts, Framed
 from dcpinspect.protocol.resync import (
@@ -53,16 +53,15 @@ _MOST_MESSAGES = 16
 class Kept(Struct[T]):
     """What a direction said first."""
 
-    way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.")
     start: T = number("Where its bytes are.")
-    length: T = number("How many.")
-    packet: T = number("As in ``Segments``, and the next four.")
+    packet: T = number("As in ``Segments``, and the next two.")
     frame: T = number("The same.")
-    file: T = number("The same.")
     time: T = number("The same.")
-    release: T = number("The same.")
-    kind: T = number("What they are, as above.")
     place: T = number("Where the bytes stand in the file, as ``StreamChunk.places`` has it.")
+    way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.", bits=32)
+    length: T = number("How many bytes.", bits=32)
+    file: T = number("As in ``Segments``.", bits=32)
+    kind: T = number("What they are, as above.", bits=8)
 
 
 class AllKept(Kept[Ints], Table[Kept]):
@@ -126,8 +125,8 @@ class BriefDirections:
 
     def __init__(self) -> None:
         self._state = np.zeros(64, np.uint8)
-        self._release = np.zeros(64, np.int64)  # of what was said
-        self._at = np.zeros(64, np.int64)  # where that is kept; of messages, how many bytes they were
+        self._release: Array = np.zeros(64, np.int64)  # of what was said
+        self._at: Array = np.zeros(64, np.int32)  # where that is kept; of messages, how many bytes they were
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -150,19 +149,13 @@ class BriefDirections:
         is_taken = _both(connection, is_taken)
         still = is_taken[rows]
         rows, new = rows[still], AllKept.zeros(len(rows[still]))
-        new.way, new.start, new.length, new.kind, new.release = (
-            first.number[rows],
-            start[still],
-            first.length[rows],
-            kind[still],
-            first.release[rows],
-        )
+        new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
         if first.place is not None:
             new.place = first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
-        self._release[new.way] = new.release
+        self._release[new.way] = first.release[rows]
         over = np.flatnonzero(is_taken & ends)
         waited = over[(state[over] & _HELD) != 0]
         old = self._drop(first.number[waited])
@@ -177,7 +170,8 @@ class BriefDirections:
         self._state[items.way[speaks]] |= _SAID
         self._at[items.way[speaks]] = items.length[speaks]
         spoken = items[speaks]
-        spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, end_release[speaks])
+        release = self._release[spoken.way]
+        spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
         ended = over[(self._state[first.number[over]] & _SAID) != 0]
         ways = first.number[ended]
         carried = Carried(
@@ -196,11 +190,12 @@ class BriefDirections:
             self._state[place] = _LEFT
             if state and state != _LEFT:
                 held = self._drop(np.array([place])) if state & _HELD else None
+                release = int(self._release[place])
                 found.append(
                     Before(
                         direction,
-                        None if held is None else _chunk(held[0], self._bytes, is_start=bool(state & _STARTED)),
-                        int(self._release[place]),
+                        None if held is None else _chunk(held[0], self._bytes, release, is_start=bool(state & _STARTED)),
+                        release,
                         int(self._at[place]) if state & _SAID else 0,
                         bool(state & _STARTED),
                         bool(state & _MAY_ASK),
@@ -230,6 +225,8 @@ class BriefDirections:
 
     def _keep(self, data: Bytes, new: AllKept) -> None:
         """Copies what is waited for: the batch goes."""
+        if not len(new):
+            return
         if 2 * self._live < self._count and self._count >= MANY:
             self._compact()
         octets, start = _gathered(data, new.start, new.length)
@@ -265,9 +262,9 @@ class BriefDirections:
         self._at[kept.way] = np.arange(len(kept))
 
 
-def _widened(column: Rows, rows: int, used: Rows) -> Rows:
+def _widened(column: Array, rows: int, used: Rows) -> Array:
     """As ``grown``; what was never used takes no memory."""
-    wide = np.zeros(rows, np.int64)
+    wide: Array = np.zeros(rows, column.dtype)
     wide[used] = column[used]
     return wide
 
@@ -342,12 +339,12 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     return kind
 
 
-def _framed(data: Bytes, items: AllKept, end_release: Rows) -> tuple[Rows, Framed, Rows]:
+def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
     """(where the bytes of each item are then, the messages of items that are nothing else, the direction of each)."""
     octets, start = _gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[of] == _AT_END
-    release = items.release[of]
+    release = said[of]
     return (
         start,
         Framed(
@@ -382,8 +379,8 @@ def _accounts(items: AllKept) -> BriefAccounts:
     )
 
 
-def _chunk(kept: Kept, data: Bytes, *, is_start: bool) -> StreamChunk:
-    columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, kept.release], np.int64).reshape(-1, 1)
+def _chunk(kept: Kept, data: Bytes, release: int, *, is_start: bool) -> StreamChunk:
+    columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, release], np.int64).reshape(-1, 1)
     octets = data[kept.start : kept.start + kept.length].copy()
     places = np.array([kept.place], np.int64)
     return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start, places=places)

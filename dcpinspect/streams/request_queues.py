@@ -50,9 +50,8 @@ class WaitingRequests(WaitingRequest[Ints], Rows[WaitingRequest]):
 class Flow(Struct[T]):
     """A direction of a connection."""
 
-    queued: T = number("Requests that had been queued when bytes of it were lost last.")
+    lost: T = number("One more than the requests that had been queued when bytes of it were lost last; 0 if nothing is missing.")
     time: T = number("The latest time seen.")
-    has_lost: T = number("Something of it is missing.")
 
 
 class Flows(Flow[Ints], Rows[Flow]):
@@ -236,7 +235,7 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
     """
     w = slot.first
     flow, other = tables.flows[tables.flow[i]], tables.flows[tables.flow[i] ^ 1]
-    if tables.waiting[w].is_late == 0 and tables.waiting[w].age >= flow.queued:
+    if tables.waiting[w].is_late == 0 and tables.waiting[w].age + 1 >= flow.lost:
         return True
     is_shared = False
     after = tables.waiting[w].next
@@ -247,7 +246,7 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
         after = tables.waiting[after].next
     slot.first = w
     age = tables.waiting[w].age
-    return not (is_shared or (age < flow.queued and age < other.queued))
+    return not (is_shared or age + 1 < min(flow.lost, other.lost))
 
 
 @inline
@@ -261,7 +260,7 @@ def on_response(tables: PairTables, i: int) -> None:
             tables.request_vbucket[i] = tables.waiting[tables.slots[at].first].vbucket
         return
     slot = tables.slots[at]
-    if tables.flows[tables.flow[i] ^ 1].has_lost and tables.waiting[slot.first].time > tables.time[i]:
+    if tables.flows[tables.flow[i] ^ 1].lost and tables.waiting[slot.first].time > tables.time[i]:
         return  # the request that it answers was lost
     is_its = is_for_first(tables, i, slot)
     if is_its:
@@ -283,8 +282,7 @@ def pair_requests(tables: PairTables) -> None:
     for i in range(len(tables.key)):
         flow = tables.flows[tables.flow[i]]
         if tables.after_loss[i]:
-            flow.queued = tables.counts.queued
-            flow.has_lost = 1
+            flow.lost = 1 + tables.counts.queued
         flow.time = max(flow.time, tables.time[i])
         meaning = tables.meaning[i]
         if meaning in (ASKS, TELLS):

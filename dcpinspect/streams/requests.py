@@ -85,7 +85,8 @@ class Requests:
         """A connection is there; ``known``: nothing was said on it before the capture began. Call before its messages."""
         self._make_room(connection)
         if not known:
-            self._tables.flows.has_lost[2 * connection : 2 * connection + 2] = 1
+            lost = self._tables.flows.lost[2 * connection : 2 * connection + 2]
+            lost[:] = np.maximum(lost, 1)
 
     def leave(self, connections: Collection[int]) -> None:
         """Nothing comes of these any more."""

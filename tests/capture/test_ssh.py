@@ -108,7 +108,7 @@ def dumping(namespace: str) -> list[int]:
 def test_tcpdump_does_not_stay_there(there: tuple[str, int, str]) -> None:
     with listening(there, ports=None) as capture:
         capture.stop()
-        assert list(capture) == []
+        assert not any(map(len, capture))
     end = time.monotonic() + 120
     while dumping(there[0]):
         assert time.monotonic() < end

@@ -10,6 +10,7 @@ smaller and written to ``tests/fuzz/corpus``, which a test reads: exit status 1.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import os
 import random
@@ -21,6 +22,8 @@ os.environ["DCPINSPECT_KERNELS"] = "interpreted"
 
 from tests.fuzz.search import CORPUS, TARGETS, Search, failure, keep, shrunk
 
+ARENAS = -8
+"""M_ARENA_MAX of glibc."""
 MOST_FINDS = 5
 """Different ones, then it is time to look at them."""
 
@@ -37,6 +40,7 @@ def main() -> int:
         parser.error(f"no such target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
     names = options.targets or list(TARGETS)
     os.nice(10)  # in CI other tests run beside it
+    ctypes.CDLL(None).mallopt(ARENAS, 1)  # each thread would keep 64 MB of addresses, which are limited here, for one of its own
     sys.stdout.write(f"seed {options.seed}\n")
     searches = {name: Search(TARGETS[name], random.Random(f"{options.seed} {name}")) for name in names}
     spent = dict.fromkeys(names, 0.0)

@@ -6,6 +6,7 @@ import hashlib
 import random
 import resource
 import signal
+import time
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +22,8 @@ SECONDS = 5
 MEMORY = 1 << 30
 """Bytes that an execution may take beside what there is."""
 LONGEST = 1024
-TRIES = 300
-"""To make a find smaller."""
+SHRINKING_S = 30
+"""By the clock, to make a find smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +169,17 @@ def failure(target: Target, data: bytes) -> BaseException | None:
 
 def shrunk(target: Target, data: bytes, place: str) -> bytes:
     """As little of it as still fails there."""
-    size, tries = len(data) // 2, TRIES
-    while size and tries:
+    size, end = len(data) // 2, time.monotonic() + SHRINKING_S
+    while size:
         at = 0
-        while at < len(data) and tries:
-            tries -= 1
+        while at < len(data) and time.monotonic() < end:
             less = data[:at] + data[at + size :]
             error = failure(target, less)
             if error is not None and "".join(traceback.format_tb(error.__traceback__)[-1:]) == place:
                 data = less
             else:
                 at += size
-        size //= 2
+        size = size // 2 if time.monotonic() < end else 0
     return data
 
 
