@@ -340,13 +340,11 @@ class Engine:
         told = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
         if told is None:
             return None
-        accounts = told.accounts
-        self._accounts.put_all(accounts)
+        self._accounts.put_all(told.accounts)
         lacking = first.number[told.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
-        for numbers, size in ((lacking, 0), (accounts.number[accounts.skipped > 0], accounts.skipped[accounts.skipped > 0])):
-            if len(numbers):
-                self._lose(int(numbers.max()), None)  # makes room
-                self._lost[numbers, 0], self._lost[numbers, 1] = 1, 1 + size
+        if len(lacking):
+            self._lose(int(lacking.max()), None)  # makes room
+            self._lost[lacking] = 1
         if self._keeper is not None:
             self._for_keeper.append(told)
         if len(told.connection):
@@ -563,6 +561,9 @@ class Engine:
 
     def _lost_behind(self, number: int) -> tuple[int, int] | None:
         """Stream offsets between which bytes behind the latest message of a direction could not be read."""
+        strange = self._accounts.strange(number)
+        if strange:
+            return 0, strange
         start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)
         return (start - 1, end - 1) if end else None
 

@@ -37,7 +37,7 @@ from dcpinspect.structs import Tables
 
 _FORMAT = b"3"
 """Changes with the entry's parameters and the layout of files."""
-TYPES = {"octets": "u1", "uint8": "u1", "int64": "i8", "uint64": "u8"}
+TYPES = {"octets": "u1", "uint8": "u1", "int32": "i4", "int64": "i8", "uint64": "u8"}
 _NAMES = {*TYPES, "boolean"}
 _PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 

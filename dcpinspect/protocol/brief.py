@@ -33,6 +33,8 @@ FEW = 1024
 """A longer first packet is left to framers."""
 MANY = 32
 """Fewer directions at once are left to framers: it costs as much as some of them."""
+MOST_PACKETS = 1 << 31
+"""What comes in later ones is left to framers, so that their numbers take four bytes here."""
 
 _HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
 """What is known of a direction: its bytes are kept; they were messages; it is over; they were its first ones; they may have asked for a
@@ -54,13 +56,13 @@ class Kept(Struct[T]):
     """What a direction said first."""
 
     start: T = number("Where its bytes are.")
-    packet: T = number("As in ``Segments``, and the next two.")
-    frame: T = number("The same.")
-    time: T = number("The same.")
+    time: T = number("As in ``Segments``.")
     place: T = number("Where the bytes stand in the file, as ``StreamChunk.places`` has it.")
     way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.", bits=32)
     length: T = number("How many bytes.", bits=32)
-    file: T = number("As in ``Segments``.", bits=32)
+    packet: T = number("As in ``Segments``, and the next two.", bits=32)
+    frame: T = number("The same.", bits=32)
+    file: T = number("The same.", bits=32)
     kind: T = number("What they are, as above.", bits=8)
 
 
@@ -125,7 +127,7 @@ class BriefDirections:
 
     def __init__(self) -> None:
         self._state = np.zeros(64, np.uint8)
-        self._release: Array = np.zeros(64, np.int64)  # of what was said
+        self._release: Array = np.zeros(64, np.int32)  # of what was said
         self._at: Array = np.zeros(64, np.int32)  # where that is kept; of messages, how many bytes they were
         self._forget_all()
 
@@ -140,7 +142,7 @@ class BriefDirections:
         state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
         is_known = (state & (_LEFT | _ENDED)) != 0
         is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
-        if np.count_nonzero(is_taken) < MANY:
+        if np.count_nonzero(is_taken) < MANY or first.release.max() >= MOST_PACKETS:
             return None
         rows = np.flatnonzero(is_taken & says)
         data, start = _gathered(first.data, first.start[rows], first.length[rows])
@@ -174,9 +176,11 @@ class BriefDirections:
         spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
         ended = over[(self._state[first.number[over]] & _SAID) != 0]
         ways = first.number[ended]
+        if self._count and not self._live:
+            self._forget_all()
         carried = Carried(
-            *(spoken.way, spoken.start, spoken.length, spoken.packet, spoken.file, spoken.time, spoken.place),
-            *(ways, self._at[ways], first.end_packet[ended], first.end_time[ended]),
+            *(_wide(spoken.way), spoken.start, _wide(spoken.length), _wide(spoken.packet), _wide(spoken.file), spoken.time, spoken.place),
+            *(ways, _wide(self._at[ways]), first.end_packet[ended], first.end_time[ended]),
         )
         return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed, carried)
 
@@ -269,6 +273,11 @@ def _widened(column: Array, rows: int, used: Rows) -> Array:
     return wide
 
 
+def _wide(column: Array) -> Rows:
+    """Numbers that take less room while they are kept, as others have them."""
+    return column.astype(np.int64)
+
+
 def _both(connection: Rows, wanted: Mask) -> Mask:
     """Those of which the other direction of the same connection, if it is there, is wanted too; they come in order."""
     of_same = connection[1:] == connection[:-1]
@@ -344,7 +353,7 @@ def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple
     octets, start = _gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[of] == _AT_END
-    release = said[of]
+    frame, file, release = (_wide(column[of]) for column in (items.frame, items.file, said))
     return (
         start,
         Framed(
@@ -352,10 +361,10 @@ def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple
             start=place,
             length=size,
             stream_offset=place - start[of],
-            frame=items.frame[of],
-            last_frame=items.frame[of],
-            file=items.file[of],
-            last_file=items.file[of],
+            frame=frame,
+            last_frame=frame,
+            file=file,
+            last_file=file,
             time_ns=items.time[of],
             release=np.where(is_late, np.maximum(release, end_release[of]), release),
             heuristic=is_late,
@@ -363,18 +372,18 @@ def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple
             missing_start=NO_NUMBERS,
             missing_end=NO_NUMBERS,
         ),
-        items.way[of],
+        _wide(items.way[of]),
     )
 
 
 def _accounts(items: AllKept) -> BriefAccounts:
     speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
-    is_begun = items.kind == _UNFINISHED
+    is_begun, length = items.kind == _UNFINISHED, _wide(items.length)
     return BriefAccounts(
-        items.way,
-        messages=np.where(speaks, items.length, 0),
-        unfinished=np.where(is_begun, items.length, 0),
-        skipped=np.where(speaks | is_begun, 0, items.length),
+        _wide(items.way),
+        messages=np.where(speaks, length, 0),
+        unfinished=np.where(is_begun, length, 0),
+        skipped=np.where(speaks | is_begun, 0, length),
         reason=_REASON[items.kind],
     )
 

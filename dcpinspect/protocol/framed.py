@@ -223,6 +223,11 @@ class Accounts:
             rows[:, _FAULT] != 0,
         )
 
+    def strange(self, number: int) -> int:
+        """Bytes of a direction that said one thing, which was no message; else 0."""
+        code = int(self._brief[number]) if number < len(self._brief) else 0
+        return code & (1 << _SIZE_BITS) - 1 if code >> _SIZE_BITS >= _SKIPPED else 0
+
     def get(self, number: int) -> FramingAccount:
         """What was put in; an empty account where nothing was."""
         code = int(self._brief[number]) if number < len(self._brief) else 0

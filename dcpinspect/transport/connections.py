@@ -51,7 +51,7 @@ class AddressPairs:
     def __init__(self) -> None:
         self.count = 0
         self.keys: Column = np.zeros((64, KEY), np.int64)
-        self._table: Column = np.full(256, -1, np.int64)
+        self._table: Column = np.full(256, -1, np.int32)
         self._secret = SystemRandom().randrange(1 << 16, _PRIME)
 
     def find(self, tcp: Column) -> tuple[Column, Column]:
@@ -74,7 +74,7 @@ class AddressPairs:
         known = self.keys[: self.count][staying]
         self.count = len(known)
         self.keys = grown(known, self.count + 64)
-        self._table = np.full(1 << (2 * len(self.keys) - 1).bit_length(), -1, np.int64)
+        self._table = np.full(1 << (2 * len(self.keys) - 1).bit_length(), -1, np.int32)
         refill_table(self.count, self._secret, self._table, self.keys, self.count)
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
@@ -83,7 +83,7 @@ class AddressPairs:
             self.keys = grown(self.keys, pairs)
         if 3 * pairs > 2 * len(self._table):  # at most two thirds full: a few steps to find one still
             size = 1 << (3 * pairs // 2).bit_length()
-            self._table = np.full(size, -1, np.int64)
+            self._table = np.full(size, -1, np.int32)
             refill_table(self.count, self._secret, self._table, self.keys, self.count)
 
     def words(self, pair: int) -> Column:
@@ -142,7 +142,7 @@ def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
     return int((value ^ (value >> 16)) & (slots - 1))
 
 
-@kernel("int64(int64[:,::1], int64, int64[::1], int64[:,::1], int64, int64[::1], int64[::1])")
+@kernel("int64(int64[:,::1], int64, int32[::1], int64[:,::1], int64, int64[::1], int64[::1])")
 def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair: Ints, side: Ints) -> int:
     """Looks every packet's pair up, adding new ones; returns how many pairs there are. A few steps a packet.
 
@@ -182,7 +182,7 @@ def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair
     return count
 
 
-@kernel("void(int64, int64[::1], int64[:,::1], int64)")
+@kernel("void(int64, int32[::1], int64[:,::1], int64)")
 def refill_table(secret: int, table: Ints, keys: Ints, count: int) -> None:
     """Enters the first ``count`` keys into an empty table. A few steps a pair."""
     slots = len(table)

@@ -83,7 +83,9 @@ def test_columns_find_what_framers_find(seed: int, find_ports: bool, tmp_path: P
         framed = read(path, batch_bytes, find_ports=find_ports)
         assert len(framed) > 250
         monkeypatch.setattr(brief, "MANY", 1)
-        assert read(path, batch_bytes, find_ports=find_ports) == framed
+        for packets in (1 << 31, 150):
+            monkeypatch.setattr(brief, "MOST_PACKETS", packets)
+            assert read(path, batch_bytes, find_ports=find_ports) == framed
 
 
 def test_nothing_that_has_a_name_passes() -> None:
