@@ -12,7 +12,6 @@ files are used that nobody but their user can write. The package needs no such c
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -32,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.ownership import UnsafeError, check_above, check_around, check_own
+from dcpinspect import code_cache
+from dcpinspect.ownership import UnsafeError, check_own
 from dcpinspect.structs import Tables
 
 _FORMAT = b"3"
@@ -208,7 +208,7 @@ def keep(source: Source, code: bytes) -> None:
     except OSError as error:
         tell(
             "unkept",
-            f"compiled code cannot be saved in {_base()} ({error.strerror}); "
+            f"compiled code cannot be saved in {code_cache.base()} ({error.strerror}); "
             "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that can be written",
         )
 
@@ -313,35 +313,9 @@ def _opened(path: Path, check: Callable[[os.stat_result, Path], None] | None = N
     return content[32:] if content == sealed(path, content[32:]) else None
 
 
-def _base() -> Path:
-    """The folder of this program in the cache that the environment names, or else in the user's."""
-    if home := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(home, "dcpinspect").absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("dcpinspect").absolute()
-
-
 def _cache(*, is_made: bool) -> Path:
-    """The folder of code for this processor and this llvmlite, checked from the top down; made where it is missing, if asked for.
-
-    Nobody can put a file there, or another folder in its place, in between: at each step only who owns it could.
-    """
-    base = _base()
-    path = base / "machine-code"
-    if not is_made and not path.exists():
-        raise FileNotFoundError
-    above = [base, *base.parents]
-    check_around(base)
-    if is_made:
-        for place in reversed(above):
-            if not place.exists():
-                place.mkdir(0o700, exist_ok=True)
-        check_above(base.stat(), base)
-    _check_own_folder(path, is_made=is_made)
-    path /= _target()
-    _check_own_folder(path, is_made=is_made)
-    return path
+    """The folder of code for this processor and this llvmlite."""
+    return code_cache.folder("machine-code", _target(), is_made=is_made)
 
 
 def _target() -> str:
@@ -350,13 +324,6 @@ def _target() -> str:
 
     facts = (llvmlite.__version__, llvm.get_process_triple(), *processor())
     return f"llvmlite{llvmlite.__version__}-{sys.implementation.cache_tag}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:8]}"
-
-
-def _check_own_folder(path: Path, *, is_made: bool) -> None:
-    if is_made:
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(0o700)
-    check_own(path.lstat(), path)
 
 
 def _tell_unsafe(error: UnsafeError) -> None:

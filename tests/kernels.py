@@ -1,14 +1,23 @@
-"""Makes the machine code of all kernels, on all processors at once; what is in the user's cache already costs nothing.
+"""Makes what is made once on a machine: the machine code of all kernels, on all processors at once, and Java's classes for Spark.
 
-Otherwise each worker of the tests makes what it needs: all of them the same, at the same time.
+Otherwise each worker of the tests makes the kernels that it needs: all of them the same, at the same time. And one test would have the
+line that tells of the classes.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 
+from dcpinspect import code_cache
+from dcpinspect.spark.classes import SharedClasses
+from dcpinspect.spark.session import check_installed
 from hatch_build import ordered
+
+_SESSION = "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: tasks.each('', abs, [1], [1])"
 
 
 def prepare(place: int) -> None:
@@ -16,6 +25,18 @@ def prepare(place: int) -> None:
     ordered()[place].prepare()
 
 
+def keep_classes() -> None:
+    """As the second session does."""
+    folder = code_cache.base() / "java-classes"
+    if any(folder.glob("*.jsa")):
+        return
+    if not any(folder.glob("*.used")):
+        SharedClasses(check_installed(), "")
+    subprocess.run([sys.executable, "-c", _SESSION], check=True)
+
+
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(prepare, range(len(ordered()))))
+    if shutil.which("java"):
+        keep_classes()

@@ -16,10 +16,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
+from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.temporary import remember
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ POLL = 0.5
 _SHOWN = 200
 _INSTALL = "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or set JAVA_HOME"
 _LOOPBACK = "127.0.0.1"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -54,13 +56,16 @@ class SparkFailedError(DcpInspectError):
     """Spark could not start, or a job of it failed."""
 
 
-def check_installed() -> None:
-    """Raises UsageError, with what to install, where PySpark, what it needs, or a Java that it runs on is missing."""
+def check_installed() -> str:
+    """What Java says of itself; nothing where it is elsewhere.
+
+    Raises UsageError, with what to install, where PySpark, what it needs, or a Java that it runs on is missing.
+    """
     missing = [name for name in ("pyspark", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the pipeline needs {' and '.join(missing)}; install dcpinspect[spark]")
     if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
-        return  # Java is elsewhere
+        return ""
     java = java_program()
     if java is None:
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
@@ -69,6 +74,7 @@ def check_installed() -> None:
         raise UsageError(f"{escape(java)}: does not say its version ({clip(escape(said), _SHOWN)}); {_INSTALL}")
     if version < OLDEST_JAVA:
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and {escape(java)} is Java {version}; {_INSTALL}")
+    return said
 
 
 def java_program() -> str | None:
@@ -103,8 +109,9 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
     Raises UsageError where Spark cannot run, SparkFailedError where it does not start.
     """
-    check_installed()
-    from pyspark.sql import SparkSession  # deferred: half a second
+    java_says = check_installed()
+    from pyspark import SparkContext  # deferred: half a second
+    from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -122,7 +129,11 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
     if is_ours or master is not None:
         builder = builder.master(master or "local[*]")
-    with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder:
+    starts_java = SparkContext._gateway is None and not _is_submitted() and not (master or "").startswith("sc:")
+    classes = SharedClasses(java_says if starts_java else "", conf.get(_JAVA_OPTIONS, ""))
+    if classes.options:
+        conf[_JAVA_OPTIONS] = classes.options
+    with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder, classes.kept(_end_java):
         remember(folder)
         if is_local:
             builder = builder.config("spark.sql.warehouse.dir", folder)  # else it makes one where the program was started
@@ -138,6 +149,18 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
                 aside(found.stop, lambda: None)
+
+
+def _end_java() -> subprocess.Popen[bytes]:
+    """Tells Java, in which no session runs any more, that it is not needed."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None  # the next session starts another
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    java: subprocess.Popen[bytes] = gateway.proc
+    return java
 
 
 def _is_submitted() -> bool:

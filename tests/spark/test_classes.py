@@ -1,0 +1,103 @@
+"""Java's classes are kept by the second session, and the third one starts with them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.spark.classes import ABANDONED_S, SharedClasses
+
+JAVA = "OpenJDK 64-Bit Server VM (build 17.0.15+6, mixed mode, sharing)"
+SESSION = """
+import sys
+from dcpinspect.spark.session import session
+with session(conf={"spark.driver.extraJavaOptions": sys.argv[1]}) as spark:
+    assert spark.range(3).count() == 3
+    raise_at_end = sys.argv[2] == "fails" and 1 / 0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "dcpinspect" / "java-classes"
+
+
+def kinds(folder: Path) -> list[str]:
+    return sorted(path.suffix for path in folder.iterdir())
+
+
+@pytest.mark.spark
+def test_the_second_session_keeps_them_and_the_third_has_them(folder: Path, tmp_path: Path) -> None:
+    loaded = tmp_path / "loaded"
+
+    def session(options: str = "-XX:TieredStopAtLevel=1", how: str = "ends") -> str:
+        return subprocess.run(
+            [sys.executable, "-c", SESSION, options, how], stderr=subprocess.PIPE, text=True, timeout=300, check=False
+        ).stderr
+
+    SharedClasses(whole_version(), "")  # as the first one leaves it
+    assert kinds(folder) == [".used"]
+    assert "ZeroDivisionError" in session(how="fails")
+    assert kinds(folder) == [".used"]
+    assert f"Java's classes are kept in {folder}" in session()
+    assert kinds(folder) == [".jsa", ".used"]
+    assert session(f"-Xlog:class+load:file={loaded}") == ""
+    shared = [line for line in loaded.read_text().split("\n") if "org.apache.spark" in line and "shared objects file (top)" in line]
+    assert len(shared) > 1000
+
+
+def whole_version() -> str:
+    from dcpinspect.spark.session import check_installed
+
+    return check_installed()
+
+
+def test_one_session_at_a_time_keeps_them(folder: Path) -> None:
+    options = [SharedClasses(JAVA, "-Da=b").options for _ in range(3)]
+    assert options[0] == options[2] == "-Da=b"  # the first, and one beside the second
+    assert options[1].startswith(f'-Da=b -XX:ArchiveClassesAtExit="{folder}/')
+    assert kinds(folder) == [".making", ".used"]
+    making = next(folder.glob("*.making"))
+    os.utime(making, (0, making.stat().st_mtime - ABANDONED_S - 1))
+    assert SharedClasses(JAVA, "").options == ""
+    assert "ArchiveClassesAtExit" in SharedClasses(JAVA, "").options
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_without_a_session_that_ended_well_nothing_stays(folder: Path, *, fails: bool) -> None:
+    SharedClasses(JAVA, "")
+    classes = SharedClasses(JAVA, "")
+    with subprocess.Popen(["sleep", "300"] if fails else ["false"]) as java:
+        try:
+            with classes.kept(lambda: java):
+                assert not fails or 1 / 0
+        except ZeroDivisionError:
+            pass
+        assert java.returncode != 0
+    assert kinds(folder) == [".used"]
+
+
+def test_others_cannot_plant_them(folder: Path) -> None:
+    SharedClasses(JAVA, "")
+    planted = next(folder.glob("*.used")).with_suffix(".jsa")
+    planted.touch(0o600)
+    assert f'-XX:SharedArchiveFile="{planted}"' in SharedClasses(JAVA, "").options
+    planted.chmod(0o666)
+    assert SharedClasses(JAVA, "-Da=b").options == "-Da=b"
+    planted.chmod(0o600)
+    folder.chmod(0o777)
+    assert SharedClasses(JAVA, "").options == ""
+
+
+@pytest.mark.parametrize(
+    ("java", "options"), [("", ""), ("Eclipse OpenJ9 VM", ""), (JAVA, "-Xshare:off"), (JAVA, "-XX:SharedArchiveFile=x")]
+)
+def test_who_does_not_want_them_has_none(java: str, options: str, folder: Path) -> None:
+    assert SharedClasses(java, options).options == options
+    assert not folder.exists()
