@@ -2,7 +2,8 @@
 
 Java writes them to a file at its end (class data sharing, JEP 350), for some seconds. So the first session on a machine leaves a mark, and
 the second one makes the file: who starts in a new container each time does not wait for what is thrown away. Java looks itself whether a
-file is of its own build and of the same jars, and does without one that is not.
+file is of its own build and of the same jars, and whether its sums are right, and does without one that is not. Of a file that is cut off
+it dies: so the mark has its size.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class SharedClasses:
         if '"' in str(file) or "\\" in str(file):
             return
         mark, making = file.with_suffix(".used"), file.with_suffix(".making")
-        if _is_there(file):
-            self.options += f' -XX:SharedArchiveFile="{file}" {_QUIET}'
+        if _is_there(file) and _is_there(mark) and mark.read_text("ascii") == str(file.stat().st_size):
+            self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
         elif not _is_there(mark):
             mark.touch(0o600)
         elif _is_there(making) and time.time() - making.lstat().st_mtime > ABANDONED_S:
@@ -87,6 +88,7 @@ class SharedClasses:
                 if java.wait(MOST_S) == 0:
                     made.chmod(0o600)
                     os.replace(made, file)
+                    file.with_suffix(".used").write_text(str(file.stat().st_size), "ascii")
                     for other in set(file.parent.glob("*.jsa")) - {file}:
                         other.unlink()
         finally:

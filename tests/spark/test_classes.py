@@ -87,12 +87,21 @@ def test_others_cannot_plant_them(folder: Path) -> None:
     SharedClasses(JAVA, "")
     planted = next(folder.glob("*.used")).with_suffix(".jsa")
     planted.touch(0o600)
+    planted.with_suffix(".used").write_text("0")
     assert f'-XX:SharedArchiveFile="{planted}"' in SharedClasses(JAVA, "").options
     planted.chmod(0o666)
     assert SharedClasses(JAVA, "-Da=b").options == "-Da=b"
     planted.chmod(0o600)
     folder.chmod(0o777)
     assert SharedClasses(JAVA, "").options == ""
+
+
+def test_what_is_cut_off_is_made_again(folder: Path) -> None:
+    SharedClasses(JAVA, "")
+    mark = next(folder.glob("*.used"))
+    mark.with_suffix(".jsa").touch(0o600)
+    mark.write_text("200")
+    assert "ArchiveClassesAtExit" in SharedClasses(JAVA, "").options
 
 
 @pytest.mark.parametrize(
