@@ -21,7 +21,7 @@ import pyarrow as pa
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.parts import SET_APART, Part
+from dcpinspect.parts import Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
@@ -30,6 +30,7 @@ from dcpinspect.spark.pieces import TABLES, Piece, divided
 from dcpinspect.spark.pieces import read as read_pieces
 from dcpinspect.spark.pieces import write as write_piece
 from dcpinspect.spark.places import place
+from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report
@@ -242,7 +243,7 @@ class Manifest:
 
     def files(self, name: str) -> list[str]:
         """The Parquet files of a table, absolute."""
-        return [self.path(f"{name}/{one}") for one in delta.paths(self.table(name))]
+        return [self.path(f"{name}/{one}") for one in self.paths(name)]
 
     def compacted(self, name: str) -> list[tuple[dict[str, Any], list[str]]]:
         """The files of a table that others have written, by partition; these lack the columns that it is partitioned by."""
@@ -290,31 +291,38 @@ class Manifest:
             files.remove_folder(self.path(f"{name}/_delta_log"))  # of a first run that did not end
         return replace(self, tables=found)
 
-    def with_tables(self, written: Mapping[str, Sequence[Written]], gone: Collection[Kept] | None) -> Manifest:
+    def with_tables(self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[Kept] | None) -> Manifest:
         """The same with the versions of the tables that have these files, which nobody takes for those of a run until ``commit``.
 
-        ``gone``: parts whose messages leave, None: all of them. Of other tables all leave. Raises UsageError where another run was quicker.
+        ``messages``: new files of that table; ``gone``: parts whose messages leave, None: all of them. Raises UsageError where another run
+        was quicker.
         """
         versions = dict(self.tables)
-        for name, ones in written.items():
-            folder, base, run = self.path(name), self.tables.get(name), self.number + 1
-            by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
-            leave = self._replaced() if name in TABLES else self._of_parts_gone(name) if name in SET_APART else None
-            if name == "messages" and gone is not None and base is not None:
-                base, leave = self._without(gone, base)
-            added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in ones]
-            versions[name] = delta.commit(folder, SCHEMAS[name], added, run=run, base=base, gone=leave, by=by, told=told)
+        for name, (new, leave) in written.items():
+            versions[name] = self._committed(name, new, self.tables.get(name), leave if len(leave) < len(self.paths(name)) else None)
+        base = self.tables.get("messages")
+        base, of_parts = (base, None) if gone is None or base is None else self._without(gone, base)
+        versions["messages"] = self._committed("messages", messages, base, of_parts)
         return replace(self, tables=versions)
+
+    def _committed(self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None) -> int:
+        folder = self.path(name)
+        by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
+        added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in new]
+        return delta.commit(folder, SCHEMAS[name], added, run=self.number + 1, base=base, gone=gone, by=by, told=told)
 
     def has_rows_of(self, part: Kept, there: Mapping[str, Collection[str]]) -> bool:
         """Whether the files of a part are in the tables still; ``there``: the files of each."""
         return all(name.removeprefix(f"{table}/") in there[table] for table, name in part.tables.items())
 
-    def _of_parts_gone(self, name: str) -> list[str] | None:
-        """The files of a table that leave, because no part has them any more, or others have written them; None: all."""
+    def paths(self, name: str) -> list[str]:
+        """The files of a table, as paths in its folder; none of one that is not there yet."""
+        return delta.paths(self.table(name)) if name in self.tables else []
+
+    def of_parts_gone(self, name: str) -> list[str]:
+        """The files of a table that leave, because no part has them any more, or others have written them."""
         now = {part.tables.get(name, "").removeprefix(f"{name}/") for part in self.parts}
-        there = delta.paths(self.table(name)) if name in self.tables else []
-        return [one for one in there if one not in now] if now.intersection(there) else None
+        return [one for one in self.paths(name) if one not in now]
 
     def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
         """The files of messages that leave with parts, and the version to take them from: one without what was compacted of these."""
@@ -351,14 +359,12 @@ class Manifest:
     def _has_pieces(self, name: str) -> bool:
         """Whether a table has the files of the pieces still, and nobody has compacted them."""
         assert self.kept is not None
-        there = delta.paths(self.table(name)) if name in self.tables else ()
-        return {one.rows for one in self.kept.pieces} == set(there)
+        return {one.rows for one in self.kept.pieces} == set(self.paths(name))
 
-    def _replaced(self) -> list[str] | None:
-        """The files of tables in pieces that leave, because these are written again; None: all."""
-        before = self.kept.pieces if self.kept is not None else ()
-        leave = [one.rows for one in before if one not in self.pieces]
-        return leave if any(one.run > self.number for one in self.pieces) and len(leave) < len(before) else None
+    def replaced(self, name: str) -> list[str]:
+        """The files of a table in pieces that leave, because these are written again."""
+        stay = {one.rows for one in self.pieces}
+        return [one for one in self.paths(name) if one not in stay]
 
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError where another run was quicker."""

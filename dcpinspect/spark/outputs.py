@@ -16,10 +16,10 @@ from dcpinspect.parts import SET_APART, Merged
 from dcpinspect.render.lines import counted
 from dcpinspect.render.verdict import damage_of
 from dcpinspect.spark import delta
-from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.attempts import Written
 from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read, last_of
 from dcpinspect.spark.paths import read_paths
-from dcpinspect.spark.record_files import pieces, written_rows
+from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
@@ -29,8 +29,8 @@ from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
 
 
-def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
-    """Writes all tables but those that tasks write, and gives their files by table."""
+def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
+    """Writes what is new of all tables but those that tasks write, by table."""
     manifest, everything = found_in.manifest, found_in.merged
     made = everything.tracker.tables(everything.links, everything.files)
     tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
@@ -43,15 +43,16 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, list[Written]]:
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
     arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
-    written = {name: [written_rows(f"{manifest.out}/{name}/{BATCH}{batch}/{attempt()}.parquet", rows)] for name, rows in arrow.items()}
+    written = {name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, manifest.paths(name)) for name, rows in arrow.items()}
+    pieced: dict[str, list[Written]] = {}
     for piece in (one for one in manifest.pieces if one.run == batch):
         rows = {
             "captures": _captures(manifest, piece.batches),
             "bad": pa.Table.from_pylist(list(problems(manifest, piece.batches)), schema=BAD),
         }
         for name, table in rows.items():
-            written.setdefault(name, []).append(written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
-    return written
+            pieced.setdefault(name, []).append(written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
+    return written | {name: WrittenAnew(new, manifest.replaced(name)) for name, new in pieced.items()}
 
 
 def _connections(table: Any, found_in: Whole) -> Any:

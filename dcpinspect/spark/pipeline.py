@@ -17,13 +17,13 @@ from typing import Any
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART
-from dcpinspect.spark import delta, files, histories, plan
+from dcpinspect.spark import files, histories, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, PARTS, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, states, write_tables
 from dcpinspect.spark.places import local_path
-from dcpinspect.spark.record_files import PartRows, mark_of, write_part_rows
+from dcpinspect.spark.record_files import PartRows, WrittenAnew, mark_of, write_part_rows
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
 from dcpinspect.spark.secrets import Secrets, secrets_at
@@ -270,8 +270,8 @@ class _Run:
         with self._timed("commit"):
             messages = [one for one in self.written if one.path.endswith(".parquet")]
             verify([*self.written, *chain(*rows.values())])
-            tables.update(rows, messages=messages)
-            manifest = found.manifest.with_tables(tables, _gone(self.manifest.parts, kept)).commit()
+            tables.update((name, WrittenAnew(new, found.manifest.of_parts_gone(name))) for name, new in rows.items())
+            manifest = found.manifest.with_tables(tables, messages, _gone(self.manifest.parts, kept)).commit()
             manifest.clean(self.batch)
         self.found = replace(found, manifest=manifest)
         self._sum_up(manifest, works=len(works))
@@ -352,7 +352,7 @@ class _Run:
     def _with_rows(self, tasks: Tasks, found: Whole) -> tuple[list[Kept], dict[str, list[Written]]]:
         """The parts with files of the tables that parts have, and those of them that are new: of parts for which anything has changed."""
         manifest = found.manifest
-        there = {name: set(delta.paths(manifest.table(name))) if name in manifest.tables else set() for name in SET_APART}
+        there = {name: set(manifest.paths(name)) for name in SET_APART}
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
         names = names_of(manifest.units)
         known = dict(zip(map(id, found.kept), found.merged.of_parts(), strict=False))  # without parts, one of nothing stands for them

@@ -1,13 +1,17 @@
-"""Files of tables of records; and of those that tasks write, part by part: their rows never come to the driver."""
+"""Files of tables of records; and of those that tasks write, part by part: their rows never come to the driver.
+
+A table that the driver makes is written so many rows a file. The name of a file tells what is in it: a run writes those that are not there.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +64,36 @@ def pieces(name: str, records: Records) -> Iterator[Any]:
     """A table, so many rows at a time: what is made of them takes more memory than they do."""
     for start in range(0, max(1, len(records)), ROWS):
         yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
+
+
+class WrittenAnew(NamedTuple):
+    """What a run does to the files of a table."""
+
+    new: list[Written]
+    gone: list[str]
+    """Files of before that have no place in it any more, as paths in its folder."""
+
+
+def written_anew(folder: str, inside: str, tables: Iterable[Any], there: Collection[str]) -> WrittenAnew:
+    """Writes what is new of a table. ``inside``: where in its folder; ``there``: its files, as paths in its folder."""
+    known = {PurePosixPath(path).name.partition(".")[0]: path for path in there}
+    new, stays = [], set()
+    for table in tables:
+        for start in range(0, max(1, len(table)), ROWS):
+            rows = table.take(np.arange(start, min(start + ROWS, len(table))))  # a slice may have bits of the rows behind it
+            digest = _digest_of(rows)
+            if digest in known:
+                stays.add(known[digest])
+            else:
+                new.append(written_rows(f"{folder}/{inside}/{digest}.{attempt()}.parquet", iter([rows])))
+    return WrittenAnew(new, [path for path in there if path not in stays])
+
+
+def _digest_of(table: Any) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return hashlib.blake2b(sink.getvalue(), digest_size=_DIGEST).hexdigest()
 
 
 def written_rows(path: str, tables: Iterator[Any]) -> Written:

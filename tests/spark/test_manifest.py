@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.attempts import Written
 from dcpinspect.spark.manifest import Kept, Manifest, Read
+from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.stored import SCHEMAS
 from dcpinspect.spark.units import Unit
@@ -42,7 +43,7 @@ def wrote(out: Path, name: str, rows: int) -> Written:
 
 
 def with_bad(one: Manifest, *names: str) -> Manifest:
-    return one.with_tables({"bad": [wrote(Path(one.out), name, 2) for name in names]}, None)
+    return one.with_tables({"bad": WrittenAnew([wrote(Path(one.out), name, 2) for name in names], one.paths("bad"))}, [], None)
 
 
 def what(one: Manifest) -> list[str]:
@@ -52,7 +53,7 @@ def what(one: Manifest) -> list[str]:
 def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
     done = with_bad(state(tmp_path), "batch=1/a.parquet", "batch=1/b.parquet").commit()
     assert Manifest.newest(tmp_path) == done
-    assert (done.number, done.tables) == (1, {"bad": 0})
+    assert (done.number, done.tables) == (1, {"bad": 0, "messages": 0})
     assert sorted(done.files("bad")) == [str(tmp_path / "bad/batch=1" / name) for name in ("a.parquet", "b.parquet")]
     assert what(done) == ["batch=1/a.parquet 0", "batch=1/a.parquet 1", "batch=1/b.parquet 0", "batch=1/b.parquet 1"]
 
@@ -76,7 +77,7 @@ def test_tables_of_a_run_that_did_not_end_are_not_seen_and_taken_back(tmp_path: 
     with_bad(done, "batch=2/b.parquet")  # it gets no further
     assert what(Manifest.newest(tmp_path)) == rows
     again = Manifest.newest(tmp_path).settled()
-    assert again.tables == {"bad": 2}
+    assert again.tables == {"bad": 2, "messages": 2}
     again.clean()
     assert what(with_bad(again, "batch=2/c.parquet").commit()) == ["batch=2/c.parquet 0", "batch=2/c.parquet 1"]
     assert not (tmp_path / "bad/batch=2/b.parquet").exists()
@@ -107,7 +108,7 @@ def test_cleaning_leaves_what_is_named_and_what_is_not_ours(tmp_path: Path) -> N
         (tmp_path / name).touch()
     done.clean()
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    found = {name for name in found if not name.startswith(("runs/", "bad/_delta_log/"))}
+    found = {name for name in found if not name.startswith(("runs/", "bad/_delta_log/", "messages/_delta_log/"))}
     states = {done.state, *(one.state for one in (*done.pieces, *done.part_pieces))}
     assert found == {*mine, "bad/batch=1/a.parquet", "bad/batch=2/b.parquet", *(f"_manifest/{name}" for name in states)}
 

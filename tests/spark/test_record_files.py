@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from dcpinspect.parts import SET_APART
+from dcpinspect.spark import record_files
 from dcpinspect.spark.manifest import Manifest
 from tests.spark.outputs import ran, stored
 
@@ -46,3 +48,34 @@ def test_rows_that_others_have_compacted_are_written_again(tmp_path: Path) -> No
         run(tmp_path / name, tmp_path / f"ring of {name}", "snapshots.pcap")
         found.append(stored(tmp_path / name, cut=True))
     assert found[0] == found[1]
+
+
+def test_a_run_writes_only_what_is_new_of_other_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("connections", "streams", "vbuckets")
+    found = []
+    for rows in (4, record_files.ROWS):
+        monkeypatch.setattr(record_files, "ROWS", rows)
+        out, ring = tmp_path / f"{rows}", tmp_path / f"ring of {rows}"
+        run(out, ring, "loop.pcap", "rollback.pcap")
+        before = {name: set(Manifest.newest(out).files(name)) for name in names}
+        run(out, ring, "snapshots.pcap")
+        for name in names:
+            files = set(Manifest.newest(out).files(name))
+            assert files - before[name]
+            assert bool(files & before[name]) == (rows == 4)
+        if rows == 4:
+            DeltaTable(out / "streams").optimize.compact()
+        run(out, ring, "upr.pcap")
+        found.append({name: sorted(map(str, of)) for name, of in stored(out, cut=True).items()})
+    assert found[0] == found[1]
+
+
+def test_a_run_that_changes_no_row_of_a_table_makes_no_version_of_it(tmp_path: Path) -> None:
+    out, ring = tmp_path / "out", tmp_path / "ring"
+    run(out, ring, "loop.pcap", "rollback.pcap")
+    before = Manifest.newest(out).tables
+    (ring / "empty.pcap").write_bytes((SAMPLES / "loop.pcap").read_bytes()[:24])
+    ran(out, ring)
+    after = Manifest.newest(out)
+    assert after.tables["streams"] == before["streams"]
+    assert after.tables["captures"] == before["captures"] + 1
