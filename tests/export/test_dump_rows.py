@@ -9,27 +9,20 @@ from hypothesis import strategies as st
 
 from dcpinspect.export.dump_rows import DumpRows
 from dcpinspect.export.line_rows import LineRows
-from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.render.byte_grid import hex_dump
 from dcpinspect.render.lines import Lines
 from dcpinspect.tables.messages import MessageBatch
-from tests.export.test_json_programs import CAPTURES, batches, messages_of_events
+from tests.export.forms import CAPTURES, in_both_forms, sample
+from tests.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL
 from tests.tables.build import batch
 
 
-@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both forms of the kernels, each for any number of rows."""
-    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
-    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
-
-
 def both_ways(made: MessageBatch, limit: int | None = 256) -> tuple[str, str, int]:
     """(what the kernel writes, the same one by one, how many of the first were made one by one after all)."""
-    left = []
+    left: list[int] = []
 
     def details(of: MessageBatch, index: int) -> str:
         left.append(index)
@@ -40,16 +33,19 @@ def both_ways(made: MessageBatch, limit: int | None = 256) -> tuple[str, str, in
         lines = [" > ".join(ends) + ", " + place, *hex_dump(of.annotate(index), limit=limit), ""]
         return "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
-    lines, rows = Lines(), np.arange(len(made))
-    text = b"".join(DumpRows(LineRows(lines, lambda *_: ("", "")), details, limit).pieces(made, rows)).decode()
-    by_kernel, slow = len(left), Lines()
-    return text, "".join(f"{slow.line(made, index)}\n{details(made, index)}" for index in rows.tolist()), by_kernel
+    def at_once() -> tuple[str, int]:
+        left.clear()
+        return b"".join(DumpRows(LineRows(Lines(), lambda *_: ("", "")), details, limit).pieces(made, rows)).decode(), len(left)
+
+    rows, slow = np.arange(len(made)), Lines()
+    text, by_python = in_both_forms(at_once)
+    return text, "".join(f"{slow.line(made, index)}\n{details(made, index)}" for index in rows.tolist()), by_python
 
 
 @pytest.mark.parametrize("limit", [None, 0, 16, 256])
 def test_a_sample_is_written_alike(limit: int | None) -> None:
     for path in CAPTURES:
-        for made in batches(path):
+        for made in sample(path):
             fast, expected, _ = both_ways(made, limit)
             assert fast == expected
 
@@ -61,7 +57,7 @@ def test_vectors_of_the_protocol_and_redacted_ones_are_written_alike() -> None:
         assert fast == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12), limit=st.sampled_from([None, 8, 256]))
 def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], limit: int | None) -> None:
     fast, expected, _ = both_ways(batch(*messages), limit)

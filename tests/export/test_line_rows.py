@@ -10,24 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.export.line_rows import LineRows
-from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.render.lines import Lines, TimeFormat
 from dcpinspect.tables.messages import MessageBatch
-from tests.export.test_json_programs import CAPTURES, batches, messages_of_events
+from tests.export.forms import CAPTURES, in_both_forms, sample
+from tests.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL
 from tests.tables.build import START_NS, batch
 
 TIMES: list[TimeFormat] = ["relative", "delta", "absolute", "epoch", "local"]
 WIDTHS = [None, 60, 80, 109, 110, 140]
-
-
-@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both forms of the kernel, each for any number of rows."""
-    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
-    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
 
 
 def style(batch: MessageBatch, index: int) -> tuple[str, str]:
@@ -38,23 +31,26 @@ def both_ways(
     made: MessageBatch, *, time: TimeFormat = "relative", width: int | None = None, every: int = 1
 ) -> tuple[list[str], list[str], int]:
     """(lines of the kernel, lines one by one, how many of the first were made one by one after all)."""
-    rows = np.arange(0, len(made), every)
-    fast, slow = Lines(time, width=width), Lines(time, width=width)
-    written = LineRows(fast, style)
-    left = []
-    ordinary = written.ordinary
+    rows, slow = np.arange(0, len(made), every), Lines(time, width=width)
 
-    def counted(batch: MessageBatch, index: int, shown_ns: int) -> bytes:
-        left.append(index)
-        return ordinary(batch, index, shown_ns)
+    def at_once() -> tuple[str, int]:
+        written = LineRows(Lines(time, width=width), style)
+        left = []
+        ordinary = written.ordinary
 
-    written.ordinary = counted  # type: ignore[method-assign] # to see which way they go
-    text = b"".join(written.pieces(made, rows)).decode()
+        def counted(batch: MessageBatch, index: int, shown_ns: int) -> bytes:
+            left.append(index)
+            return ordinary(batch, index, shown_ns)
+
+        written.ordinary = counted  # type: ignore[method-assign] # to see which way they go
+        return b"".join(written.pieces(made, rows)).decode(), len(left)
+
+    text, left = in_both_forms(at_once)
     expected = []
     for index in rows.tolist():
         before, behind = style(made, index)
         expected.append(f"{before}{slow.line(made, index)}{behind}\n")
-    return text.splitlines(keepends=True), expected, len(left)
+    return text.splitlines(keepends=True), expected, left
 
 
 @pytest.mark.parametrize(
@@ -62,7 +58,7 @@ def both_ways(
 )
 def test_a_sample_is_written_alike(time: TimeFormat, width: int | None) -> None:
     for path in CAPTURES:
-        for made in batches(path):
+        for made in sample(path):
             for every in (1, 3):
                 fast, expected, _ = both_ways(made, time=time, width=width, every=every)
                 assert fast == expected
@@ -70,7 +66,7 @@ def test_a_sample_is_written_alike(time: TimeFormat, width: int | None) -> None:
 
 def test_redacted_samples_are_written_alike() -> None:
     for path in CAPTURES:
-        for made in batches(path):
+        for made in sample(path):
             fast, expected, _ = both_ways(made.redacted(Redactor(b"salt")))
             assert fast == expected
 
@@ -80,14 +76,14 @@ def test_vectors_of_the_protocol_are_written_alike() -> None:
     assert fast == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12), width=st.sampled_from([None, 70, 120]))
 def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], width: int | None) -> None:
     fast, expected, _ = both_ways(batch(*messages), width=width)
     assert fast == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(max_examples=60)
 @given(times=st.lists(st.integers(0, 2 * 10**18), min_size=1, max_size=6), time=st.sampled_from(TIMES))
 def test_times_that_jump_are_written_alike(times: list[int], time: TimeFormat) -> None:
     fast, expected, _ = both_ways(batch(*[encode("dcp_noop")] * len(times), time_ns=times), time=time)

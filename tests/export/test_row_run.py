@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.export import row_run
-from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from tests.export.test_json_programs import both_ways, conversation
-
-
-@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both forms of the kernels, each for any number of rows."""
-    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
-    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
 
 
 def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from dcpinspect.export import row_programs, row_run
 from dcpinspect.export.dump_rows import DumpRows
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.export.table_rows import TableRows
-from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.protocol.xattr import encode_xattrs
@@ -21,19 +20,13 @@ from dcpinspect.render.byte_grid import hex_dump
 from dcpinspect.render.field_table import field_table
 from dcpinspect.render.lines import Lines, TimeFormat
 from dcpinspect.tables.messages import MessageBatch
-from tests.export.test_json_programs import CAPTURES, batches, conversation, messages_of_events
+from tests.export.forms import CAPTURES, in_both_forms, sample
+from tests.export.test_json_programs import conversation, messages_of_events
 from tests.protocol.vectors import ALL
 from tests.tables.build import batch
 
 LIMITS = [None, 0, 5, 16, 256]
 """Bytes of a value that are shown."""
-
-
-@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both forms of the kernels, each for any number of rows."""
-    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
-    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
 
 
 def style(of: MessageBatch, index: int) -> tuple[str, str]:
@@ -44,7 +37,7 @@ def both_ways(
     made: MessageBatch, limit: int | None = 256, *, width: int | None = None, time: TimeFormat = "relative", has_bytes: bool = False
 ) -> tuple[list[str], list[str], int]:
     """(lines of what is written at once, of the same one by one, how many of the former were made one by one after all)."""
-    left = []
+    left: list[int] = []
 
     def details(of: MessageBatch, index: int) -> str:
         left.append(index)
@@ -58,11 +51,14 @@ def both_ways(
         title, *table = field_table(message, limit=limit)
         return "".join(f"    {line}".rstrip() + "\n" for line in [*lines, f"_{title}_", *table, ""])
 
+    def at_once() -> tuple[str, int]:
+        left.clear()
+        lines = LineRows(Lines(time, width=width), style)
+        dumps = DumpRows(lines, details, limit) if has_bytes else None
+        return b"".join(TableRows(lines, dumps, details, lambda title: f"_{title}_", limit).pieces(made, rows)).decode(), len(left)
+
     rows, slow = np.arange(len(made)), Lines(time, width=width)
-    lines = LineRows(Lines(time, width=width), style)
-    dumps = DumpRows(lines, details, limit) if has_bytes else None
-    text = b"".join(TableRows(lines, dumps, details, lambda title: f"_{title}_", limit).pieces(made, rows)).decode()
-    by_python = len(left)
+    text, by_python = in_both_forms(at_once)
     expected = []
     for index in rows.tolist():
         before, behind = style(made, index)
@@ -73,7 +69,7 @@ def both_ways(
 @pytest.mark.parametrize(("limit", "has_bytes"), [*((limit, True) for limit in LIMITS), (5, False)])
 def test_samples_are_written_alike(limit: int | None, has_bytes: bool) -> None:
     for path in CAPTURES:
-        for made in batches(path):
+        for made in sample(path):
             fast, expected, _ = both_ways(made, limit, has_bytes=has_bytes)
             assert fast == expected
 
@@ -81,14 +77,14 @@ def test_samples_are_written_alike(limit: int | None, has_bytes: bool) -> None:
 @pytest.mark.parametrize(("width", "time"), [(60, "delta"), (80, "relative"), (109, "epoch"), (140, "absolute"), (200, "local")])
 def test_samples_are_written_alike_at_any_width(width: int, time: TimeFormat) -> None:
     for path in CAPTURES[:6]:
-        for made in batches(path):
+        for made in sample(path):
             fast, expected, _ = both_ways(made, width=width, time=time)
             assert fast == expected
 
 
 def test_redacted_samples_are_written_alike() -> None:
     for path in CAPTURES:
-        for made in batches(path):
+        for made in sample(path):
             fast, expected, _ = both_ways(made.redacted(Redactor(b"salt")))
             assert fast == expected
 

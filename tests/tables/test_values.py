@@ -23,7 +23,8 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.values import MAX_BYTES, values
 from tests import builders
-from tests.export.test_json_programs import CAPTURES, batches, messages_of_events
+from tests.export.forms import CAPTURES, batches
+from tests.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL
 from tests.tables.build import batch
 
