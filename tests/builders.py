@@ -6,17 +6,13 @@ how it was recorded (link type, IPv6, VLAN, pcap or pcapng).
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from scapy.layers.inet import IP, TCP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1Q, Ether
-from scapy.packet import Packet as ScapyPacket
-from scapy.packet import Raw
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
@@ -120,25 +116,39 @@ def frame(segment: Segment, *, link_type: int = ETHERNET, vlans: Sequence[int] =
     """The bytes of a packet as captured on ``link_type``."""
     source, target = (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
     six = ":" in source[0]
-    tcp = TCP(sport=source[1], dport=target[1], seq=segment.seq, ack=segment.ack, flags=segment.flags, window=65_535)
-    ip: ScapyPacket = IPv6(src=source[0], dst=target[0]) if six else IP(src=source[0], dst=target[0])
-    if zero_length:
-        setattr(ip, "plen" if six else "len", 0)
-    packet = ip / tcp / Raw(segment.payload) if segment.payload else ip / tcp
+    kind = 0x86DD if six else 0x0800
+    packet = _packet(segment, source, target, zero_length=zero_length)
     if link_type == ETHERNET:
-        below: ScapyPacket = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-        for vlan in vlans:
-            below = below / Dot1Q(vlan=vlan)
-        return bytes(below / packet).ljust(pad_to, b"\xaa")
+        tags = b"".join(struct.pack(">HH", 0x8100, vlan) for vlan in vlans)
+        return b"\2\0\0\0\0\2\2\0\0\0\0\1" + tags + (struct.pack(">H", kind) + packet).ljust(pad_to - 12 - len(tags), b"\xaa")
     if link_type in (NULL, LOOP):
         family = 30 if six else 2
-        return struct.pack("<I" if link_type == NULL else ">I", family) + bytes(packet)
-    kind = 0x86DD if six else 0x0800
+        return struct.pack("<I" if link_type == NULL else ">I", family) + packet
     if link_type == COOKED:
-        return struct.pack(">HHH8sH", 0, 772, 6, b"", kind) + bytes(packet)
+        return struct.pack(">HHH8sH", 0, 772, 6, b"", kind) + packet
     if link_type == COOKED_2:
-        return struct.pack(">HHIHBB8s", kind, 0, 1, 772, 0, 6, b"") + bytes(packet)
-    return bytes(packet)
+        return struct.pack(">HHIHBB8s", kind, 0, 1, 772, 0, 6, b"") + packet
+    return packet
+
+
+def _packet(segment: Segment, source: tuple[str, int], target: tuple[str, int], *, zero_length: bool) -> bytes:
+    """The same from the IP header on. Scapy, which takes a hundred times as long, makes the same: see test_builders."""
+    family = socket.AF_INET6 if ":" in source[0] else socket.AF_INET
+    ends = socket.inet_pton(family, source[0]) + socket.inet_pton(family, target[0])
+    tcp = struct.pack(">HHIIHHHH", source[1], target[1], segment.seq, segment.ack, 5 << 12 | segment.flags, 65_535, 0, 0)
+    tcp += segment.payload
+    counted = 0 if zero_length and family == socket.AF_INET else len(tcp)  # as Scapy has it
+    tcp = tcp[:16] + _checksum(ends + struct.pack(">II", counted, 6) + tcp) + tcp[18:]
+    if family == socket.AF_INET6:
+        return struct.pack(">IHBB", 6 << 28, 0 if zero_length else len(tcp), 6, 64) + ends + tcp
+    header = struct.pack(">BBHHHBBH", 4 << 4 | 5, 0, 0 if zero_length else 20 + len(tcp), 1, 0, 64, 6, 0) + ends
+    return header[:10] + _checksum(header) + header[12:] + tcp
+
+
+def _checksum(data: bytes) -> bytes:
+    """That of the Internet: the sum of 16-bit words is what is left of them, taken as one number, by 0xFFFF."""
+    left = int.from_bytes(data + bytes(len(data) % 2), "big") % 0xFFFF
+    return (0xFFFF - (left or 0xFFFF)).to_bytes(2, "big")
 
 
 @dataclass(frozen=True)
