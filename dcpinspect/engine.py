@@ -443,6 +443,8 @@ class Engine:
 
     def _meet_connections(self) -> None:
         known = self._endpoints.has_handshake
+        if len(known) == self.transport.count:
+            return
         is_asked = np.isin(self.transport.server_ports(len(known)), self._ports)
         self._evidence.doubt(len(known) + 1 + np.flatnonzero(~is_asked))
         known += self.transport.handshakes(len(known)).tobytes()
@@ -531,6 +533,8 @@ class Engine:
         batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
         may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
         waiting = np.flatnonzero(may_wait)
+        if not len(waiting):
+            return
         is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # whose answers are several
         waiting = waiting[~is_done][-WAITING:]
         for index in waiting.tolist():

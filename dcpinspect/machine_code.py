@@ -133,7 +133,7 @@ class Code:
         for arg, parameter in zip(args, self._parameters, strict=True):
             if parameter.tables is not None:
                 tables.append(arg.words())
-                words.append(tables[-1].ctypes.data)
+                words.append(tables[-1].__array_interface__["data"][0])  # ``ctypes`` takes three times as long
             elif parameter.dimensions:
                 words += _array_words(arg, parameter)
             else:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -244,6 +245,11 @@ class Rows(Generic[R]):
     def zeros(cls, count: int) -> Self:
         """Rows of zeros; what nobody has written yet takes no memory."""
         return cls(np.zeros(count, cls.dtype))
+
+    @classmethod
+    def mapped(cls, count: int) -> Self:
+        """The same, whatever was freed before: where NumPy would reuse that, it writes the zeros."""
+        return cls(np.frombuffer(mmap.mmap(-1, count * cls.dtype.itemsize), cls.dtype))
 
     @classmethod
     def reset(cls, count: int) -> Self:

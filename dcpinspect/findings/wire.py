@@ -5,6 +5,7 @@ What the columns say alone is counted in bulk; a message is only divided into fi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -385,7 +386,7 @@ def _commands(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     unknown = decoded.has_magic & whole & ~_KNOWN[decoded.is_server.astype(np.int64), decoded.opcode]
-    is_development = np.isin(decoded.opcode, list(DEVELOPMENT)) & ~decoded.is_server
+    is_development = _commanded(*DEVELOPMENT)[decoded.opcode] & ~decoded.is_server
     yield from _found("unknown-opcode", unknown & ~is_development)
     rows = np.flatnonzero(unknown & is_development)
     if len(rows):
@@ -501,6 +502,13 @@ def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 _NEEDS_XATTRS = 0x100
 
 
+@functools.cache
+def _commanded(*opcodes: int) -> Mask:
+    """Of each opcode whether it is one of these. Looking it up takes a microsecond where a batch is small, ``np.isin`` 85."""
+    found: Mask = np.isin(np.arange(256), opcodes)
+    return found
+
+
 def _said(text: str, _row: int) -> str:
     """The same words for every message."""
     return text
@@ -516,7 +524,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         numbers = decoded.numbers.get(name)
         if numbers is None or numbers.valid is None:
             return np.zeros(len(batch), dtype=np.bool_), np.zeros(len(batch), dtype=np.uint64)
-        return request & numbers.valid & np.isin(decoded.opcode, opcodes), numbers.values
+        return request & numbers.valid & _commanded(*opcodes)[decoded.opcode], numbers.values
 
     here, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
     end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
@@ -561,7 +569,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Failover logs, newest entry first."""
     decoded = batch.decoded
-    has_log = np.isin(decoded.opcode, _LOGS) & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
+    has_log = _commanded(*_LOGS)[decoded.opcode] & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
     has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & whole
     found: dict[int, str] = {}
     for row in np.flatnonzero(has_log).tolist():
@@ -584,7 +592,7 @@ def _may_hide_stream_id(batch: MessageBatch) -> Mask:
     row = missing.row
     is_flex = (decoded.magic[row] == Magic.FLEX_REQUEST) & (decoded.framing_size[row] == 0)
     is_hit = (missing.start <= HEADER_SIZE) & (missing.end > HEADER_SIZE)
-    return np.asarray(is_flex & is_hit & np.isin(decoded.opcode[row], (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)), dtype=np.bool_)
+    return np.asarray(is_flex & is_hit & _commanded(Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)[decoded.opcode[row]], dtype=np.bool_)
 
 
 def _holed(batch: MessageBatch) -> Iterator[Candidates]:

@@ -75,8 +75,8 @@ class Requests:
 
     def __init__(self) -> None:
         self._tables = tables = PairTables()
-        tables.slots = Slots.zeros(2 * WAITING)
-        tables.waiting = WaitingRequests.zeros(WAITING)
+        tables.slots = Slots.mapped(2 * WAITING)
+        tables.waiting = WaitingRequests.mapped(WAITING)
         tables.flows = Flows.zeros(64)
         tables.counts = WaitingCounts.one()
         tables.seed = SystemRandom().getrandbits(32)

@@ -228,12 +228,12 @@ class Conversation:
         rows = np.flatnonzero(is_said & whole)
         is_unclear = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
         unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
-        for row in np.flatnonzero(is_said & ~whole & np.isin(decoded.opcode, _ASKS)).tolist():
-            self.of(int(batch.connection[row])).is_cut = True
-        is_log = np.isin(decoded.opcode, _KEPT_FAILOVER_LOGS) & decoded.is_response & (decoded.specific == Status.SUCCESS)
-        for row in np.flatnonzero(is_said & ~whole & is_log).tolist():
-            vbucket = batch.vbucket.at(row)
-            if vbucket is not None:
+        for row in np.flatnonzero(is_said & ~whole).tolist():
+            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
+            if opcode in _ASKS:
+                self.of(int(batch.connection[row])).is_cut = True
+            is_log = opcode in _KEPT_FAILOVER_LOGS and decoded.is_response[row] and decoded.specific[row] == Status.SUCCESS
+            if is_log and vbucket is not None:
                 self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
         self.news = []
