@@ -91,10 +91,11 @@ def is_quiet(app: InspectApp) -> bool:
 
 
 async def press(app: InspectApp, pilot: Keys, *keys: str) -> None:
-    """Presses keys, each when the one before has taken effect."""
+    """Presses keys, each when the one before has taken effect; what it has changed is drawn only after the last, and as time allows."""
     for key in keys:
         app.post_message(events.Key(key, _character(key)))
-        await settled(app, pilot)
+        await until(pilot, lambda: is_quiet(app))
+    await settled(app, pilot)
 
 
 async def burst(app: InspectApp, pilot: Keys, *keys: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import Form, forms
-from tests.tui.screens import WIDE, Keys, play, press, screen
+from tests.tui.screens import WIDE, Keys, play, press, screen, settled
 
 
 async def to_heat(app: InspectApp, pilot: Keys) -> None:
@@ -88,12 +88,14 @@ def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
     play("large.pcapng.gz", scene, size=(80, 24))
 
 
-@pytest.mark.parametrize("size", [(1, 5), (30, 9), WIDE, (300, 80)])
-def test_every_line_is_as_wide_as_the_view(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("is_ascii", [False, True])
+def test_every_line_is_as_wide_as_the_view(is_ascii: bool) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await to_heat(app, pilot)
-        for line in range(app.vbuckets.heat.size.height):
-            assert app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
+        for size in (WIDE, (1, 5), (30, 9), (300, 80)):
+            await pilot.resize_terminal(*size)
+            await settled(app, pilot)
+            for line in range(app.vbuckets.heat.size.height):
+                assert app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
 
-    play("loop.pcap", scene, size=size)
-    play("loop.pcap", scene, size=size, is_ascii=True)
+    play("loop.pcap", scene, is_ascii=is_ascii)

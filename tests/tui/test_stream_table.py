@@ -9,7 +9,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.stream_table import COLUMNS
 from dcpinspect.tui.vbuckets import FORMS
 from tests.streams.told import capture, opened
-from tests.tui.screens import NARROW, Keys, play, press, screen, settled
+from tests.tui.screens import NARROW, Keys, burst, play, press, screen, settled
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:
@@ -26,11 +26,8 @@ async def to_table(app: InspectApp, pilot: Keys) -> None:
 
 
 async def to_column(app: InspectApp, pilot: Keys, name: str) -> None:
-    for _ in COLUMNS:
-        await press(app, pilot, "left")
-    for _ in COLUMNS:
-        if app.vbuckets.table.column.name != name:
-            await press(app, pilot, "right")
+    await burst(app, pilot, *["left"] * len(COLUMNS))
+    await burst(app, pilot, *["right"] * [column.name for column in app.vbuckets.table.columns].index(name))
     assert app.vbuckets.table.column.name == name
 
 
