@@ -156,10 +156,10 @@ def test_every_column_of_the_lines_can_be_filtered_and_sorted(name: str, capsys:
     heading = text(capsys, name, ROLLBACK)[0].split()
     rows = len(text(capsys, name, ROLLBACK)) - 1
     for column in heading:
-        filtered = [len(text(capsys, name, ROLLBACK, "--filter", f"{column} {what} null")) - 1 for what in ("is", "is not")]
+        has_order = column not in ("connections", "failover_log")  # lists have none
+        by = ["--sort", column] if has_order else []
+        filtered = [len(text(capsys, name, ROLLBACK, *by, "--filter", f"{column} {what} null")) - 1 for what in ("is", "is not")]
         assert sum(filtered) == rows, column
-        if column not in ("connections", "failover_log"):  # lists have no order
-            assert len(text(capsys, name, ROLLBACK, "--sort", column)) == 1 + rows, column
 
 
 def test_counts_are_filtered_and_sorted_by_their_sum_or_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def refuse(talk: Told, stream: Stream, opcode: str = "dcp_mutation", status: int
 
 
 def test_as_many_messages_are_remembered_however_few_come_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.findings.refusals.REACH", 200)
+    monkeypatch.setattr("dcpinspect.findings.refusals.REACH", 50)
 
     def remembered(count: int) -> int:
         talk = opened()
@@ -58,7 +58,7 @@ def test_as_many_messages_are_remembered_however_few_come_at_a_time(monkeypatch:
         assert isinstance(watcher, Refusals)
         return len(watcher._recent)
 
-    assert remembered(300) == remembered(1200) == 200
+    assert remembered(75) == remembered(300) == 50
 
 
 EVENTS: dict[str, Any] = {

@@ -93,7 +93,7 @@ def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path)
 )
 def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
     packets = test_unusual.wrapped(name)
-    compare(tmp_path, packets, list(range(1, len(packets))))
+    compare(tmp_path, packets, list(range(1, len(packets), 3)))  # inside of pairs of fragments, and between them
 
 
 def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,8 +347,8 @@ def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkey
 
 
 def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART_ROWS", 100)
-    path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(1200)))
+    monkeypatch.setattr(module, "PART_ROWS", 50)
+    path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(600)))
     texts, _ = expected([path])
     faults: list[object] = []
     done = threading.Event()
@@ -375,7 +375,7 @@ def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch:
         readers = [threading.Thread(target=look, args=(store,)) for _ in range(2)]
         for reader in readers:
             reader.start()
-        with reading([path], store, 3000) as opened:
+        with reading([path], store, 1500) as opened:
             for _ in store.fill(opened):
                 pass
         done.set()
@@ -383,7 +383,7 @@ def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch:
             reader.join()
         assert faults == []
         assert looked[0] > 5
-        assert store.rows == 1200
+        assert store.rows == 600
 
 
 def test_a_closed_store_has_no_rows(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,12 @@ def watched(talk: Told, *, most: int, forgets: bool = True) -> tuple[Tracker, Ta
     return tracker, tracker.tables(engine.links), checker.findings(engine.links, engine.coverage)
 
 
+@cache
+def in_turn(*, forgets: bool) -> tuple[Tracker, Tables]:
+    """What two tests look at."""
+    return watched(goes_on(500), most=200, forgets=forgets)[:2]
+
+
 def size(tracker: Tracker) -> int:
     """Bytes of all tables that grow with messages."""
     state = tracker.state
@@ -54,7 +61,7 @@ def size(tracker: Tracker) -> int:
 
 
 def test_ten_times_as_many_messages_take_no_more_memory() -> None:
-    few, many = (watched(goes_on(snapshots), most=150)[0] for snapshots in (150, 1500))
+    few, many = (watched(goes_on(snapshots), most=150)[0] for snapshots in (100, 1000))
     assert size(many) <= 1.1 * size(few)
 
 
@@ -71,10 +78,10 @@ def test_without_events_snapshots_leave_all_the_same() -> None:
 
 
 def test_what_left_is_counted() -> None:
-    tracker, tables, _ = watched(goes_on(500), most=200)
+    tracker, tables = in_turn(forgets=True)
     assert len(tables.snapshots) < 200
     assert len(tables.gaps) < 200
-    whole = watched(goes_on(500), most=200, forgets=False)[1]
+    whole = in_turn(forgets=False)[1]
     names = ("snapshots", "gaps", "gap_seqnos", "items")
     assert [tables.streams.values(name) for name in names] == [whole.streams.values(name) for name in names]
     assert tables.vbuckets.records() == whole.vbuckets.records()
@@ -98,8 +105,7 @@ def test_findings_are_what_they_are_in_a_reading_that_keeps_everything() -> None
 
 
 def test_a_gap_keeps_its_snapshot() -> None:
-    _, tables, _ = watched(goes_on(500), most=200)
-    whole = watched(goes_on(500), most=200, forgets=False)[1]
+    tables, whole = (in_turn(forgets=forgets)[1] for forgets in (True, False))
     assert tables.gaps.records() == whole.gaps.records()[-len(tables.gaps) :]
 
 

@@ -92,18 +92,18 @@ def test_a_filter_goes_on_with_what_comes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "name = 'dcp_mutation'"], ids=["all", "filtered"])
 def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.store.store.PART_ROWS", 64)
-    path = capture(tmp_path / "a.pcap", server=b"".join(mutations(3000, value=lambda _: bytes(200))))
+    path = capture(tmp_path / "a.pcap", server=b"".join(mutations(1500, value=lambda _: bytes(200))))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     threading.Thread(target=lambda: pipe.write_bytes(path.read_bytes()), daemon=True).start()
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         first = app.inspection.store.first_row
-        assert first > 1000
-        assert app.packets.list.index.rows(0, 9999).tolist() == list(range(first, 3001))
+        assert first > 500
+        assert app.packets.list.index.rows(0, 9999).tolist() == list(range(first, 1501))
         assert f"the first {first - 1:,} are dropped (--keep)" in screen(app)
         await press(app, pilot, "home")
         assert app.packets.list.row == first
         assert "row 1" not in screen(app)
 
-    show(Inspection(open_capture(pipe, batch_bytes=8000), keep=200_000), scene, filter_text=text)
+    show(Inspection(open_capture(pipe, batch_bytes=8000), keep=100_000), scene, filter_text=text)
