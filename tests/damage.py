@@ -64,7 +64,7 @@ class Packet:
 
     def cut(self, snaplen: int) -> Packet:
         """As a capture with that snaplen has it."""
-        return replace(self, data=self.data[:snaplen])
+        return self if len(self.data) <= snaplen else replace(self, data=self.data[:snaplen])
 
     @property
     def held(self) -> tuple[int, int]:

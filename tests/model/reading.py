@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 from dcpinspect.engine import Engine
@@ -24,7 +25,7 @@ _SEQ, _FLAGS = 38, 47
 """Where the sequence number and the TCP flags are in a packet that ``damage.Talk`` wrote."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Capture:
     """Some packets of a tape, by their places among all."""
 
@@ -34,7 +35,7 @@ class Capture:
     snaplen: int = 1 << 18
     """Bytes that it has of a packet, at most."""
 
-    @property
+    @cached_property
     def packets(self) -> list[Packet]:
         """In the order in which they were captured, none before the one before it."""
         packets = [self.laid.packets[place] for place in self.places]

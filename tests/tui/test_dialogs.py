@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -12,13 +11,14 @@ from dcpinspect.tui.keys import KEYS
 from tests.tui.screens import Keys, play, press, screen
 
 
-@pytest.mark.parametrize("key", ["colon", "ctrl+f", "question_mark", "x", "M"])
-def test_escape_closes_what_is_open(key: str) -> None:
+def test_escape_closes_what_is_open() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "m", key)
-        assert isinstance(app.screen, ModalScreen)
-        await press(app, pilot, "escape")
-        assert not isinstance(app.screen, ModalScreen)
+        await press(app, pilot, "m")
+        for key in ("colon", "ctrl+f", "question_mark", "x", "M"):
+            await press(app, pilot, key)
+            assert isinstance(app.screen, ModalScreen), key
+            await press(app, pilot, "escape")
+            assert not isinstance(app.screen, ModalScreen), key
 
     play("rollback.pcap", scene)
 

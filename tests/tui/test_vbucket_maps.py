@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_maps import several
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
 
 def test_nodes_of_one_client_have_a_map_each_and_one_cursor() -> None:
@@ -45,18 +43,20 @@ def test_nodes_of_one_client_have_a_map_each_and_one_cursor() -> None:
     play("rollback.pcap", scene)
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE, (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_clients_have_maps_that_fit(size: tuple[int, int]) -> None:
+def test_clients_have_maps_that_fit() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "vertical_line")
-        text = screen(app)
-        for name, *_ in several(app.inspection.results):
-            assert name in text
-        for one in app.vbuckets.maps.shown:
-            assert one._across * one._wide <= one.size.width
-            assert one._across * one._each * one.size.height >= len(one.cells.numbers)
+        for size in (NARROW, WIDE, (200, 50), NARROW):
+            await pilot.resize_terminal(*size)
+            await settled(app, pilot)
+            text = screen(app)
+            for name, *_ in several(app.inspection.results):
+                assert name in text
+            for one in app.vbuckets.maps.shown:
+                assert one._across * one._wide <= one.size.width
+                assert one._across * one._each * one.size.height >= len(one.cells.numbers)
 
-    play("snapshots.pcap", scene, size)
+    play("snapshots.pcap", scene, NARROW)
 
 
 def test_where_there_is_nothing_to_compare_there_is_one_map() -> None:
