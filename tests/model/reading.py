@@ -38,9 +38,12 @@ class Capture:
     @cached_property
     def packets(self) -> list[Packet]:
         """In the order in which they were captured, none before the one before it."""
-        packets = [self.laid.packets[place] for place in self.places]
+        packets = [self.laid.packets[place].cut(self.snaplen) for place in self.places]
         times = accumulate((packet.time_ns for packet in packets), max)
-        return [replace(packet.cut(self.snaplen), time_ns=time_ns) for packet, time_ns in zip(packets, times, strict=True)]
+        return [
+            packet if packet.time_ns == time_ns else replace(packet, time_ns=time_ns)
+            for packet, time_ns in zip(packets, times, strict=True)
+        ]
 
     @property
     def ends(self) -> dict[int, End]:
