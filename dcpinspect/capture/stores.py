@@ -75,11 +75,13 @@ def options(name: str) -> dict[str, str] | None:
 @contextmanager
 def told() -> Iterator[None]:
     """What a file system raises, as an OSError with one short line."""
+    from pyarrow import ArrowException
+
     try:
         yield
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, "there is no such file") from error
-    except (OSError, ValueError, NotImplementedError) as error:
+    except (OSError, ValueError, NotImplementedError, ArrowException) as error:
         raise OSError(errno.EIO, _line(error)) from error
 
 

@@ -16,7 +16,8 @@ from dcpinspect.cli.progress import Steps
 def expire(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
     older: Annotated[
-        str, typer.Option("--older", metavar="AGE", help="Captures leave if their last packet is older than this, as in 30d or 12h.")
+        str,
+        typer.Option("--older", metavar="AGE", help="Takes out captures whose last packet is older than this, as in 30d or 12h."),
     ],
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
@@ -30,7 +31,7 @@ def expire(
     from dcpinspect.spark.tasks import OwnTasks, spark_tasks
     from dcpinspect.tables.times import length
 
-    before_ns = time.time_ns() - length(older, "--older")
+    before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)  # 30 seconds would be all
     settings = options.spark_settings(conf)
     wanted = Options((), out, secrets=options.secrets(), redacts=None, salt_file=salt_file)
     with Steps() as steps:

@@ -16,13 +16,13 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """A run, from its summary."""
     seconds = record["seconds"]
     if record["expired"]:
-        yield f"{_captures(record['expired'])} left because of their age"
+        yield f"{_captures(record['expired'])} taken out because of their age"
     elif not (record["captures"] or record["known"]):
         yield "nothing has changed"
     elif not record["captures"]:
-        yield f"nothing new: {_captures(record['known'])} had been read before"
+        yield f"nothing new: {_captures(record['known'])} known from before, or as copies"
     else:
-        known = f", {record['known']:,} had been read before" if record["known"] else ""
+        known = f", {record['known']:,} more known from before, or as copies" if record["known"] else ""
         rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
         yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"

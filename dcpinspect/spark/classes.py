@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +23,6 @@ from dcpinspect.temporary import forget, remember
 
 MOST_S = 120
 """Seconds that Java may take to write the file."""
-ABANDONED_S = 3600
-"""After so long, who began to make the file was killed."""
 _QUIET = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """Java would tell of each class that it cannot keep."""
 
@@ -38,24 +35,27 @@ class SharedClasses:
         self.options = options
         """The same, with what makes it use classes that were kept, or keep them."""
         self._file: Path | None = None
+        self._lock: int | None = None
         if "sharing" not in java_says or "-Xshare" in options or "Archive" in options:
             return  # it cannot, or somebody else decides
-        with contextlib.suppress(OSError):
+        try:
             self._choose(code_cache.folder("java-classes", is_made=True) / _name(java_says))
+        except (OSError, ImportError):
+            self.release()
 
     def _choose(self, file: Path) -> None:
-        if '"' in str(file) or "\\" in str(file):
+        if '"' in str(file) or "\\" in str(file) or (os.path.lexists(file) and not file.is_file()):
             return
-        mark, making = file.with_suffix(".used"), file.with_suffix(".making")
-        if _is_there(file) and _is_there(mark) and mark.read_text("ascii") == str(file.stat().st_size):
-            self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
-        elif not _is_there(mark):
+        mark = file.with_suffix(".used")
+        if not _is_there(mark):
             mark.touch(0o600)
-        elif _is_there(making) and time.time() - making.lstat().st_mtime > ABANDONED_S:
-            making.unlink()
+        elif _is_there(file) and mark.read_bytes() == str(file.stat().st_size).encode():
+            self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
         else:
-            making.touch(0o600, exist_ok=False)  # others go on without
-            remember(making)
+            import fcntl  # deferred: Windows has none, and does without
+
+            self._lock = os.open(mark, os.O_RDWR)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # while one session makes the file, others go on without
             made = file.with_suffix(".part")
             made.unlink(missing_ok=True)
             remember(made)
@@ -75,9 +75,15 @@ class SharedClasses:
         finally:
             with contextlib.suppress(Exception):  # of Spark's gateway, too; then there is no file
                 self._put(end(), self._file, made, is_wanted=is_done)
-            for path in (made, self._file.with_suffix(".making")):
-                path.unlink(missing_ok=True)
-                forget(path)
+            made.unlink(missing_ok=True)
+            forget(made)
+            self.release()
+
+    def release(self) -> None:
+        """Others may make the file; the end of the process does the same."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     @staticmethod
     def _put(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
@@ -88,7 +94,7 @@ class SharedClasses:
                 if java.wait(MOST_S) == 0:
                     made.chmod(0o600)
                     os.replace(made, file)
-                    file.with_suffix(".used").write_text(str(file.stat().st_size), "ascii")
+                    file.with_suffix(".used").write_bytes(str(file.stat().st_size).encode())
                     for other in set(file.parent.glob("*.jsa")) - {file}:
                         other.unlink()
         finally:

@@ -162,6 +162,10 @@ class Manifest:
 
         Raises UsageError where it is no output of a pipeline, or one of another version.
         """
+        if not os.fspath(out):
+            raise UsageError("-o: names nothing; name a directory for the tables")
+        if any(ord(character) < 32 or ord(character) == 127 for character in os.fspath(out)):
+            raise UsageError(f"{escape(os.fspath(out))}: no table can be in a directory with such characters in its name; name another one")
         folder = files.absolute(place(os.fspath(out), "tables are written"))
         try:
             if os.path.isfile(folder):

@@ -173,7 +173,7 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
         usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False, "decrypted": False}
         manifest = replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
         if not options.redacts:
-            return manifest
+            return manifest.with_salt(options.salt_file)
         salt = Salt.of(manifest.out, options.salt_file, makes=True)
         return replace(manifest, options={**manifest.options, "redacted": salt.mark}, salt=salt)
     for name, value in asked.items():
@@ -181,7 +181,7 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
             option = "--capture-point" if name == "capture_point" else "--port"
             raise UsageError(f"{option}: {escape(options.out)} was made with another one; leave it out, or name a new directory")
     if options.redacts is not None and options.redacts != manifest.is_redacted:
-        has = "has pseudonyms; give --redact again" if manifest.is_redacted else "has names and documents as they are"
+        has = "has pseudonyms; give --redact again" if manifest.is_redacted else "was written without it; leave it out"
         raise UsageError(f"--redact: {escape(options.out)} {has}, or name a new directory")
     return manifest.with_salt(options.salt_file)
 

@@ -68,6 +68,9 @@ def check_installed() -> str:
         return ""
     java = java_program()
     if java is None:
+        home = os.environ.get("JAVA_HOME")
+        if home:
+            raise UsageError(f"JAVA_HOME is {escape(home)}, which has no bin/java; correct it, or unset it")
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
     version, said = java_version(java)
     if version is None:

@@ -60,15 +60,18 @@ def moment(text: str, option: str) -> Moment:
     )
 
 
-def length(text: str, option: str) -> int:
-    """How long something takes, as ``30s`` or ``10m`` has it; in nanoseconds. Raises UsageError."""
+def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bool = False) -> int:
+    """How long something takes, as ``30s`` or ``10m`` has it; in nanoseconds. ``with_unit``: seconds are not taken for granted.
+
+    Raises UsageError, which has the ``example``.
+    """
     span = _SPAN.fullmatch(text.strip())
-    if span is not None and not span[1]:
+    if span is not None and not span[1] and (span[4] or not with_unit):
         size = _UNITS[span[4] or "s"]
         ns = int(span[2]) * size + int((span[3] or "0").ljust(9, "0")) * size // 10**9
         if ns <= _GREATEST:
             return ns
-    raise UsageError(f"{option} {clip(escape(text), 40)}: write a length of time, as in 30s or 10m")
+    raise UsageError(f"{option} {clip(escape(text), 40)}: write a length of time, as in {example}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest
     assert capfd.readouterr().out.startswith("nothing has changed\n")
     assert main(["pipeline", "expire", out, "--older", "1d"]) == 0
     printed = capfd.readouterr().out
-    assert printed.startswith("1 capture left because of their age\nrows: 0 connections, ")
+    assert printed.startswith("1 capture taken out because of their age\nrows: 0 connections, ")
     assert printed.endswith(f"tables in {out}, run 2\n")
     assert main(["pipeline", "expire", out, "--older", "1d", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["expired"] == 0
@@ -27,7 +27,8 @@ def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest
 
 
 def test_an_age_that_is_none_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "expire", str(tmp_path), "--older", "soon"]) == 2
-    assert capfd.readouterr().err == "dcpinspect: --older soon: write a length of time, as in 30s or 10m\n"
+    for age in ("soon", "30"):  # 30 seconds would be all captures
+        assert main(["pipeline", "expire", str(tmp_path), "--older", age]) == 2
+        assert capfd.readouterr().err == f"dcpinspect: --older {age}: write a length of time, as in 30d or 12h\n"
     assert main(["pipeline", "expire", str(tmp_path), "--older", "1d"]) == 2
     assert "no pipeline has written here" in capfd.readouterr().err

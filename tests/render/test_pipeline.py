@@ -22,14 +22,14 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
         "rows: 1,200 messages, 1 bad",
         "tables in o\\x1b, run 2",
     ]
-    assert summary(known=1)[0] == "read 3 captures, 5.0 MB, 9,000 packets, 1 had been read before"
+    assert summary(known=1)[0] == "read 3 captures, 5.0 MB, 9,000 packets, 1 more known from before, or as copies"
     assert summary(quarantined=1, damaged=2)[2] == "1 capture could not be read, 2 captures are damaged"
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
     assert summary(captures=0)[0] == "nothing has changed"
-    assert summary(captures=0, expired=2)[0] == "2 captures left because of their age"
-    assert summary(captures=0, known=1)[0] == "nothing new: 1 capture had been read before"
+    assert summary(captures=0, expired=2)[0] == "2 captures taken out because of their age"
+    assert summary(captures=0, known=1)[0] == "nothing new: 1 capture known from before, or as copies"
 
 
 def test_many_points_and_problems_are_counted() -> None:

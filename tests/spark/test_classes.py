@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dcpinspect.spark.classes import ABANDONED_S, SharedClasses
+from dcpinspect.spark.classes import SharedClasses
 
 JAVA = "OpenJDK 64-Bit Server VM (build 17.0.15+6, mixed mode, sharing)"
 SESSION = """
@@ -26,6 +25,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "dcpinspect" / "java-classes"
+
+
+def asked() -> SharedClasses:
+    found = SharedClasses(JAVA, "")
+    found.release()
+    return found
 
 
 def kinds(folder: Path) -> list[str]:
@@ -59,14 +64,12 @@ def whole_version() -> str:
 
 
 def test_one_session_at_a_time_keeps_them(folder: Path) -> None:
-    options = [SharedClasses(JAVA, "-Da=b").options for _ in range(3)]
-    assert options[0] == options[2] == "-Da=b"  # the first, and one beside the second
-    assert options[1].startswith(f'-Da=b -XX:ArchiveClassesAtExit="{folder}/')
-    assert kinds(folder) == [".making", ".used"]
-    making = next(folder.glob("*.making"))
-    os.utime(making, (0, making.stat().st_mtime - ABANDONED_S - 1))
-    assert SharedClasses(JAVA, "").options == ""
-    assert "ArchiveClassesAtExit" in SharedClasses(JAVA, "").options
+    sessions = [SharedClasses(JAVA, "-Da=b") for _ in range(3)]
+    assert sessions[0].options == sessions[2].options == "-Da=b"  # the first, and one beside the second
+    assert sessions[1].options.startswith(f'-Da=b -XX:ArchiveClassesAtExit="{folder}/')
+    assert kinds(folder) == [".used"]
+    sessions[1].release()
+    assert "ArchiveClassesAtExit" in asked().options
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -96,12 +99,22 @@ def test_others_cannot_plant_them(folder: Path) -> None:
     assert SharedClasses(JAVA, "").options == ""
 
 
-def test_what_is_cut_off_is_made_again(folder: Path) -> None:
+@pytest.mark.parametrize("says", [b"200", b"\x1b\xff"])
+def test_what_is_cut_off_is_made_again(says: bytes, folder: Path) -> None:
     SharedClasses(JAVA, "")
     mark = next(folder.glob("*.used"))
     mark.with_suffix(".jsa").touch(0o600)
-    mark.write_text("200")
-    assert "ArchiveClassesAtExit" in SharedClasses(JAVA, "").options
+    mark.write_bytes(says)
+    assert "ArchiveClassesAtExit" in asked().options
+
+
+@pytest.mark.parametrize("suffix", [".jsa", ".used"])
+def test_a_folder_in_their_place_does_no_harm(suffix: str, folder: Path) -> None:
+    SharedClasses(JAVA, "")
+    place = next(folder.glob("*.used")).with_suffix(suffix)
+    place.unlink(missing_ok=True)
+    place.mkdir(0o700)
+    assert SharedClasses(JAVA, "-Da=b").options == "-Da=b"
 
 
 @pytest.mark.parametrize(
