@@ -12,7 +12,6 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 
-from dcpinspect import code_cache
 from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.spark.session import check_installed
 from hatch_build import ordered
@@ -27,12 +26,11 @@ def prepare(place: int) -> None:
 
 def keep_classes() -> None:
     """As the second session does."""
-    folder = code_cache.base() / "java-classes"
-    if any(folder.glob("*.jsa")):
-        return
-    if not any(folder.glob("*.used")):
-        SharedClasses(check_installed(), "")
-    subprocess.run([sys.executable, "-c", _SESSION], check=True)
+    for _ in range(2):
+        classes = SharedClasses(check_installed(), "")  # the first one leaves its mark
+        classes.release()
+    if "ArchiveClassesAtExit" in classes.options:
+        subprocess.run([sys.executable, "-c", _SESSION], check=True)
 
 
 if __name__ == "__main__":

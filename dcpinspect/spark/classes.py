@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from dcpinspect.temporary import forget, remember
 
 MOST_S = 120
 """Seconds that Java may take to write the file."""
+UNUSED_S = 30 * 86_400
+"""A file that was not used for so long leaves when another one comes."""
 _QUIET = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """Java would tell of each class that it cannot keep."""
 
@@ -50,6 +53,7 @@ class SharedClasses:
         if not _is_there(mark):
             mark.touch(0o600)
         elif _is_there(file) and mark.read_bytes() == str(file.stat().st_size).encode():
+            os.utime(file)
             self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
         else:
             import fcntl  # deferred: Windows has none, and does without
@@ -87,7 +91,7 @@ class SharedClasses:
 
     @staticmethod
     def _put(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
-        """Where it belongs, in place of those of other versions."""
+        """Where it belongs. Those that nobody has used for long are of versions that are gone."""
         try:
             if is_wanted:
                 tell("classes", f"Java's classes are kept in {file.parent}, once, so that Spark starts sooner from now on")
@@ -95,8 +99,9 @@ class SharedClasses:
                     made.chmod(0o600)
                     os.replace(made, file)
                     file.with_suffix(".used").write_bytes(str(file.stat().st_size).encode())
-                    for other in set(file.parent.glob("*.jsa")) - {file}:
-                        other.unlink()
+                    for other in file.parent.glob("*.jsa"):
+                        if other.stat().st_mtime < time.time() - UNUSED_S:
+                            other.unlink()
         finally:
             java.kill()
             java.wait()

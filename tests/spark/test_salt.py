@@ -45,7 +45,7 @@ def test_an_output_is_redacted_from_its_first_run_on_and_by_one_salt_or_not_at_a
     before = Manifest.newest(out)
     with pytest.raises(UsageError, match=r"^--redact: .*out has pseudonyms; give --redact again, or name a new directory$"):
         ran(out, capture)
-    with pytest.raises(UsageError, match=r"^--redact: .*plain has names and documents as they are, or name a new directory$"):
+    with pytest.raises(UsageError, match=r"^--redact: .*plain was written without it; leave it out, or name a new directory$"):
         ran(plain, capture, redacts=True)
     other = tmp_path / "other"
     other.write_text("another salt, which is as long\n")
