@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.growing import plain
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -101,8 +103,8 @@ def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits:
 
     ``least``: -1, or less where numbers below 0 say something else.
 
-    ``bits``: 8 or 32 in tables of which there may be millions of rows; put them behind the others, since each field begins at a multiple
-    of its size.
+    ``bits``: 8, 16 or 32 in tables that may have millions of rows; put them behind the others, since each field begins at a multiple of
+    its size.
     """
     return _Declared(meaning, reset=reset, of=of, least=least, bits=bits)
 
@@ -215,7 +217,7 @@ def _resetter(struct: type[Struct[Any]]) -> Callable[[Any], None]:
 
 @functools.cache
 def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
-    integers: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_int64}
+    integers: dict[int, Any] = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
     fields = [
         (name, field.struct.ctype() if field.struct else ctypes.c_int64 * 2 if field.is_pair else integers[field.bits])
         for name, field in struct.fields.items()
@@ -255,12 +257,12 @@ class Rows(Generic[R]):
     def reset(cls, count: int) -> Self:
         """Rows as new records are."""
         struct: Any = cls
-        return cls(np.repeat(_reset_row(struct), count))
+        return cls(np.repeat(plain(_reset_row(struct)), count).view(cls.dtype))
 
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:
         """One table behind the other."""
-        return cls(np.concatenate([np.empty(0, cls.dtype), *(table.array for table in tables)]))
+        return cls(np.concatenate([plain(table) for table in (np.empty(0, cls.dtype), *(table.array for table in tables))]).view(cls.dtype))
 
     @classmethod
     def of_integers(cls, integers: Ints) -> Self:
@@ -277,7 +279,7 @@ class Rows(Generic[R]):
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, int | np.integer):
             return self.records()[at if at >= 0 else len(self.array) + at]
-        return type(self)(self.array[at])
+        return type(self)(plain(self.array)[at].view(self.dtype))
 
     @overload
     def __setitem__(self, at: int, rows: R) -> None: ...
@@ -287,7 +289,7 @@ class Rows(Generic[R]):
         if isinstance(at, int):
             self.records()[at] = rows
         else:
-            self.array[at] = rows.array
+            plain(self.array)[at] = plain(rows.array)
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.records())

@@ -403,4 +403,4 @@ def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_p
     assert engine._framers == {}
     tables = engine.transport._tables
     assert tables.counts.flows == 10, "a pair that is nobody's, and those of connections with bytes"
-    assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 144
+    assert tables.connections.dtype.itemsize + 2 * tables.sides.dtype.itemsize + engine.transport.pairs.keys[0].nbytes <= 120

@@ -35,6 +35,8 @@ MANY = 32
 """Fewer directions at once are left to framers: it costs as much as some of them."""
 MOST_PACKETS = 1 << 31
 """What comes in later ones is left to framers, so that their numbers take four bytes here."""
+MOST_BYTES = 1 << 30
+"""While more of them wait, what comes is left to framers, for the same reason."""
 
 _HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
 """What is known of a direction: its bytes are kept; they were messages; it is over; they were its first ones; they may have asked for a
@@ -55,19 +57,18 @@ _MOST_MESSAGES = 16
 class Kept(Struct[T]):
     """What a direction said first."""
 
-    start: T = number("Where its bytes are.")
     time: T = number("As in ``Segments``.")
-    place: T = number("Where the bytes stand in the file, as ``StreamChunk.places`` has it.")
     way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.", bits=32)
-    length: T = number("How many bytes.", bits=32)
+    start: T = number("Where its bytes are.", bits=32)
     packet: T = number("As in ``Segments``, and the next two.", bits=32)
     frame: T = number("The same.", bits=32)
     file: T = number("The same.", bits=32)
+    length: T = number("How many bytes.", bits=16)
     kind: T = number("What they are, as above.", bits=8)
 
 
 class AllKept(Kept[Ints], Table[Kept]):
-    """In the order in which they came."""
+    """In the order in which they came. Where the bytes stand in the file is beside them, for who asked for it."""
 
 
 class Carried(NamedTuple):
@@ -82,7 +83,7 @@ class Carried(NamedTuple):
     file: Rows
     time_ns: Rows
     place: Rows
-    """As ``StreamChunk.places``, for who asked for it."""
+    """As ``StreamChunk.places``; empty for who did not ask for it."""
     ended: Rows
     """Directions with messages that are over now, numbered like ``way``; one entry a direction here and in the next three."""
     end: Rows
@@ -133,6 +134,7 @@ class BriefDirections:
 
     def _forget_all(self) -> None:
         self._kept = AllKept.zeros(64)
+        self._places: Rows = np.zeros(0, np.int64)  # of each of them, as ``StreamChunk.places`` has it
         self._bytes: Bytes = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
@@ -142,7 +144,7 @@ class BriefDirections:
         state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
         is_known = (state & (_LEFT | _ENDED)) != 0
         is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
-        if np.count_nonzero(is_taken) < MANY or first.release.max() >= MOST_PACKETS:
+        if np.count_nonzero(is_taken) < MANY or first.release.max() >= MOST_PACKETS or self._used > MOST_BYTES:
             return None
         rows = np.flatnonzero(is_taken & says)
         data, start = _gathered(first.data, first.start[rows], first.length[rows])
@@ -153,20 +155,20 @@ class BriefDirections:
         rows, new = rows[still], AllKept.zeros(len(rows[still]))
         new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
-        if first.place is not None:
-            new.place = first.place[rows]
+        place = None if first.place is None else first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
         self._release[new.way] = first.release[rows]
         over = np.flatnonzero(is_taken & ends)
         waited = over[(state[over] & _HELD) != 0]
-        old = self._drop(first.number[waited])
+        old, old_place = self._drop(first.number[waited])
         self._state[first.number[over]] |= _ENDED
         waits = ~ends[rows] & (new.kind != _MESSAGES)
         earlier, old.start = _gathered(self._bytes, old.start, old.length)
         old.start += len(data)
-        self._keep(data, new[waits])
+        self._keep(data, new[waits], None if place is None else place[waits])
         items = AllKept.joined([new[~waits], old])
+        item_place = old_place if place is None else np.append(place[~waits], old_place)
         end_release = np.append(first.end_release[rows[~waits]], first.end_release[waited])
         speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
         self._state[items.way[speaks]] |= _SAID
@@ -178,8 +180,10 @@ class BriefDirections:
         ways = first.number[ended]
         if self._count and not self._live:
             self._forget_all()
+        way, length, packet, file = map(_wide, (spoken.way, spoken.length, spoken.packet, spoken.file))
+        in_file = NO_NUMBERS if place is None else item_place[speaks]
         carried = Carried(
-            *(_wide(spoken.way), spoken.start, _wide(spoken.length), _wide(spoken.packet), _wide(spoken.file), spoken.time, spoken.place),
+            *(way, _wide(spoken.start), length, packet, file, spoken.time, in_file),
             *(ways, _wide(self._at[ways]), first.end_packet[ended], first.end_time[ended]),
         )
         return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed, carried)
@@ -193,12 +197,12 @@ class BriefDirections:
             state = int(self._state[place])
             self._state[place] = _LEFT
             if state and state != _LEFT:
-                held = self._drop(np.array([place])) if state & _HELD else None
+                held, places = self._drop(np.array([place])) if state & _HELD else (None, None)
                 release = int(self._release[place])
                 found.append(
                     Before(
                         direction,
-                        None if held is None else _chunk(held[0], self._bytes, release, is_start=bool(state & _STARTED)),
+                        None if held is None else _chunk(held[0], self._bytes, release, places, is_start=bool(state & _STARTED)),
                         release,
                         int(self._at[place]) if state & _SAID else 0,
                         bool(state & _STARTED),
@@ -227,7 +231,7 @@ class BriefDirections:
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
             self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
-    def _keep(self, data: Bytes, new: AllKept) -> None:
+    def _keep(self, data: Bytes, new: AllKept, place: Rows | None) -> None:
         """Copies what is waited for: the batch goes."""
         if not len(new):
             return
@@ -241,26 +245,32 @@ class BriefDirections:
         self._bytes[self._used : self._used + len(octets)] = octets
         places = self._count + np.arange(len(new))
         self._kept[places] = new
+        if place is not None:
+            if len(self._places) < len(self._kept):
+                self._places = grown(self._places, len(self._kept))
+            self._places[places] = place
         self._kept.start[places] = self._used + start
         self._at[new.way] = places
         self._state[new.way] |= _HELD
         self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
 
-    def _drop(self, numbers: Rows) -> AllKept:
-        """What was kept of these, and is not any more; its bytes are there until more is kept."""
+    def _drop(self, numbers: Rows) -> tuple[AllKept, Rows]:
+        """What was kept of these, and is not any more, and where it stands in the file; its bytes are there until more is kept."""
         places = self._at[numbers]
-        found = self._kept[places]
+        found, in_file = self._kept[places], self._places[places] if len(self._places) else self._places
         self._kept.way[places] = -1
         self._state[numbers] &= 0xFF ^ _HELD
         self._live -= len(numbers)
-        return found
+        return found, in_file
 
     def _compact(self) -> None:
-        kept = self._kept[np.flatnonzero(self._kept.way[: self._count] >= 0)]
+        live = np.flatnonzero(self._kept.way[: self._count] >= 0)
+        kept, in_file = self._kept[live], self._places[live] if len(self._places) else self._places
         octets, start = _gathered(self._bytes, kept.start, kept.length)
         kept.start = start
         self._forget_all()
         self._kept = AllKept(grown(kept.array, 64))
+        self._places = grown(in_file, len(self._kept)) if len(in_file) else in_file
         self._bytes = grown(octets, 1024)
         self._count, self._used, self._live = len(kept), len(octets), len(kept)
         self._at[kept.way] = np.arange(len(kept))
@@ -388,8 +398,7 @@ def _accounts(items: AllKept) -> BriefAccounts:
     )
 
 
-def _chunk(kept: Kept, data: Bytes, release: int, *, is_start: bool) -> StreamChunk:
+def _chunk(kept: Kept, data: Bytes, release: int, places: Rows | None, *, is_start: bool) -> StreamChunk:
     columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, release], np.int64).reshape(-1, 1)
     octets = data[kept.start : kept.start + kept.length].copy()
-    places = np.array([kept.place], np.int64)
     return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start, places=places)

@@ -192,10 +192,10 @@ class _Sorter:
         known = len(self._keys)
         if self._pairs.count > known:
             self._group = grown(self._group, self._pairs.count)
-            for pair in range(known, self._pairs.count):
-                words = self._pairs.words(pair)
-                self._keys.append(words[:8].astype(">u4").tobytes() + words[8:].astype(">u2").tobytes())
-                self._group[pair] = self.writer.number(self._keys[pair])
+            words = self._pairs.words(np.arange(known, self._pairs.count))
+            for ends, ports in zip(words[:, :8].astype(">u4"), words[:, 8:].astype(">u2"), strict=True):
+                self._keys.append(ends.tobytes() + ports.tobytes())
+                self._group[len(self._keys) - 1] = self.writer.number(self._keys[-1])
 
     def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: Column, pairs: dict[int, int], groups: Column) -> None:
         completing = {number - batch.first_packet for number, _ in self._unusual.companions}

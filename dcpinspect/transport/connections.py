@@ -19,12 +19,13 @@ from dcpinspect.transport.headers import ADDRESSES, PORTS
 DEFAULT_PORTS = (11210, 11207)
 TLS_PORT = 11207
 
-KEY = 5
-"""Numbers in a pair's key, each of two words of 32 bits: the lower end's address (4 words) and the higher end's, then the two ports in that
-order."""
+KEY = 2
+"""Numbers in the key of a pair, and in an address of IPv6."""
 _HALF = 1 << 31
 _MAPPED = bytes(10) + b"\xff\xff"
 """How IPv4 addresses begin among those of IPv6."""
+_WIDE = 1 << 32
+"""Bit in the second number of a pair's key whose addresses are not both of IPv4."""
 _PRIME = (1 << 31) - 1
 _MIX = 0x45D9F3B
 
@@ -46,13 +47,24 @@ class Connection:
 
 
 class AddressPairs:
-    """Numbers address pairs from 0 on. Exact keys in a hash table whose hash a sender of packets cannot know."""
+    """Numbers address pairs from 0 on. Exact keys in hash tables whose hash a sender of packets cannot know.
+
+    Of a scan or a flood there are millions of pairs, so a key is two numbers: two words of 32 bits for the lower end and the higher one,
+    and their ports of 16 bits. The word is the address itself of IPv4, and the number of an address of IPv6, which has a table of its own.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
         self.keys: Column = np.zeros((64, KEY), np.int64)
         self._table: Column = np.full(256, -1, np.int32)
+        self._addresses: Column = np.zeros((64, KEY), np.int64)
+        self._address_table: Column = np.full(256, -1, np.int32)
+        self._counts: Column = np.zeros(2, np.int64)  # pairs, addresses of IPv6
         self._secret = SystemRandom().randrange(1 << 16, _PRIME)
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return int(self._counts[0])
 
     def find(self, tcp: Column) -> tuple[Column, Column]:
         """The pair of each packet, new ones numbered in order, and which end sent it: 0 the lower, 1 the higher."""
@@ -61,51 +73,72 @@ class AddressPairs:
         side = np.empty(packets, np.int64)
         done = 0
         while done < packets:
-            room = min(packets - done, max(4096, self.count))  # so that the tables grow with the pairs there are, not with the packets
-            self._grow(self.count + room + 1)
-            self.count = int(
-                find_pairs(room, tcp[done : done + room], self._secret, self._table, self.keys, self.count, pair[done:], side[done:])
-            )
-            done += room
+            pairs, addresses = self._counts.tolist()
+            self.keys, self._table = self._with_room(self.keys, self._table, pairs)
+            self._addresses, self._address_table = self._with_room(self._addresses, self._address_table, addresses)
+            tables = self._table, self.keys, self._address_table, self._addresses, self._counts
+            done += int(find_pairs(packets - done, tcp[done:], self._secret, *tables, pair[done:], side[done:]))
         return pair, side
 
     def keep(self, staying: npt.NDArray[np.bool_]) -> Column:
         """Only these pairs are known from now on; the numbers that pairs have then, -1 for those that left."""
         known = self.keys[: self.count][staying]
-        self.count = len(known)
-        self.keys = grown(known, self.count + 64)
-        self._table = np.full(1 << (2 * len(self.keys) - 1).bit_length(), -1, np.int32)
-        refill_table(self.count, self._secret, self._table, self.keys, self.count)
+        is_wide = known[:, 1] >= _WIDE
+        used, numbers = np.unique(np.stack(_halves(known[is_wide, 0]), axis=-1), return_inverse=True)
+        low, high = numbers.reshape(-1, 2).T
+        known[is_wide, 0] = (low - _HALF) << 32 | high
+        self._counts[:] = len(known), len(used)
+        self.keys, self._table = self._refilled(known)
+        self._addresses, self._address_table = self._refilled(self._addresses[used])
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
-    def _grow(self, pairs: int) -> None:
-        if pairs > len(self.keys):
-            self.keys = grown(self.keys, pairs)
-        if 3 * pairs > 2 * len(self._table):  # at most two thirds full: a few steps to find one still
-            size = 1 << (3 * pairs // 2).bit_length()
-            self._table = np.full(size, -1, np.int32)
-            refill_table(self.count, self._secret, self._table, self.keys, self.count)
+    def _with_room(self, keys: Column, table: Column, count: int) -> tuple[Column, Column]:
+        """Room for more, if there is none for the next packet."""
+        return (keys, table) if has_room(keys, table, count) else self._refilled(keys[:count])
 
-    def words(self, pair: int) -> Column:
-        """Four words of 32 bits for the address of each end, then both ports."""
-        return _words(self.keys[pair])
+    def _refilled(self, known: Column) -> tuple[Column, Column]:
+        keys = grown(known, len(known) + 64)
+        table: Column = np.full(
+            1 << (3 * len(keys) // 2).bit_length(), -1, np.int32
+        )  # at most two thirds full: a few steps to find one still
+        refill_table(len(known), self._secret, table, keys, len(known))
+        return keys, table
+
+    def words(self, pairs: Column) -> Column:
+        """Of each pair four words of 32 bits for the address of each end, then both ports."""
+        keys = self.keys[pairs]
+        is_wide = keys[:, 1] >= _WIDE
+        found = np.zeros((len(keys), 10), np.int64)
+        for end, numbers in enumerate(_halves(keys[:, 0])):
+            own = found[:, 4 * end : 4 * end + 4]
+            own[:, 2], own[:, 3] = 0xFFFF, numbers
+            own[is_wide] = np.stack(_halves(self._addresses[numbers[is_wide]]), axis=-1).reshape(-1, 4)
+        found[:, 8], found[:, 9] = _ports(keys[:, 1])
+        return found
 
     def address(self, pair: int, end: int) -> str:
         """One end as text."""
-        key = self.keys[pair].tolist()  # one at a time arrays cost more than numbers
-        words = [word for two in key for word in ((two >> 32) + _HALF, two & 0xFFFF_FFFF)]
-        return endpoint_text(words[4 * end : 4 * end + 4], words[8 + end])
+        ends, ports = self.keys[pair].tolist()  # one at a time arrays cost more than numbers
+        number = ends & 0xFFFF_FFFF if end else (ends >> 32) + _HALF
+        words = [0, 0, 0xFFFF, number]
+        if ports >= _WIDE:
+            words = [word for two in self._addresses[number].tolist() for word in ((two >> 32) + _HALF, two & 0xFFFF_FFFF)]
+        return endpoint_text(words, ports >> 16 * (1 - end) & 0xFFFF)
 
     def ports(self, pairs: Column, ends: Column) -> Column:
         """Of each pair the port of one end."""
-        found: Column = _words(self.keys[pairs, 4:])[np.arange(len(pairs)), ends]
+        found: Column = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
         return found
 
 
-def _words(keys: Column) -> Column:
-    """The words of a key, or of several."""
-    found: Column = np.stack(((keys >> 32) + _HALF, keys & 0xFFFF_FFFF), axis=-1).reshape(*keys.shape[:-1], 2 * keys.shape[-1])
-    return found
+def _halves(numbers: Column) -> tuple[Column, Column]:
+    """The two words of 32 bits that each number is made of."""
+    return (numbers >> 32) + _HALF, numbers & 0xFFFF_FFFF
+
+
+def _ports(numbers: Column) -> Column:
+    """The ports in the second number of a key, or of several: those of the lower ends, then those of the higher ones."""
+    return np.stack((numbers >> 16 & 0xFFFF, numbers & 0xFFFF))
 
 
 def endpoint_text(words: Iterable[int], port: int) -> str:
@@ -117,12 +150,10 @@ def endpoint_text(words: Iterable[int], port: int) -> str:
 
 
 @inline
-def put_key(keys: Ints, row: int, tcp: Ints, i: int, swap: int) -> None:
-    """Makes the key of a packet, whose sender is the lower end unless ``swap`` is 1."""
-    for half in range(4):
-        word = 2 * half ^ 4 * swap
-        keys[row, half] = (tcp[i, ADDRESSES + word] - _HALF) << 32 | tcp[i, ADDRESSES + word + 1]
-    keys[row, 4] = (tcp[i, PORTS + swap] - _HALF) << 32 | tcp[i, PORTS + 1 - swap]
+def put_address(addresses: Ints, row: int, tcp: Ints, i: int, word: int) -> None:
+    """Writes an address of a packet, of four words, as two numbers."""
+    for half in range(KEY):
+        addresses[row, half] = (tcp[i, word + 2 * half] - _HALF) << 32 | tcp[i, word + 2 * half + 1]
 
 
 @inline
@@ -142,15 +173,42 @@ def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
     return int((value ^ (value >> 16)) & (slots - 1))
 
 
-@kernel("int64(int64[:,::1], int64, int32[::1], int64[:,::1], int64, int64[::1], int64[::1])")
-def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair: Ints, side: Ints) -> int:
-    """Looks every packet's pair up, adding new ones; returns how many pairs there are. A few steps a packet.
+@inline
+def find_row(secret: int, table: Ints, keys: Ints, count: int, guess: int) -> int:
+    """The row that has the key of row ``count``: this one itself where there is no other; it is entered then.
 
-    ``keys`` has room for one more than there can be: the key of the packet at hand.
+    ``guess``: a row that it may be, or -1.
     """
-    slots = len(table)
+    if guess >= 0 and keys[guess, 0] == keys[count, 0] and keys[guess, 1] == keys[count, 1]:
+        return guess
+    slot = slot_of(keys, count, secret, len(table))
+    found = table[slot]
+    while found >= 0 and (keys[found, 0] != keys[count, 0] or keys[found, 1] != keys[count, 1]):
+        slot = (slot + 1) & (len(table) - 1)
+        found = table[slot]
+    if found < 0:
+        found = count
+        table[slot] = count
+    return int(found)
+
+
+@inline
+def has_room(keys: Ints, table: Ints, count: int) -> bool:
+    """Whether a packet, which may have two new addresses, finds room, and a row for the key that is looked for."""
+    return bool(count + 3 <= len(keys) and 3 * (count + 2) <= 2 * len(table))
+
+
+@kernel("int64(int64[:,::1], int64, int32[::1], int64[:,::1], int32[::1], int64[:,::1], int64[::1], int64[::1], int64[::1])")
+def find_pairs(
+    tcp: Ints, secret: int, table: Ints, keys: Ints, address_table: Ints, addresses: Ints, counts: Ints, pair: Ints, side: Ints
+) -> int:
+    """Looks every packet's pair up, adding new ones; returns how many packets it came to before there was no room. A few steps a packet."""
+    count, known = counts[0], counts[1]
     last = -1  # packets come in runs of one connection
     for i in range(len(tcp)):
+        if not (has_room(keys, table, count) and has_room(addresses, address_table, known)):
+            counts[0], counts[1] = count, known
+            return i
         swap = 0
         for word in range(4):
             a, b = tcp[i, ADDRESSES + word], tcp[i, ADDRESSES + 4 + word]
@@ -159,27 +217,29 @@ def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair
                 break
         else:
             swap = 1 if tcp[i, PORTS] > tcp[i, PORTS + 1] else 0
-        put_key(keys, count, tcp, i, swap)
-        found = last
-        slot = -1
-        while True:
-            if found >= 0:
-                half = KEY - 1
-                while half >= 0 and keys[found, half] == keys[count, half]:
-                    half -= 1
-                if half < 0:
-                    break
-            slot = slot_of(keys, count, secret, slots) if slot < 0 else (slot + 1) & (slots - 1)
-            found = table[slot]
-            if found < 0:
-                found = count
-                count += 1
-                table[slot] = found
-                break
-        last = found
-        pair[i] = found
+        is_wide = 0
+        for word in range(3):
+            mapped = 0xFFFF if word == 2 else 0
+            if tcp[i, ADDRESSES + word] != mapped or tcp[i, ADDRESSES + 4 + word] != mapped:
+                is_wide = 1
+        low, high = ADDRESSES + 4 * swap, ADDRESSES + 4 - 4 * swap
+        first, second = tcp[i, low + 3], tcp[i, high + 3]
+        if is_wide:
+            was_wide = last >= 0 and keys[last, 1] >= _WIDE
+            put_address(addresses, known, tcp, i, low)
+            first = find_row(secret, address_table, addresses, known, (keys[last, 0] >> 32) + _HALF if was_wide else -1)
+            known = max(known, first + 1)
+            put_address(addresses, known, tcp, i, high)
+            second = find_row(secret, address_table, addresses, known, keys[last, 0] & 0xFFFF_FFFF if was_wide else -1)
+            known = max(known, second + 1)
+        keys[count, 0] = (first - _HALF) << 32 | second
+        keys[count, 1] = is_wide << 32 | tcp[i, PORTS + swap] << 16 | tcp[i, PORTS + 1 - swap]
+        last = find_row(secret, table, keys, count, last)
+        count = max(count, last + 1)
+        pair[i] = last
         side[i] = swap
-    return count
+    counts[0], counts[1] = count, known
+    return len(tcp)
 
 
 @kernel("void(int64, int32[::1], int64[:,::1], int64)")

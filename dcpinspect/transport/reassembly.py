@@ -59,6 +59,8 @@ MANY_FLOWS = 1 << 14
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
 or of lies, would take gigabytes otherwise."""
+AT_ONCE = 1 << 16
+"""Connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
 """Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
 
@@ -319,9 +321,12 @@ class Reassembler:
         """Those of these connections that carried a byte, or are known to lack one."""
         flows = self._tables.flows
         has_any = (flows.payload > 0) | (flows.missing > 0)
-        first, said = self._first_flows(connections - 1), -1 - self._known.flows[connections - 1]
-        found: Column = connections[has_any[first + C2S] | has_any[first + S2C] | (said > 0)]
-        return found
+        found = []
+        for start in range(0, len(connections), AT_ONCE):
+            some = connections[start : start + AT_ONCE]
+            first = self._first_flows(some - 1)
+            found.append(some[has_any[first + C2S] | has_any[first + S2C] | (self._known.flows[some - 1] < -1)])
+        return np.concatenate([connections[:0], *found])
 
     @property
     def count(self) -> int:

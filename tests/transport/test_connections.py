@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.transport.connections import KEY, AddressPairs, put_key, slot_of
+from dcpinspect.capture.batch import Column
+from dcpinspect.transport.connections import AddressPairs, endpoint_text, slot_of
 from dcpinspect.transport.headers import COLUMNS
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Segment
@@ -157,10 +158,7 @@ def test_left_over_packets_do_not_enter_the_next_connection(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("parts", [1, 7])
 def test_pairs_are_exact_and_grow(parts: int) -> None:
-    rng = np.random.default_rng(3)
-    tcp = np.zeros((20_000, COLUMNS), np.int64)
-    tcp[:, :8] = rng.integers(0, 3, (20_000, 8)) * 0xFFFFFFFF // 2
-    tcp[:, 8:10] = rng.integers(1, 4, (20_000, 2))
+    tcp = random_packets(20_000)
     pairs = AddressPairs()
     found = [pairs.find(part) for part in np.array_split(tcp, parts)]
     number, side = (np.concatenate(columns) for columns in zip(*found, strict=True))
@@ -171,15 +169,51 @@ def test_pairs_are_exact_and_grow(parts: int) -> None:
         if source != target:
             assert end == (source > target)
     assert pairs.count == len(expected)
+    assert_known(pairs, tcp, number, side)
+
+
+def test_pairs_that_stay_are_known_by_their_new_numbers() -> None:
+    tcp = random_packets(5_000)
+    pairs = AddressPairs()
+    number, side = pairs.find(tcp)
+    staying = np.arange(pairs.count) % 3 == 1
+    new = pairs.keep(staying)
+    assert new[~staying].max() == -1
+    stays = staying[number]
+    assert pairs.count == staying.sum()
+    assert_known(pairs, tcp[stays], new[number][stays], side[stays])
+    assert pairs.find(tcp[stays])[0].tolist() == new[number][stays].tolist()
+    pairs.keep(np.zeros(pairs.count, np.bool_))
+    assert pairs.find(tcp)[0].tolist() == number.tolist(), "as if nothing had been there"
+
+
+def random_packets(packets: int) -> Column:
+    """Packets between few addresses of IPv4 and IPv6, and between many."""
+    rng = np.random.default_rng(3)
+    tcp = np.zeros((packets, COLUMNS), np.int64)
+    tcp[:, :8] = rng.integers(0, 3, (packets, 8)) * 0xFFFFFFFF // 2
+    tcp[:, 8:10] = rng.integers(1, 4, (packets, 2)) * 0xFFFF // 3
+    tcp[::2, [0, 1, 4, 5]], tcp[::2, [2, 6]] = 0, 0xFFFF
+    tcp[::5, 3] = rng.integers(0, 1 << 32, len(tcp[::5]))
+    return tcp
+
+
+def assert_known(pairs: AddressPairs, tcp: Column, number: Column, side: Column) -> None:
+    words = pairs.words(number)
+    for row, pair, end, known in zip(tcp[:500].tolist(), number.tolist(), side.tolist(), words.tolist(), strict=False):
+        sender, other = (row[:4], row[8]), (row[4:8], row[9])
+        low, high = (other, sender) if end else (sender, other)
+        assert known == [*low[0], *high[0], low[1], high[1]]
+        assert [pairs.address(pair, 0), pairs.address(pair, 1)] == [endpoint_text(*low), endpoint_text(*high)]
+        assert pairs.ports(np.array([pair, pair]), np.array([0, 1])).tolist() == [low[1], high[1]]
 
 
 @pytest.mark.parametrize("secret", [1 << 16, 1 << 20, (1 << 30) + (1 << 18), 123_456_789])
 def test_ports_one_after_the_other_have_places_of_their_own_whatever_the_secret(secret: int) -> None:
     """A scan must not take the square of its packets: with the low bits of the sums alone, some secrets leave 16 places of 16,384."""
-    tcp, keys = np.zeros((4096, COLUMNS), np.int64), np.zeros((4096, KEY), np.int64)
+    tcp, pairs = np.zeros((4096, COLUMNS), np.int64), AddressPairs()
     tcp[:, 2], tcp[:, 3], tcp[:, 6], tcp[:, 7] = 0xFFFF, 0x0B000000, 0xFFFF, 0x0A000007
     tcp[:, 8], tcp[:, 9] = 1024 + np.arange(4096), 11_210
-    for row in range(4096):
-        put_key(keys, row, tcp, row, 0)
-    places = {slot_of(keys, row, secret, 1 << 14) for row in range(4096)}
+    pairs.find(tcp)
+    places = {slot_of(pairs.keys, row, secret, 1 << 14) for row in range(4096)}
     assert len(places) > 3400, "of 4,096 at random places 3,600 are apart"
