@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
 
+Known = TypeVar("Known")
 Table = npt.NDArray[np.int64]
 SET_APART = ("snapshots", "gaps")
 """Tables that parts make themselves, where the whole does without most of their rows."""
@@ -100,18 +101,12 @@ class Part:
 
     def to_bytes(self) -> bytes:
         """To travel, or to be kept; its tables take a tenth of their bytes."""
-        tables: list[pickle.PickleBuffer] = []
-        plain = pickle.dumps(self, protocol=5, buffer_callback=tables.append)
-        return packed([plain, *(table.raw() for table in tables)])
+        return to_bytes(self)
 
     @staticmethod
     def from_bytes(data: bytes) -> Part:
         """Raises ValueError for what ``to_bytes`` did not write."""
-        found = _part(data)
-        if not isinstance(found, Part):
-            msg = f"this is no part but {type(found).__name__}"
-            raise ValueError(msg)
-        return found
+        return from_bytes(data, Part)
 
 
 class Merged:
@@ -369,13 +364,25 @@ def unpacked(data: bytes) -> list[memoryview]:
     return pieces
 
 
-def _part(data: bytes) -> object:
+def to_bytes(known: object) -> bytes:
+    """A part, or something that is part of one, to travel or to be kept."""
+    tables: list[pickle.PickleBuffer] = []
+    plain = pickle.dumps(known, protocol=5, buffer_callback=tables.append)
+    return packed([plain, *(table.raw() for table in tables)])
+
+
+def from_bytes(data: bytes, kind: type[Known]) -> Known:
+    """Raises ValueError for what ``to_bytes`` did not write of this kind."""
     try:
         plain, *tables = unpacked(data)
-        return _Unpickler(io.BytesIO(plain), buffers=tables).load()
+        found = _Unpickler(io.BytesIO(plain), buffers=tables).load()
     except Exception as error:  # bytes may make unpickling fail in any way
         msg = f"this is no part: {error}"
         raise ValueError(msg) from error
+    if not isinstance(found, kind):
+        msg = f"this is no {kind.__name__.lower()} but {type(found).__name__}"
+        raise ValueError(msg)
+    return found
 
 
 def _content(data: bytes) -> memoryview:

@@ -140,6 +140,8 @@ class Reading:
         """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
         """Sees every batch of packets before the engine does; what came before was decoded by then, unless the reading goes ahead."""
+        self.is_looking = True
+        """Messages are looked at by themselves, too, if the reading checks; else somebody else does that."""
         self.most_closed = MOST_CLOSED
         """Connections that were closed and stay, where the reading has no end: the latest ones."""
         self._is_endless = False
@@ -317,7 +319,7 @@ class Reading:
                 batch = self.engine.decode(one)
                 if batch is not None:
                     looked_at = batch.redacted(self.redactor)
-                    yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
+                    yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None and self.is_looking else ()
 
     def _framed(self) -> Generator[Frames, None, None]:
         taken: dict[int, int] = {}  # blocks of secrets, by file

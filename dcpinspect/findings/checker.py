@@ -106,6 +106,15 @@ class Checker:
         """What is wrong with messages by themselves, for ``take``; in any thread, since nothing else is looked at."""
         return [found for one in self._sets if one.look is not None for found in one.look(batch)]
 
+    def gather(self, batch: MessageBatch) -> None:
+        """Looks at messages and nothing else, where another checker follows them, and takes no notice of what is wrong with these alone."""
+        self._collector.add_batch(batch, self.look(batch))
+
+    @property
+    def gathered(self) -> Collector:
+        """What was found by now among messages by themselves, and by what goes along with them."""
+        return self._collector
+
     def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
         """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
         self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.producers)

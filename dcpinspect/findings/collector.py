@@ -91,6 +91,25 @@ class _Heap:
         times = [place.time_ns for place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
 
+    @classmethod
+    def joined(cls, heaps: Sequence[_Heap]) -> _Heap:
+        """Of several that were gathered from different messages each, in any order, and without the rows of all."""
+        in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
+        named = sorted((places for heap in in_order for places in (*heap.shown, heap.last) if places), key=lambda places: places[0].row)
+        count = sum(heap.count for heap in heaps)
+        found = replace(
+            in_order[0],
+            shown=named[:SHOWN],
+            last=named[-1] if count > SHOWN else (),
+            count=count,
+            last_time_ns=max(heap.last_time_ns for heap in heaps),
+            advice={},
+        )
+        for what, place in sorted((one for heap in in_order for one in heap.advice.items()), key=lambda one: one[1].row if one[1] else 0):
+            if len(found.advice) <= MOST_ADVICE:
+                found.advice.setdefault(what, place)
+        return found
+
     def only_rows(self, kept: Callable[[Rows], Mask]) -> _Heap:
         """The same with some of the rows."""
         if self.rows is None:
@@ -262,6 +281,9 @@ class Collector:
             return found.words(row)
         return next((problem.reason for problem in batch.annotate(row).problems if problem.rule == found.rule), found.rule)
 
+    def __len__(self) -> int:
+        return len(self._heaps)
+
     def __getstate__(self) -> dict[str, Any]:
         """What was gathered."""
         return {"heaps": self._heaps}
@@ -289,6 +311,11 @@ class Collector:
                     heap, first=first, shown=shown, last=renumbered_places(heap.last, of), advice=advice
                 )
         return whole
+
+    def include(self, other: Collector) -> None:
+        """What was gathered from other messages of the same connections, which are numbered alike."""
+        for key, heap in other._heaps.items():
+            self._heaps[key] = _Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
     def found_again(self, found: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> None:
         """``found``: what is found once something has left; what is kept of the same does not count that again."""

@@ -1,7 +1,7 @@
 """The analysis of one part: the engine over the bundles of some connections, from the first capture of their point to the last.
 
 Several tasks may share a large part. Each reads its packets from the first on, for nobody knows before where a message begins; but one of
-them alone follows the connections, and each writes the messages of one stretch of the packets.
+them alone follows the connections. Each looks at the messages of one stretch of the packets by themselves, and writes them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.comparison.side import Answers
+from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
@@ -23,19 +24,21 @@ from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.disputes import write_bounds
+from dcpinspect.spark.looks import write_looks
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.states import mark_of, read_state, write_state
+from dcpinspect.streams.tracker import Tracker
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 4, 12, 10
-"""What a message costs: to be found and decoded, to be written, and to be followed with all rules asked; in tenths of a microsecond."""
-MOST_SHARES = 3
+READ, WRITE, FOLLOW = 6, 23, 8
+"""What a message costs: to be found and decoded, to be looked at and written, and to be followed; in tenths of a microsecond."""
+MOST_SHARES = 4
 """Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""
 MOST_CLOSED = 10_000
 """TLS connections of a part that are remembered because no key opened them."""
@@ -53,6 +56,8 @@ class Former:
     """Files of its messages that stay, as the manifest names them."""
     rows: int
     """Messages in these."""
+    looks: tuple[str, ...]
+    """As ``Kept.looks``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,8 @@ class Analysed:
     """Those of ``messages`` that only the end completed."""
     ending_rows: int = 0
     """Messages in these."""
+    looks: str = ""
+    """Path of what is wrong with messages that another task follows; empty where nothing is."""
     goes_on: bool = True
     """Whether it could begin with the state that there is; else there is nothing, and it is to begin with its first packet."""
 
@@ -187,6 +194,7 @@ def analyse(work: Work) -> Analysed:
     part, states, is_ended = f"{work.part}.{own}.part", list[str](), False
     start, end = work.stretch()
     answers = Answers() if work.beside else None
+    looks = Checker(Tracker(), RULES, with_keys=redactor is None)
     with work.reading() as reading:
 
         def on_end() -> None:
@@ -195,9 +203,13 @@ def analyse(work: Work) -> Analysed:
             if work.follows and work.messages:
                 states.append(write_state(reading, f"{work.part}.{own}", work.salt))
 
+        def look_at_own(_: PacketBatch) -> None:
+            reading.is_looking = reading.capture.packets > start
+
         reading.on_end = on_end
         if work.follows:
             reading.check(RULES, redactor=redactor)
+            reading.on_packets = look_at_own
         if work.before is not None and not read_state(reading, work.before.state, work.salt):
             return Analysed("", (), (), 0, goes_on=False)
         with closing(iter(reading)) as batches:
@@ -206,7 +218,10 @@ def analyse(work: Work) -> Analysed:
                     answers.feed(batch)
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    (ending if is_ended else messages).add(batch.redacted(redactor), ids(reading)[batch.connection])
+                    told = batch.redacted(redactor)
+                    (ending if is_ended else messages).add(told, ids(reading)[batch.connection])
+                    if not work.follows:
+                        looks.gather(told)
                 if not work.follows and packets >= end:
                     break
     messages.close()
@@ -214,7 +229,9 @@ def analyse(work: Work) -> Analysed:
     paths, rows = (*messages.paths, *ending.paths), messages.rows + ending.rows
     written = list(map(Written.of, paths))
     if not work.follows:
-        return Analysed("", paths, tuple(written), rows)
+        alone = write_looks(part, looks.gathered, work.salt) if len(looks.gathered) else ""
+        written += [Written.of(alone)] if alone else []
+        return Analysed("", paths, tuple(written), rows, looks=alone)
     known = Part.of(reading)
     files.write(part, known.to_bytes(), work.salt)
     keys = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))

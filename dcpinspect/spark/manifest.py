@@ -114,6 +114,8 @@ class Kept:
     """Those of ``messages`` that only the end of the captures completed, which leave where it goes on."""
     ending_rows: int = 0
     """Messages in these."""
+    looks: tuple[str, ...] = ()
+    """Files of what is wrong with messages by themselves, of tasks that did not follow its connections."""
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -398,8 +400,8 @@ class Manifest:
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
-        going_on = [part.state for part in self.parts]
-        self._keep((RAW, PARTS), {*bundles, *parts, *going_on}, since=since)
+        beside = [name for part in self.parts for name in (part.state, *part.looks)]
+        self._keep((RAW, PARTS), {*bundles, *parts, *beside}, since=since)
         for name in SCHEMAS:
             own: set[str] = set()
             if name in self.tables:
@@ -455,7 +457,7 @@ def last_of(units: Iterable[Read]) -> dict[str, Read]:
 
 
 def _read_part(content: dict[str, Any]) -> Kept:
-    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in ("messages", "closed", "ending")}})
+    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in ("messages", "closed", "ending", "looks")}})
 
 
 def _read_unit(content: dict[str, Any]) -> Read:

@@ -346,6 +346,7 @@ class _Run:
             folded=last.folded,
             ending=tuple(map(self._relative, last.ending)),
             ending_rows=last.ending_rows,
+            looks=(*(before.looks if before else ()), *(self._relative(one.looks) for one in shares if one.looks)),
             is_copy=not work.messages,
         )
 

@@ -281,7 +281,7 @@ def _continued(manifest: Manifest, work: Work, part: Kept) -> Work:
         [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)
     )
     staying = tuple(name for name in part.messages if name not in part.ending)
-    former = Former(manifest.path(part.state), before, staying, part.rows - part.ending_rows)
+    former = Former(manifest.path(part.state), before, staying, part.rows - part.ending_rows, part.looks)
     return replace(work, bundles=new, before=former)
 
 

@@ -23,8 +23,8 @@ from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.disputes import judge
+from dcpinspect.spark.looks import include_looks
 from dcpinspect.spark.manifest import FEW, Kept, Manifest, Read
-from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import OwnTasks, Tasks
 from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -95,7 +95,7 @@ def _together(
     manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
 ) -> tuple[Merged, list[Column]]:
     def having(number: int, but: Mask | None) -> Part:
-        part = _read(f"{manifest.path(kept[number].file)}{FEW if but is None else ''}", manifest.salt)
+        part = _read(manifest, kept[number], FEW if but is None else "")
         if but is not None:
             part.tracker.set_apart(but)
         return part
@@ -103,13 +103,16 @@ def _together(
     if few is not None and kept:
         own = partial(judge, few, [manifest.path(one.file) for one in kept], manifest.salt)
         return merged_apart(having, len(kept), own, names, left_out=left_out)
-    parts = [_read(manifest.path(one.file), manifest.salt) for one in kept]
+    parts = [_read(manifest, one) for one in kept]
     return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 
 
-def _read(path: str, salt: Salt | None) -> Part:
+def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
+    path = f"{manifest.path(kept.file)}{ending}"
     try:
-        return Part.from_bytes(files.content(path, salt))
+        part = Part.from_bytes(files.content(path, manifest.salt))
+        include_looks(part, map(manifest.path, kept.looks), manifest.salt)
+        return part
     except (OSError, ValueError) as error:
         what = f"{escape(path)}: cannot be read ({escape(str(error))})"
         raise UsageError(f"{what}; run the pipeline into a new directory") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dcpinspect.capture.open import open_capture
@@ -58,4 +59,15 @@ def disturbed(rng: random.Random, packets: Sequence[Recorded], places: Sequence[
         elif damage == "lost":
             near = [packet for packet in near if rng.random() < 0.8]
         found[low:high] = near
+    return found
+
+
+def faulty(rng: random.Random, packets: list[Recorded]) -> list[Recorded]:
+    """With a byte of every fifth payload changed."""
+    found = []
+    for packet in packets:
+        data = bytearray(packet.data)
+        if len(data) > 54 + 24 and rng.random() < 0.2:
+            data[rng.randrange(54, len(data))] ^= 1 << rng.randrange(8)
+        found.append(replace(packet, data=bytes(data)))
     return found

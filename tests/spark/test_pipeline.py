@@ -23,7 +23,7 @@ from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.whole import whole
 from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
-from tests.spark.cuts import cut, disturbed, packets_of, places, written
+from tests.spark.cuts import cut, disturbed, faulty, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_unusual
 
@@ -78,6 +78,24 @@ def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / rng.choice(SMALL))
     at = places(rng, len(packets), 9)
     compare(tmp_path, disturbed(rng, packets, at), at)
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("seed", range(4))
+def test_nor_on_who_looks_at_messages(seed: int, tmp_path: Path) -> None:
+    """Messages that are wrong by themselves, found by each of the tasks that share a part, in the first run and in one that goes on."""
+    rng = random.Random(seed)
+    packets = faulty(rng, packets_of(SAMPLES / "tour.pcapng"))
+    files = cut(tmp_path / "ring", packets, places(rng, len(packets), 3))
+    ran(tmp_path / "out", *files[:2])
+    looks = {path for part in Manifest.newest(tmp_path / "out").parts for path in part.looks}
+    assert looks
+    ran(tmp_path / "out", tmp_path / "ring")
+    now = Manifest.newest(tmp_path / "out")
+    assert looks <= {path for part in now.parts for path in part.looks}
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.looks")}
+    assert there == {path for part in now.parts for path in part.looks}
 
 
 @pytest.mark.usefixtures("shared")
