@@ -47,17 +47,6 @@ class WaitingRequests(WaitingRequest[Ints], Rows[WaitingRequest]):
     """The requests that wait."""
 
 
-class Flow(Struct[T]):
-    """A direction of a connection."""
-
-    lost: T = number("One more than the requests that had been queued when bytes of it were lost last; 0 if nothing is missing.")
-    time: T = number("The latest time seen.")
-
-
-class Flows(Flow[Ints], Rows[Flow]):
-    """The directions of all connections: those of connection n at places 2 n and 2 n + 1."""
-
-
 class WaitingCounts(Struct[T]):
     """How full the table of requests is, and its ends."""
 
@@ -74,7 +63,7 @@ class PairTables(Tables):
     key: Ints
     """Of each message the key of its request, as ``Slot`` has it."""
     flow: Ints
-    """Number of its direction in ``flows``."""
+    """Number of its direction."""
     after_loss: Ints
     """Whether bytes before it could not be read."""
     opaque: Ints
@@ -91,7 +80,11 @@ class PairTables(Tables):
     request_vbucket: Ints
     slots: Slots
     waiting: WaitingRequests
-    flows: Flows
+    times: Ints
+    """The latest time seen of each direction: those of connection n are at 2 n and 2 n + 1."""
+    lost: Ints
+    """One more than the requests that had been queued when bytes of the direction were lost last; 0 if nothing is missing. Of a flood that
+    is so for millions, and what was never written takes no memory."""
     counts: WaitingCounts
     seed: int
     """Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide."""
@@ -213,7 +206,7 @@ def on_request(tables: PairTables, i: int) -> None:
     request.offset = tables.offset[i]
     request.time = tables.time[i]
     request.vbucket = tables.vbucket[i]
-    request.is_late = 1 if not is_told and tables.time[i] < tables.flows[tables.flow[i] ^ 1].time else 0
+    request.is_late = 1 if not is_told and tables.time[i] < tables.times[tables.flow[i] ^ 1] else 0
     if at >= 0:
         tables.waiting[tables.slots[at].last].next = w
         tables.slots[at].last = w
@@ -234,8 +227,8 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
     share the opaque, or where the request may have been lost as well.
     """
     w = slot.first
-    flow, other = tables.flows[tables.flow[i]], tables.flows[tables.flow[i] ^ 1]
-    if tables.waiting[w].is_late == 0 and tables.waiting[w].age + 1 >= flow.lost:
+    lost, other_lost = tables.lost[tables.flow[i]], tables.lost[tables.flow[i] ^ 1]
+    if tables.waiting[w].is_late == 0 and tables.waiting[w].age + 1 >= lost:
         return True
     is_shared = False
     after = tables.waiting[w].next
@@ -246,7 +239,7 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
         after = tables.waiting[after].next
     slot.first = w
     age = tables.waiting[w].age
-    return not (is_shared or age + 1 < min(flow.lost, other.lost))
+    return not (is_shared or age + 1 < min(lost, other_lost))
 
 
 @inline
@@ -260,7 +253,7 @@ def on_response(tables: PairTables, i: int) -> None:
             tables.request_vbucket[i] = tables.waiting[tables.slots[at].first].vbucket
         return
     slot = tables.slots[at]
-    if tables.flows[tables.flow[i] ^ 1].lost and tables.waiting[slot.first].time > tables.time[i]:
+    if tables.lost[tables.flow[i] ^ 1] and tables.waiting[slot.first].time > tables.time[i]:
         return  # the request that it answers was lost
     is_its = is_for_first(tables, i, slot)
     if is_its:
@@ -280,10 +273,10 @@ def pair_requests(tables: PairTables) -> None:
     Once all rows of ``waiting`` are in use, the oldest makes room.
     """
     for i in range(len(tables.key)):
-        flow = tables.flows[tables.flow[i]]
+        flow = tables.flow[i]
         if tables.after_loss[i]:
-            flow.lost = 1 + tables.counts.queued
-        flow.time = max(flow.time, tables.time[i])
+            tables.lost[flow] = 1 + tables.counts.queued
+        tables.times[flow] = max(tables.times[flow], tables.time[i])
         meaning = tables.meaning[i]
         if meaning in (ASKS, TELLS):
             on_request(tables, i)

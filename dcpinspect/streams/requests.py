@@ -32,7 +32,6 @@ from dcpinspect.streams.request_queues import (
     CONTINUES,
     IGNORE,
     TELLS,
-    Flows,
     PairTables,
     Slots,
     WaitingCounts,
@@ -77,7 +76,7 @@ class Requests:
         self._tables = tables = PairTables()
         tables.slots = Slots.mapped(2 * WAITING)
         tables.waiting = WaitingRequests.mapped(WAITING)
-        tables.flows = Flows.zeros(64)
+        tables.times, tables.lost = np.zeros(64, np.int64), np.zeros(64, np.int64)
         tables.counts = WaitingCounts.one()
         tables.seed = SystemRandom().getrandbits(32)
 
@@ -85,15 +84,15 @@ class Requests:
         """A connection is there; ``known``: nothing was said on it before the capture began. Call before its messages."""
         self._make_room(connection)
         if not known:
-            lost = self._tables.flows.lost[2 * connection : 2 * connection + 2]
+            lost = self._tables.lost[2 * connection : 2 * connection + 2]
             lost[:] = np.maximum(lost, 1)
 
     def leave(self, connections: Collection[int]) -> None:
         """Nothing comes of these any more."""
-        flows = self._tables.flows
-        ways = np.arange(len(flows))
-        staying = (flows.array != np.zeros(1, flows.dtype)) & ~np.isin(ways >> 1, list(connections))
-        self._tables.flows = Flows(only(flows.array, np.flatnonzero(staying)))
+        tables = self._tables
+        ways = np.flatnonzero(tables.times | tables.lost)
+        ways = ways[~np.isin(ways >> 1, list(connections))]
+        tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
     def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> Pairs:
         """The request of every response; call with the batches of a reading in order.
@@ -122,8 +121,11 @@ class Requests:
 
     def _make_room(self, connection: int) -> None:
         tables = self._tables
-        if len(tables.flows) < 2 * (connection + 1):
-            tables.flows = Flows(grown(tables.flows.array, 2 * (connection + 1)))
+        if len(tables.times) < 2 * (connection + 1):
+            tables.times = grown(tables.times, 2 * (connection + 1))
+            lost, tables.lost = tables.lost, np.zeros(len(tables.times), np.int64)
+            ways = np.flatnonzero(lost)
+            tables.lost[ways] = lost[ways]
 
 
 def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:

@@ -97,10 +97,9 @@ class AddressPairs:
         return (keys, table) if has_room(keys, table, count) else self._refilled(keys[:count])
 
     def _refilled(self, known: Column) -> tuple[Column, Column]:
-        keys = grown(known, len(known) + 64)
-        table: Column = np.full(
-            1 << (3 * len(keys) // 2).bit_length(), -1, np.int32
-        )  # at most two thirds full: a few steps to find one still
+        rows = 1 << (len(known) + 64).bit_length()
+        keys = grown(known, rows)
+        table: Column = np.full(2 * rows, -1, np.int32)  # half full at most: a few steps to find one
         refill_table(len(known), self._secret, table, keys, len(known))
         return keys, table
 
@@ -195,7 +194,7 @@ def find_row(secret: int, table: Ints, keys: Ints, count: int, guess: int) -> in
 @inline
 def has_room(keys: Ints, table: Ints, count: int) -> bool:
     """Whether a packet, which may have two new addresses, finds room, and a row for the key that is looked for."""
-    return bool(count + 3 <= len(keys) and 3 * (count + 2) <= 2 * len(table))
+    return bool(count + 3 <= len(keys) and 2 * count < len(table))
 
 
 @kernel("int64(int64[:,::1], int64, int32[::1], int64[:,::1], int32[::1], int64[:,::1], int64[::1], int64[::1], int64[::1])")

@@ -18,7 +18,6 @@ from dcpinspect.streams.request_queues import (
     FREE,
     IGNORE,
     TELLS,
-    Flows,
     PairTables,
     Slots,
     WaitingCounts,
@@ -38,7 +37,8 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.tables.slots, self.tables.waiting = Slots.zeros(2 * self.size), WaitingRequests.zeros(self.size)
-        self.tables.flows, self.tables.counts, self.tables.seed = Flows.zeros(2), WaitingCounts.one(), self.seed
+        self.tables.times, self.tables.lost = np.zeros(2, np.int64), np.zeros(2, np.int64)
+        self.tables.counts, self.tables.seed = WaitingCounts.one(), self.seed
 
     def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:
         """(row, offset, time, vbucket) for each (key, opaque, meaning, vbucket)."""
