@@ -57,6 +57,8 @@ def run() -> NoReturn:
     if sys.argv[1:2] != ["pipeline"]:
         sys.meta_path.insert(0, WithoutPandas())
     status = main()
+    if (storage := sys.modules.get("pyarrow.fs")) is not None and hasattr(storage, "ensure_s3_finalized"):
+        atexit.unregister(storage.ensure_s3_finalized)  # it waits for requests that nobody waits for any more
     atexit._run_exitfuncs()
     from contextlib import suppress  # deferred: loaded by now
 

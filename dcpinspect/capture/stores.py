@@ -26,14 +26,29 @@ if TYPE_CHECKING:
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs", "viewfs": "viewfs"}
 """Schemes of URIs, and what they are called in names that are kept."""
 _URI = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)(/.*)?", re.DOTALL)
-ATTEMPTS = 10
-"""Of a request to S3 that fails or is told to slow down; each waits longer than the one before, 20 s at most."""
-TIMEOUT_S = 60.0
-"""Seconds in which something has to come of a request to S3."""
-RETRY_S = 120
-"""Seconds in which a request to Google that fails is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long storage may take."""
+
+    attempts: int
+    """Of a request to S3 that fails or is told to slow down; each waits longer than the one before, 20 s at most."""
+    timeout_s: float
+    """Seconds in which something has to come of a request to S3."""
+    retry_s: int
+    """Seconds in which a request to Google that fails is sent again."""
+
+
+LONG, SHORT = Patience(10, 60.0, 120), Patience(2, 5.0, 2)
+"""In the middle of work, and when nothing has come yet from a store. Azure's client knows no such settings: it takes 6 s."""
 _NOISE = re.compile(r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. Detail: \[errno.*", re.DOTALL)
 """Of what clients say: what comes before the reason, and behind it."""
+_NO_ANSWER = re.compile(
+    r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error \[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)",
+    re.DOTALL,
+)
+"""What clients say where no server answers, and the reason in it."""
 
 
 def is_uri(name: str) -> bool:
@@ -41,16 +56,47 @@ def is_uri(name: str) -> bool:
     return _URI.fullmatch(name) is not None
 
 
-def place(name: str) -> tuple[FileSystem, str]:
+def reach(name: str) -> None:
+    """Asks the store of a URI whether it is there, and does not wait for long. Raises OSError, with what to do, where it is not.
+
+    Ctrl-C does not wait for the answer, as it does in any other request: PyArrow hears of no signal.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # deferred, as the next: readers of local files do without
+
+    from pyarrow.fs import FileType
+
+    filesystem, path = place(name, SHORT)
+    if filesystem.type_name == "hdfs":
+        return  # its client does not hurry
+    bucket = path.partition("/")[0]
+    asked = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts where it has no credentials
+    where, setting = _server(filesystem.type_name)
+    pool = ThreadPoolExecutor(max_workers=1)
+    try:
+        found = pool.submit(filesystem.get_file_info, asked).result()
+    except OSError as error:
+        if reason := _NO_ANSWER.search(str(error)):
+            said = clip(one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120).rstrip(".")
+            what = f"storage{where} does not answer ({said})"
+            raise OSError(errno.EIO, f"{what}; check the name, the network, and {setting}") from error
+        return  # it answers; what may be asked for is another matter
+    finally:
+        pool.shutdown(wait=False)
+    if found.type == FileType.NotFound and asked == bucket:
+        raise OSError(errno.ENOENT, f"there is no bucket {one_line(bucket)} in storage{where}; check the name and {setting}")
+
+
+def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
     """The file system of a URI, and the path in it. Raises OSError where it cannot be had here."""
+    patience = patience or LONG
     scheme, authority, path = _parts(name)
     bucket = authority.partition("@")[0] + path
     with told():
         match scheme:
             case "s3":
-                return _s3(authority, _aws_endpoint(), os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")), bucket
+                return _s3(authority, _aws_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION"), patience), bucket
             case "gs":
-                return _google(_emulator()), bucket
+                return _google(_emulator(), patience), bucket
             case "abfs" | "abfss":
                 return _azure(Account.of(authority)), bucket
         return _hadoop(f"{scheme}://{authority}/"), path or "/"
@@ -152,6 +198,17 @@ def _aws_endpoint() -> str:
     return _first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
+def _server(kind: str) -> tuple[str, str]:
+    """Where requests go, if the environment says it, and what decides that besides the name of a bucket."""
+    if kind == "s3":
+        endpoint = _aws_endpoint()
+        return f" at {endpoint}" if endpoint else "", "AWS_ENDPOINT_URL"
+    if kind == "gcs":
+        emulator = _emulator()
+        return (f" at {emulator}", "STORAGE_EMULATOR_HOST") if emulator else ("", "GOOGLE_APPLICATION_CREDENTIALS")
+    return "", "the account"
+
+
 def _emulator() -> str:
     """The URL of a server that stands for Google's; empty: Google's own."""
     found = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
@@ -159,25 +216,25 @@ def _emulator() -> str:
 
 
 @lru_cache(maxsize=64)
-def _s3(bucket: str, endpoint: str, region: str | None) -> FileSystem:
+def _s3(bucket: str, endpoint: str, region: str, patience: Patience) -> FileSystem:
     from pyarrow import fs
 
-    if not (region or endpoint):
+    if not (region or endpoint or patience == SHORT):  # any region answers, if only with the name of the right one
         with suppress(OSError):
             region = fs.resolve_s3_region(bucket)
     where = urlsplit(endpoint)
     return fs.S3FileSystem(
-        region=region,
+        region=region or None,
         scheme=where.scheme or None,
         endpoint_override=where.netloc or None,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
-        connect_timeout=TIMEOUT_S,
-        request_timeout=TIMEOUT_S,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=patience.attempts),
+        connect_timeout=patience.timeout_s,
+        request_timeout=patience.timeout_s,
     )
 
 
 @lru_cache(maxsize=64)
-def _google(emulator: str) -> FileSystem:
+def _google(emulator: str, patience: Patience) -> FileSystem:
     from pyarrow import fs
 
     where = urlsplit(emulator)
@@ -185,7 +242,7 @@ def _google(emulator: str) -> FileSystem:
         anonymous=bool(emulator),
         scheme=where.scheme or None,
         endpoint_override=where.netloc or None,
-        retry_time_limit=timedelta(seconds=RETRY_S),
+        retry_time_limit=timedelta(seconds=patience.retry_s),
     )
 
 

@@ -29,7 +29,7 @@ from dcpinspect.spark.disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, Piece, divided
 from dcpinspect.spark.pieces import read as read_pieces
 from dcpinspect.spark.pieces import write as write_piece
-from dcpinspect.spark.places import place
+from dcpinspect.spark.places import place, reached
 from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.salt import Salt
@@ -168,7 +168,7 @@ class Manifest:
             raise UsageError("-o: names nothing; name a directory for the tables")
         if any(ord(character) < 32 or ord(character) == 127 for character in os.fspath(out)):
             raise UsageError(f"{escape(os.fspath(out))}: no table can be in a directory with such characters in its name; name another one")
-        folder = files.absolute(place(os.fspath(out), "tables are written"))
+        folder = files.absolute(reached(os.fspath(out), "tables are written"))
         try:
             if os.path.isfile(folder):
                 raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")

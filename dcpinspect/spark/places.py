@@ -6,7 +6,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from dcpinspect.capture.stores import SCHEMES, is_uri
+from dcpinspect.capture.stores import SCHEMES, is_uri, reach
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
@@ -25,6 +25,17 @@ def place(name: str, what: str) -> str:
         raise UsageError(f"{_without_secrets(name)}: {what} without credentials in the name; put them into the environment or a profile")
     scheme, _, rest = name.partition("://")
     return f"{'s3' if SCHEMES[scheme] == 's3' else scheme}://{rest}"
+
+
+def reached(name: str, what: str) -> str:
+    """The same of a place to which requests go now. Raises UsageError also where storage does not answer, or has no such bucket."""
+    found = place(name, what)
+    if is_uri(found):
+        try:
+            reach(found)
+        except OSError as error:
+            raise UsageError(f"{escape(name)}: {error.strerror}") from error
+    return found
 
 
 def local_path(name: str, what: str) -> str:

@@ -22,7 +22,7 @@ from dcpinspect.capture.folders import captures_in, has_name_of_capture
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.spark.places import place
+from dcpinspect.spark.places import reached
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
@@ -111,7 +111,7 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
     for given in names:
         if given == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
-        name = place(given, "captures are read")
+        name = reached(given, "captures are read")
         if is_uri(name):
             for uri, about in _remote_files(name, may_be_empty=may_be_empty).items():
                 found.setdefault(uri, (uri, f"{about.size} {about.mtime_ns}"))

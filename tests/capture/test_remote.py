@@ -50,8 +50,7 @@ def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(store
 
 
 def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "ATTEMPTS", 2)
-    monkeypatch.setattr(stores, "RETRY_S", 1)
+    monkeypatch.setattr(stores, "LONG", stores.Patience(2, 5.0, 1))
     with pytest.raises(CaptureError, match=rf"{store.root}/none: there is no such file; check the name"):
         open_capture(f"{store.root}/none")
     with pytest.raises(CaptureError, match=r"nowhere.*/x: (cannot be opened|there is no such file)"):
@@ -65,6 +64,36 @@ def test_what_is_not_there_or_does_not_answer_is_one_line_without_secrets(store:
             file.readinto(bytearray(10))
     assert "\n" not in str(failed.value)
     assert not any(secret in str(failed.value) for secret in (MARKER, KEY))
+
+
+def test_a_store_is_asked_for_its_bucket(store: Store) -> None:
+    stores.reach(f"{store.root}/none")
+    if store.name == "azure":
+        return  # its containers are not asked for
+    with pytest.raises(OSError, match=r"there is no bucket nowhere in storage.*; check the name and ") as raised:
+        stores.reach(f"{store.base.format('nowhere')}/x")
+    assert not any(secret in str(raised.value) for secret in (MARKER, KEY))
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "says"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3a://nothing/a", r" at http://127\.0\.0\.1:1 does .* and AWS_ENDPOINT_URL$"),
+        ({"STORAGE_EMULATOR_HOST": "127.0.0.1:1"}, "gs://nothing/a", r" at http://127\.0\.0\.1:1 does .* and STORAGE_EMULATOR_HOST$"),
+        (
+            {"AZURE_STORAGE_USE_EMULATOR": "true", "AZURITE_BLOB_STORAGE_URL": "http://127.0.0.1:1"},
+            "abfss://c@ours.dfs.core.windows.net/x",
+            r" does not answer \(.*http://127\.0\.0\.1:1.* and the account$",
+        ),
+    ],
+)
+def test_a_store_that_is_not_there_is_one_line(settings: dict[str, str], name: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {"AZURE_STORAGE_KEY": KEY, **settings}.items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(OSError, match=says) as raised:
+        stores.reach(name)
+    assert "\n" not in str(raised.value)
+    assert "error_info" not in str(raised.value)
 
 
 def test_a_store_that_cannot_be_had_is_one_line() -> None:

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,6 +169,40 @@ def test_bad_usage_is_one_line(
     assert says in err
     assert err.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} <= {"a.pcap", "out"}
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def in_storage(server: socket.socket, tmp_path: Path) -> subprocess.Popen[str]:
+    host, port = server.getsockname()
+    found = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", "s3a://nothing/a", "-o", str(tmp_path / "out")]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0, env={**os.environ, **found})
+
+
+def test_storage_that_does_not_answer_is_one_line_soon(silent: socket.socket, tmp_path: Path) -> None:
+    began = time.monotonic()
+    with in_storage(silent, tmp_path) as process:
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err.count("\n")) == (2, 1)
+    assert err.startswith(f"dcpinspect: s3a://nothing/a: storage at http://127.0.0.1:{silent.getsockname()[1]} does not answer (")
+    assert err.endswith("); check the name, the network, and AWS_ENDPOINT_URL\n")
+    assert time.monotonic() - began < 30
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_does_not_wait_for_storage(silent: socket.socket, tmp_path: Path) -> None:
+    with in_storage(silent, tmp_path) as process, silent.accept()[0]:  # it has asked
+        began = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 3
 
 
 def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
