@@ -171,6 +171,18 @@ def test_bad_usage_is_one_line(
     assert {path.name for path in tmp_path.iterdir()} <= {"a.pcap", "out"}
 
 
+def test_hdfs_without_hadoop_is_one_line_that_says_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("HADOOP_HOME", str(tmp_path))
+    status, out, err = output(capsys, "run", "hdfs://node/a", "-o", tmp_path / "out")
+    what = r"HDFS takes Java and Hadoop on this machine, and lib(jvm|hdfs) cannot be loaded"
+    to_do = "set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what 'hadoop classpath --glob' prints"
+    assert (status, out) == (2, "")
+    assert re.fullmatch(f"dcpinspect: hdfs://node/a: {what}; {to_do}\n", err)
+
+
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A server that takes connections and says nothing."""
