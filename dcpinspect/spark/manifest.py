@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from dcpinspect.capture.stores import is_uri
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Part
 from dcpinspect.spark import delta, files, runs
@@ -432,19 +433,38 @@ class Manifest:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """While it is entered no other run writes here. Raises UsageError where one does."""
+        """While it is entered no other run writes here. Raises UsageError where one does. A run that fails leaves nothing that is new."""
         import fcntl  # deferred: Windows has none, and only runs lock
 
         if is_uri(self.out):  # nothing locks there: of two that commit the same table one is refused
             yield
             return
-        os.makedirs(self.path(FOLDER), exist_ok=True)
-        with open(self.path(f"{FOLDER}/lock"), "w") as file:
+        folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
+        new = [one for one in (folder, *folder.parents) if not one.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise UsageError(f"{escape(self.out)}: another run is writing here; wait for its end") from None
-            yield
+            try:
+                yield
+            except BaseException:
+                with suppress(DcpInspectError, OSError):
+                    self.at(self.out).take_back()
+                if new:
+                    lock.unlink()
+                for one in new:
+                    with suppress(OSError):  # not empty: something was committed
+                        one.rmdir()
+                raise
+
+    def take_back(self) -> None:
+        """Removes what a run has left that did not end, and folders that are empty then."""
+        self.settled().clean()
+        for name in _OURS:
+            with suppress(OSError):
+                os.rmdir(self.path(name))
 
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
