@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +32,12 @@ OLDEST_JAVA = 17
 """What PySpark 4 runs on."""
 POLL = 0.5
 """Seconds between two looks at how far a job is."""
+ENDING_S = 0.5
+"""Seconds that Java may take to end when it is asked to."""
 _SHOWN = 200
+_NO_REASON = re.compile(r"WARNING:|Using Spark's|Picked up |\d\d/\d\d/\d\d \S+ (?:INFO|WARN) ")
+_RAISED = re.compile(r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)')
+"""What Java raised, and its last name with what it says."""
 _INSTALL = "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or set JAVA_HOME"
 _LOOPBACK = "127.0.0.1"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -140,11 +145,11 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         remember(folder)
         if is_local:
             builder = builder.config("spark.sql.warehouse.dir", folder)  # else it makes one where the program was started
-        try:
-            with _quiet():
-                found = aside(builder.config(map={**conf}).getOrCreate, lambda: None)
-        except Exception as error:
-            raise SparkFailedError(f"Spark does not start: {_first_line(error)}") from error
+        with _Java() as java:
+            try:
+                found = aside(builder.config(map={**conf}).getOrCreate, java.end)
+            except Exception as error:
+                raise SparkFailedError(_why_not(java.reason(error), master or conf.get("spark.master", ""))) from error
         try:
             if is_local:
                 aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
@@ -171,27 +176,67 @@ def _is_submitted() -> bool:
     return any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "MASTER", "DATABRICKS_RUNTIME_VERSION"))
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps what the JVM says while it starts from the terminal; where it does not start, that is said."""
-    if os.environ.get("DCPINSPECT_SPARK_LOG"):
-        yield
-        return
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        except Exception:
-            said.seek(0)
-            text = said.read(1 << 16)
-            os.dup2(saved, 2)
-            os.write(2, text)
-            raise
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+class _Java:
+    """The process that PySpark starts while this is entered: what it says is kept from the terminal, and it can be ended all the time.
+
+    PySpark itself tells nobody of it before it serves, seconds later.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+
+    def __enter__(self) -> _Java:
+        from pyspark import java_gateway
+
+        self._names = vars(java_gateway)
+        self._said = None if os.environ.get("DCPINSPECT_SPARK_LOG") else tempfile.TemporaryFile()
+        self._names["Popen"] = self._start
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._names["Popen"] = subprocess.Popen
+        if self._said is not None:
+            self._said.close()
+
+    def _start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        self._process = subprocess.Popen(command, stderr=self._said, **options)  # noqa: S603 - PySpark's own
+        if self._is_ended:
+            self.end()
+        return self._process
+
+    def end(self) -> None:
+        """Ends it, and does not wait for long."""
+        from pyspark import SparkContext
+
+        self._is_ended = True
+        if (java := self._process) is not None:
+            java.terminate()  # it removes its temporary files
+            with suppress(subprocess.TimeoutExpired):
+                java.wait(ENDING_S)
+            java.kill()
+            java.wait()
+            SparkContext._gateway = SparkContext._jvm = None  # the next session starts another
+
+    def reason(self, error: BaseException) -> str:
+        """Why Spark did not start, on one line: Java says it to PySpark, unless it has ended before."""
+        text, said = str(error), ""
+        if self._said is not None:
+            self._said.seek(0)
+            said = self._said.read(1 << 20).decode(errors="replace")
+        if found := re.search(r"Failed to connect to master (\S+)", said):
+            return f"its master {escape(found[1])} does not answer"
+        if "JAVA_GATEWAY_EXITED" in text:
+            text = said
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not _NO_REASON.match(line)]
+        raised = [found[1] for line in lines if (found := _RAISED.match(line))]
+        return clip(escape((raised[-1:] or lines or [type(error).__name__])[0].rstrip(".")), _SHOWN)
+
+
+def _why_not(reason: str, master: str) -> str:
+    if re.search("Master must|Master URL", reason):
+        return f"--master {escape(master)}: Spark knows no such master; write local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT"
+    return f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says"
 
 
 def processors(spark: SparkSession) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from dcpinspect.cli.main import main
@@ -227,6 +228,45 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--master", "foo"],
+            "--master foo: Spark knows no such master; write local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT",
+        ),
+        (["--master", "local[x]"], "--master local[x]: Spark knows no such master; write local[*], "),
+        (["--conf", "spark.driver.memory=foo"], "Spark does not start: Invalid maximum heap size: -Xmxfoo; DCPINSPECT_SPARK_LOG=1 "),
+    ],
+)
+def test_settings_with_which_spark_does_not_start_are_one_line(options: list[str], says: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "rollback.pcap"), "-o", str(tmp_path / "out")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"dcpinspect: {says}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_ctrl_c_ends_the_start_of_spark_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "rollback.pcap"), "-o", str(tmp_path / "out")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+        started: list[psutil.Process] = []
+        deadline = time.monotonic() + 120
+        while not any("org.apache.spark.deploy.SparkSubmit" in one.cmdline() for one in started) and time.monotonic() < deadline:
+            time.sleep(0.02)
+            started = psutil.Process(process.pid).children(recursive=True)
+        began = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert time.monotonic() - began < 3
+    assert (process.returncode, err.count("\n")) == (130, 1)
+    assert started
+    assert not psutil.wait_procs(started, timeout=2)[1]
     assert not list(tmp_path.iterdir())
 
 
