@@ -21,6 +21,8 @@ NO_END = {"requested_end": "no end"}
 """What the greatest number of 64 bits is called in these columns."""
 NARROWEST = 20
 """Terminal columns that a column of texts is cut to, at least; one with less room is left out."""
+PLANS = ("explain_value", "plan")
+"""What DuckDB and Spark call the column with the text that ``explain`` answers: it has lines, and nobody else chooses such names."""
 _NOT_PLAIN = r"[^ -\[\]-~]"
 """What ``escape`` may change, or what may not be as wide as it has characters."""
 
@@ -33,6 +35,7 @@ class TextTable:
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
         self._right = [_is_number(kind) for kind in schema.types]
+        self._is_plan = pa.string() in schema.types[-1:] and schema.names[-1] in PLANS
         self._width = width
         self._widths: list[int] = []
         self._waiting: list[list[Any]] = []
@@ -52,6 +55,8 @@ class TextTable:
 
     def lines(self, batch: Any) -> Iterator[str]:
         """The lines that can be told after these rows of a record batch."""
+        if self._is_plan:
+            batch = _with_lines(batch)
         self._waiting.append([_texts(column, self._safe, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)])
         self._rows += batch.num_rows
         if self._widths or self._rows >= MEASURED:
@@ -88,6 +93,14 @@ class TextTable:
         if self._width is None:
             return list(lines.to_pylist())
         return [line if len(line) <= self._width and line.isascii() else clip(line, self._width) for line in lines.to_pylist()]
+
+
+def _with_lines(batch: Any) -> Any:
+    """The batch with a row for each line of its last column; the other columns stand beside the first line."""
+    texts = [(text or "").rstrip("\n").split("\n") for text in batch.columns[-1].to_pylist()]
+    first = pa.array([None if number else row for row, lines in enumerate(texts) for number in range(len(lines))], pa.int64())
+    columns = [column.take(first) for column in batch.columns[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, pa.array([line for lines in texts for line in lines], pa.string())], batch.schema.names)
 
 
 def _is_number(kind: Any) -> bool:

@@ -70,6 +70,13 @@ def test_a_filter_narrows_the_messages(engine: str, sql: Sql) -> None:
     assert (status, complaint[:90]) == (2, "dcpinspect: filter: the tables of Spark and of pipelines have no column relative_ns; a cap")
 
 
+def test_a_plan_is_lines(engine: str, sql: Sql) -> None:
+    status, printed, complaint = sql("explain select name from messages", "--engine", engine)
+    assert (status, complaint) == (0, "")
+    assert len(printed.splitlines()) > 5
+    assert "\\x0a" not in printed
+
+
 def test_a_mistake_is_a_line_and_a_place(engine: str, sql: Sql) -> None:
     status, printed, complaint = sql("select nam from messages", "--engine", engine)
     assert (status, printed) == (2, "")

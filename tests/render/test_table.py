@@ -32,6 +32,19 @@ def test_nothing_from_a_value_or_a_name_steers_the_terminal() -> None:
     assert lines(table)[1].startswith("\\x1b[2J\\x0a")
 
 
+def test_the_lines_of_a_plan_are_lines_and_nothing_else_of_it_is_let_through() -> None:
+    plans = pa.table({"explain_key": ["one", "two"], "explain_value": ["╭──╮\n╰\x1b[2J╯\n", "a\r\x07\n b"]})
+    assert lines(plans) == [
+        "explain_key  explain_value",
+        "one          ╭──╮",
+        "             ╰\\x1b[2J╯",
+        "two          a\\x0d\\x07",
+        "              b",
+    ]
+    assert lines(pa.table({"plan": [1, None]})) == ["plan", "   1", ""]
+    assert lines(pa.table({"key": ["a\nb"]})) == ["key", "a\\x0ab"], "what a capture has makes no lines"
+
+
 def test_wide_characters_keep_the_columns_straight() -> None:
     table = pa.table({"key": ["日本", "abcd"], "n": [1, 2]})
     assert lines(table) == ["key   n", "日本  1", "abcd  2"]
