@@ -20,9 +20,9 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     elif not (record["captures"] or record["known"]):
         yield "nothing has changed"
     elif not record["captures"]:
-        yield f"nothing new: {_captures(record['known'])} known from before, or as copies"
+        yield f"nothing new; left out {_left_out(record)}"
     else:
-        known = f", {record['known']:,} more known from before, or as copies" if record["known"] else ""
+        known = f"; left out {_left_out(record)}" if record["known"] else ""
         rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
         yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"
@@ -32,6 +32,14 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield ", ".join([*said, *([f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
     yield from _tables(record["rows"])
     yield f"tables in {escape(record['out'])}, run {record['batch']}"
+
+
+def _left_out(record: Mapping[str, Any]) -> str:
+    """The captures that a run did not read: those of earlier runs, and copies of others."""
+    copies = record["copies"]
+    before = record["known"] - copies
+    said = [f"{before:,} that an earlier run has read"] if before else []
+    return " and ".join([*said, *([f"{copies:,} {'copy' if copies == 1 else 'copies'}"] if copies else [])])
 
 
 def watched_line(record: Mapping[str, Any]) -> str:

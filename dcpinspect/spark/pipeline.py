@@ -70,6 +70,8 @@ class Summary:
     """Captures that were read."""
     known: int = 0
     """Captures that had been read before, or are copies of others."""
+    copies: int = 0
+    """Those of them that have the same bytes as others that this run was given, too."""
     expired: int = 0
     """Captures that left because of their age."""
     bytes: int = 0
@@ -222,7 +224,7 @@ class _Run:
     def _new(self, found: Sequence[Unit]) -> list[Unit]:
         """Those of the captures that were not read before."""
         new = plan.new_units(self.manifest, found)
-        self.summary.known = len(found) - len(new)
+        self.summary.known, self.summary.copies = len(found) - len(new), plan.copies_in(found)
         return new
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:

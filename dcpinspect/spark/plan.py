@@ -34,6 +34,11 @@ def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
     return new
 
 
+def copies_in(found: Sequence[Unit]) -> int:
+    """How many of the units are others once more."""
+    return len(found) - len(set(map(_identity, found)))
+
+
 def _identity(unit: Unit) -> tuple[Any, ...]:
     """By which a unit is known again; of what has no bytes, or shows none, its path."""
     return unit.identity if unit.size and unit.head else (unit.point, unit.path)

@@ -9,7 +9,17 @@ ROWS = {"messages": 1200, "bad": 1}
 
 def summary(**changes: Any) -> list[str]:
     known: dict[str, Any] = {
-        **{"out": "o\x1b", "batch": 2, "captures": 3, "known": 0, "expired": 0, "bytes": 5 << 20, "packets": 9000, "messages": 1200},
+        **{
+            "out": "o\x1b",
+            "batch": 2,
+            "captures": 3,
+            "known": 0,
+            "copies": 0,
+            "expired": 0,
+            "bytes": 5 << 20,
+            "packets": 9000,
+            "messages": 1200,
+        },
         **{"quarantined": 0, "damaged": 0, "rows": ROWS, "seconds": {"whole": 4.0, "start": 1.0}},
     }
     return list(summary_lines({**known, **changes}))
@@ -22,14 +32,17 @@ def test_a_run_says_what_was_read_and_how_fast() -> None:
         "rows: 1,200 messages, 1 bad",
         "tables in o\\x1b, run 2",
     ]
-    assert summary(known=1)[0] == "read 3 captures, 5.0 MB, 9,000 packets, 1 more known from before, or as copies"
+    read = "read 3 captures, 5.0 MB, 9,000 packets; left out"
+    assert summary(known=1)[0] == f"{read} 1 that an earlier run has read"
+    assert summary(known=1, copies=1)[0] == f"{read} 1 copy"
+    assert summary(known=5, copies=2)[0] == f"{read} 3 that an earlier run has read and 2 copies"
     assert summary(quarantined=1, damaged=2)[2] == "1 capture could not be read, 2 captures are damaged"
 
 
 def test_a_run_that_found_nothing_says_so() -> None:
     assert summary(captures=0)[0] == "nothing has changed"
     assert summary(captures=0, expired=2)[0] == "2 captures taken out because of their age"
-    assert summary(captures=0, known=1)[0] == "nothing new: 1 capture known from before, or as copies"
+    assert summary(captures=0, known=1)[0] == "nothing new; left out 1 that an earlier run has read"
 
 
 def test_many_points_and_problems_are_counted() -> None:

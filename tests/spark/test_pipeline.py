@@ -213,9 +213,12 @@ def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path
     packets = packets_of(SAMPLES / "rollback.pcap")
     one, two = cut(tmp_path / "ring", packets, [50])
     shutil.copy(one, tmp_path / "ring" / "copy_of_it.pcap")
-    assert ran(tmp_path / "out", one, two, tmp_path / "ring" / "copy_of_it.pcap").captures == 2
+    done = ran(tmp_path / "out", one, two, tmp_path / "ring" / "copy_of_it.pcap")
+    assert (done.captures, done.known, done.copies) == (2, 1, 1)
+    (tmp_path / "ring" / "copy_of_it.pcap").unlink()
     one.rename(tmp_path / "ring" / "ring_00009.pcap")
-    assert ran(tmp_path / "out", tmp_path / "ring").captures == 0
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    assert (done.captures, done.known, done.copies) == (0, 2, 0)
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 

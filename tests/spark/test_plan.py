@@ -45,5 +45,7 @@ def test_units_are_read_once_and_what_could_not_be_opened_again() -> None:
     known, renamed = unit("a1"), replace(unit("z"), head="ha1", tail="ta1")
     closed, other_point = replace(unit("a2"), head=""), unit("a1", "q")
     assert plan.new_units(manifest, [known, renamed, closed, other_point, other_point]) == [closed, other_point]
+    assert plan.copies_in([known, renamed, closed, other_point, other_point]) == 2
     empty = [replace(unit(name), size=0, head="same", tail="same") for name in ("e1", "e2")]
     assert plan.new_units(manifest, empty) == empty
+    assert plan.copies_in(empty) == 0
