@@ -77,8 +77,10 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
     ``few``: tasks that find out what can be part of no finding; snapshots and gaps that cannot are left out, but counted.
     """
     if manifest.program != program():
-        what = f"{escape(str(manifest.out))}: was written by another version of dcpinspect ({escape(manifest.program)})"
-        raise UsageError(f"{what}; run the pipeline again, which takes its packets from there")
+        out = escape(manifest.out)
+        what = f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; this is {program()})"
+        again = f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from the packets that are there"
+        raise UsageError(f"{what}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what was found then")
     left_out: Counter[str] = Counter()
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)

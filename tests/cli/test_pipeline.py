@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.whole import program
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.spark.cuts import cut, packets_of, written
@@ -107,6 +109,21 @@ def test_check_of_captures_without_a_message_has_nothing_to_check(tmp_path: Path
     (line,) = err.splitlines()
     assert line.startswith(f"dcpinspect: nothing was checked: {tmp_path}/out has captures")
     assert "--port" in line
+
+
+def test_check_of_tables_of_another_build_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(out := tmp_path / "out", SAMPLES / "rollback.pcap")
+    replace(Manifest.newest(out), program="0.0 other").commit()
+    status, printed, err = output(capsys, "check", out)
+    assert (status, printed, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"dcpinspect: {out}: was written by another build of dcpinspect (0.0 other; this is {program()}); write 'dcp")
+    found = re.search(r"'dcpinspect pipeline (sql .*) \"(.*)\"' shows what was found then$", err)
+    assert found is not None
+    status, printed, err = output(capsys, *found[1].split(), found[2], "-f", "ndjson")
+    assert (status, err) == (0, "")
+    assert "rollback" in {json.loads(line)["rule"] for line in printed.splitlines()}
+    assert ran(out, SAMPLES / "rollback.pcap").captures == 0
+    assert output(capsys, "check", out, "--fail-on", "never")[0] == 0
 
 
 def test_info_says_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

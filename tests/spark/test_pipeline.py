@@ -406,7 +406,7 @@ def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) 
     before = stored(tmp_path / "out", cut=False)
     manifest = Manifest.newest(tmp_path / "out")
     replace(manifest, program="0.0").commit()
-    with pytest.raises(UsageError, match=r"was written by another version of dcpinspect \(0.0\); run the pipeline again"):
+    with pytest.raises(UsageError, match=r"was written by another build of dcpinspect \(0.0; this is .*\); write 'dcpinspect pipeline run"):
         whole(Manifest.newest(tmp_path / "out"))
     done = ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     assert (done.captures, done.known, done.parts) == (0, 1, 1)
