@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import shlex
@@ -97,6 +98,26 @@ def test_command_runs(command: str, installed: Path) -> None:
     if not any(told in command for told in TOLD_ON_STANDARD_ERROR):
         assert done.stderr.decode() in ("", NOTICE), "a source tree may compile; an installed wheel does not"
     assert done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_first_five_minutes_of_the_pipeline_go_as_they_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In their order, since each goes on from what the first one has made."""
+    (tmp_path / "sample_captures").symlink_to(ROOT / "sample_captures")
+    monkeypatch.chdir(tmp_path)
+    first, *others = fenced_commands("docs/pipeline.md")
+    assert "pipeline run" in first
+    assert len(others) >= 5
+    for command in (first, *others):
+        assert main(shlex.split(command)[1:]) == 0, command
+        out, err = capsys.readouterr()
+        assert err in ("", NOTICE), command
+        assert out or (tmp_path / "report.html").stat().st_size, command
+    assert json.loads(out)["known"] == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"sample_captures", "tables", "report.html"}
 
 
 TOLD_ON_STANDARD_ERROR = ("--stats", "capture-loss.pcap", "dcpinspect watch", "dcpinspect export")
