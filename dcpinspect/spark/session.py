@@ -149,7 +149,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             try:
                 found = aside(builder.config(map={**conf}).getOrCreate, java.end)
             except Exception as error:
-                raise SparkFailedError(_why_not(java.reason(error), master or conf.get("spark.master", ""))) from error
+                raise _failure(java.reason(error), master or conf.get("spark.master", "")) from error
         try:
             if is_local:
                 aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
@@ -233,10 +233,11 @@ class _Java:
         return clip(escape((raised[-1:] or lines or [type(error).__name__])[0].rstrip(".")), _SHOWN)
 
 
-def _why_not(reason: str, master: str) -> str:
+def _failure(reason: str, master: str) -> DcpInspectError:
     if re.search("Master must|Master URL", reason):
-        return f"--master {escape(master)}: Spark knows no such master; write local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT"
-    return f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says"
+        known = "local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT"
+        return UsageError(f"--master {escape(master)}: Spark knows no such master; write {known}")
+    return SparkFailedError(f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says")
 
 
 def processors(spark: SparkSession) -> int:
