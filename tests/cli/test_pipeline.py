@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,23 +217,32 @@ def in_storage(server: socket.socket, tmp_path: Path) -> subprocess.Popen[str]:
 
 
 def test_storage_that_does_not_answer_is_one_line_soon(silent: socket.socket, tmp_path: Path) -> None:
-    began = time.monotonic()
     with in_storage(silent, tmp_path) as process:
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err.count("\n")) == (2, 1)
     assert err.startswith(f"dcpinspect: s3a://nothing/a: storage at http://127.0.0.1:{silent.getsockname()[1]} does not answer (")
     assert err.endswith("); check the name, the network, and AWS_ENDPOINT_URL\n")
-    assert time.monotonic() - began < 30
+    assert asked(silent) == 2, "it is asked once more, and not ten times"
     assert not (tmp_path / "out").exists()
 
 
 def test_ctrl_c_does_not_wait_for_storage(silent: socket.socket, tmp_path: Path) -> None:
     with in_storage(silent, tmp_path) as process, silent.accept()[0]:  # it has asked
-        began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=120)
     assert process.returncode == 130
-    assert time.monotonic() - began < 3
+    assert asked(silent) == 0, "nor asks again"
+
+
+def asked(server: socket.socket) -> int:
+    """How often a server was asked that nobody has seen."""
+    server.setblocking(False)
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            count += 1
+    return count
 
 
 def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
@@ -274,17 +284,23 @@ def test_ctrl_c_ends_the_start_of_spark_at_once(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
         started: list[psutil.Process] = []
         deadline = time.monotonic() + 120
-        while not any("org.apache.spark.deploy.SparkSubmit" in one.cmdline() for one in started) and time.monotonic() < deadline:
+        while not any("org.apache.spark.deploy.SparkSubmit" in command_of(one) for one in started) and time.monotonic() < deadline:
             time.sleep(0.02)
             started = psutil.Process(process.pid).children(recursive=True)
-        began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=120)
-    assert time.monotonic() - began < 3
     assert (process.returncode, err.count("\n")) == (130, 1)
     assert started
     assert not psutil.wait_procs(started, timeout=2)[1]
     assert not list(tmp_path.iterdir())
+
+
+def command_of(process: psutil.Process) -> str:
+    """Its command line; empty where it is over."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 @pytest.mark.spark
