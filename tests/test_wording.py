@@ -18,7 +18,7 @@ from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
-MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dcpinspect").rglob("*.py"))
+FOLDERS = sorted({path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "dcpinspect").rglob("*.py")})
 FEWEST_WORDS = 4
 """A string of fewer words is no sentence."""
 NO_PROSE = re.compile(r"\s*(?:select|create|insert|with|case)\b|.*[\\^]|.*\b(?:int64|octets)\b", re.IGNORECASE)
@@ -31,10 +31,10 @@ def read(page: str) -> str:
 
 def messages(source: str) -> Iterator[str]:
     """The texts in a module that have some words, without docstrings; a value put into a text is a word."""
-    tree = ast.parse(source)
-    left_out = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    left_out |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    left_out = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    left_out |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -73,16 +73,17 @@ def test_a_sentence_has_thirty_words_at_most(page: str) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_a_module_says_is_plain(module: str) -> None:
-    found = [problem for text in messages(read(module)) for problem in unclear(text)]
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_the_modules_of_a_folder_say_is_plain(folder: str) -> None:
+    modules = sorted((ROOT / folder).glob("*.py"))
+    assert modules
+    found = [f"{module}: {problem}" for module in modules for text in messages(module.read_text("utf-8")) for problem in unclear(text)]
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_is_plain(rule: str) -> None:
-    one = RULES[rule]
-    found = [problem for text in (one.fires, one.unless, one.next) for problem in unclear(text)]
+def test_rules_are_plain() -> None:
+    texts = [(rule, text) for rule, one in RULES.items() for text in (one.fires, one.unless, one.next)]
+    found = [f"{rule}: {problem}" for rule, text in texts for problem in unclear(text)]
     assert not found, "\n".join(found)
 
 
