@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import unicodedata
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,17 @@ def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **opti
 def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
     """Opens a capture that is still being written, and plays a scene at once."""
     asyncio.run(_play(InspectApp(Inspection(open_capture(capture, follow=True)), **options), scene, size, is_whole=False))
+
+
+@contextmanager
+def read(capture: str) -> Iterator[Inspection]:
+    """A sample that was read, and nobody looks at: for what is made of it without a screen."""
+    inspection = Inspection([str(SAMPLES / capture)])
+    inspection.load(lambda: None)
+    try:
+        yield inspection
+    finally:
+        inspection.close()
 
 
 def show(inspection: Inspection, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:

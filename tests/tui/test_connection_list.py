@@ -2,20 +2,18 @@ from __future__ import annotations
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import talks
-from tests.tui.screens import Keys, play, press, screen
+from tests.tui.screens import Keys, play, press, read, screen
 
 
 def test_the_sick_come_first_and_all_is_counted() -> None:
-    async def scene(app: InspectApp, _: Keys) -> None:
-        told = talks(app.inspection.results)
+    with read("loop.pcap") as inspection:
+        told = talks(inspection.results)
         assert [one.number for one in told] == [5, 4, 3, 2, 1]
-        assert sum(one.messages for one in told) == app.inspection.store.rows
-        worst = told[0]
-        assert worst.words == "10.11.0.1:50004 → 10.11.0.2:11210  connector:1"
-        assert (worst.agent, worst.bucket, worst.streams, worst.tls) == ("connector/4.2", "travel", 4, "")
-        assert worst.found == {"error": 1, "note": 2}
-
-    play("loop.pcap", scene)
+        assert sum(one.messages for one in told) == inspection.store.rows
+    worst = told[0]
+    assert worst.words == "10.11.0.1:50004 → 10.11.0.2:11210  connector:1"
+    assert (worst.agent, worst.bucket, worst.streams, worst.tls) == ("connector/4.2", "travel", 4, "")
+    assert worst.found == {"error": 1, "note": 2}
 
 
 def test_a_narrow_list_leaves_out_whole_columns() -> None:

@@ -6,7 +6,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_about import about, in_words
 from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.theme import UNICODE
-from tests.tui.screens import Keys, play, press
+from tests.tui.screens import Keys, play, press, read
 
 
 def test_messages_are_told_in_a_line(store: Store) -> None:
@@ -17,31 +17,27 @@ def test_messages_are_told_in_a_line(store: Store) -> None:
 
 
 def test_a_request_that_works_is_shown() -> None:
-    async def scene(app: InspectApp, _: Keys) -> None:
-        results = app.inspection.results
-        one = next(one for one in results.findings if one.rule == "rollback-loop")
-        text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
-        assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
-        assert "dcpinspect" not in text
-        lines = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40).plain.splitlines()
-        at = next(place for place, line in enumerate(lines) if line.startswith("  vbucket 31: from 0, uuid"))
-        assert lines[at + 1].startswith("    "), "what is too long goes on with an indent"
-
-    play("loop.pcap", scene)
+    with read("loop.pcap") as inspection:
+        results = inspection.results
+    one = next(one for one in results.findings if one.rule == "rollback-loop")
+    text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
+    assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
+    assert "dcpinspect" not in text
+    lines = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40).plain.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("  vbucket 31: from 0, uuid"))
+    assert lines[at + 1].startswith("    "), "what is too long goes on with an indent"
 
 
 def test_evidence_is_wrapped_below_itself() -> None:
-    async def scene(app: InspectApp, _: Keys) -> None:
-        one = next(one for one in app.inspection.results.findings if one.rule == "rollback-loop")
-        rows = rows_of(one)
-        told = dict.fromkeys(rows.tolist(), "words " * 20)
-        lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
-        assert f"Evidence, {len(rows)} of {len(rows)}" in lines
-        assert f"▸ row {rows[-1]} · words words words" in "\n".join(lines)
-        assert all(len(line) <= 40 for line in lines if "words" in line)
-        assert "    words" in "\n".join(lines)
-
-    play("loop.pcap", scene)
+    with read("loop.pcap") as inspection:
+        one = next(one for one in inspection.results.findings if one.rule == "rollback-loop")
+    rows = rows_of(one)
+    told = dict.fromkeys(rows.tolist(), "words " * 20)
+    lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
+    assert f"Evidence, {len(rows)} of {len(rows)}" in lines
+    assert f"▸ row {rows[-1]} · words words words" in "\n".join(lines)
+    assert all(len(line) <= 40 for line in lines if "words" in line)
+    assert "    words" in "\n".join(lines)
 
 
 def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:

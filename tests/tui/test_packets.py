@@ -76,18 +76,6 @@ def test_filtering_by_the_field_under_the_cursor() -> None:
     play("rollback.pcap", scene)
 
 
-def test_what_is_copied_goes_to_the_terminal() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.navigation.to_row(99)
-        await settled(app, pilot)
-        app.packets.fields.select_named("start_seqno")
-        app.packets.fields.focus()
-        await press(app, pilot, "y")
-        assert app.clipboard == "60"
-
-    play("rollback.pcap", scene)
-
-
 def test_a_click_selects_and_a_second_one_opens() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await pilot.click("#packet-list", offset=(20, 4))
@@ -280,10 +268,15 @@ def test_a_conversation_is_followed_and_left() -> None:
     play("rollback.pcap", scene)
 
 
-def test_a_message_is_copied_in_other_forms() -> None:
+def test_a_field_and_a_message_in_other_forms_are_copied_to_the_terminal() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.navigation.to_row(99)
-        await press(app, pilot, "Y", "down", "enter")
+        await settled(app, pilot)
+        app.packets.fields.select_named("start_seqno")
+        app.packets.fields.focus()
+        await press(app, pilot, "y")
+        assert app.clipboard == "60"
+        await press(app, pilot, "escape", "Y", "down", "enter")
         assert '"name": "dcp_stream_req"' in app.clipboard
         await press(app, pilot, "Y", "down", "down", "enter")
         assert app.clipboard.startswith("8053")
