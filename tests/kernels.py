@@ -1,7 +1,7 @@
-"""Makes what is made once on a machine: the machine code of all kernels, on all processors at once, and Java's classes for Spark.
+"""Makes what is made once on a machine, on all processors: machine code of all kernels, Java's classes for Spark, bytecode of the tests.
 
-Otherwise each worker of the tests makes the kernels that it needs: all of them the same, at the same time. And one test would have the
-line that tells of the classes.
+Otherwise each worker of the tests makes the kernels and the bytecode that it needs: all of them the same, at the same time. And one test
+would have the line that tells of the classes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.spark.session import check_installed
@@ -33,8 +34,18 @@ def keep_classes() -> None:
         subprocess.run([sys.executable, "-c", _SESSION], check=True)
 
 
+def keep_bytecode() -> None:
+    """As whoever collects all tests does first; what is wrong with one of them, the tests tell."""
+    if not any(Path(__file__).parent.rglob("*-pytest-*.pyc")):
+        subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", ""], stdout=subprocess.DEVNULL, check=False)
+
+
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count()) as pool:
+        others = [
+            pool.submit(keep_bytecode),
+            *([pool.submit(keep_classes)] if shutil.which("java") else []),
+        ]  # first, for they take longest
         list(pool.map(prepare, range(len(ordered()))))
-    if shutil.which("java"):
-        keep_classes()
+        for one in others:
+            one.result()
