@@ -44,7 +44,7 @@ LONG, SHORT = Patience(10, 60.0, 120), Patience(2, 5.0, 2)
 """In the middle of work, and when nothing has come yet from a store. Azure's client knows no such settings: it takes 6 s."""
 _NOISE = re.compile(r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. Detail: \[errno.*", re.DOTALL)
 """Of what clients say: what comes before the reason, and behind it."""
-_LIBRARY = re.compile(r"Unable to load (libjvm|libhdfs)")
+_LIBRARY = re.compile(r"(?:Unable|Prior attempt) to load (libjvm|libhdfs)")
 _HADOOP = "set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what 'hadoop classpath --glob' prints"
 _NO_ANSWER = re.compile(
     r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error \[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)",

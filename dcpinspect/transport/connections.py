@@ -54,10 +54,10 @@ class AddressPairs:
     """
 
     def __init__(self) -> None:
-        self.keys: Column = np.zeros((64, KEY), np.int64)
-        self._table: Column = np.full(256, -1, np.int32)
-        self._addresses: Column = np.zeros((64, KEY), np.int64)
-        self._address_table: Column = np.full(256, -1, np.int32)
+        self.keys: Column = np.zeros((256, KEY), np.int64)
+        self._table: Column = np.full(512, -1, np.int32)
+        self._addresses: Column = np.zeros((256, KEY), np.int64)
+        self._address_table: Column = np.full(512, -1, np.int32)
         self._counts: Column = np.zeros(2, np.int64)  # pairs, addresses of IPv6
         self._secret = SystemRandom().randrange(1 << 16, _PRIME)
 
