@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
@@ -34,6 +36,10 @@ POLL = 0.5
 """Seconds between two looks at how far a job is."""
 ENDING_S = 0.5
 """Seconds that Java may take to end when it is asked to."""
+CONNECT_PORT = 15_002
+"""Of a server of Spark Connect that does not say another one."""
+ANSWER_S = 10
+"""Seconds in which such a server takes a connection."""
 _SHOWN = 200
 _NO_REASON = re.compile(r"WARNING:|Using Spark's|Picked up |\d\d/\d\d/\d\d \S+ (?:INFO|WARN) ")
 _RAISED = re.compile(r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)')
@@ -135,9 +141,12 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
             os.environ.setdefault(name, value)
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
-    if is_ours or master is not None:
+    if master is not None and is_remote(master):
+        _check_remote(master)
+        builder = builder.remote(master)
+    elif is_ours or master is not None:
         builder = builder.master(master or "local[*]")
-    starts_java = SparkContext._gateway is None and not _is_submitted() and not (master or "").startswith("sc:")
+    starts_java = SparkContext._gateway is None and not _is_submitted() and not is_remote(master or "")
     classes = SharedClasses(java_says if starts_java else "", conf.get(_JAVA_OPTIONS, ""))
     if classes.options:
         conf[_JAVA_OPTIONS] = classes.options
@@ -157,6 +166,25 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
                 aside(found.stop, lambda: None)
+
+
+def is_remote(master: str) -> bool:
+    """Whether it is a server of Spark Connect, which has settings of its own but for those of SQL."""
+    return master.startswith("sc://")
+
+
+def _check_remote(master: str) -> None:
+    """Raises SparkFailedError where no server takes connections, for the client of Spark Connect tries for ten minutes.
+
+    Raises UsageError where there is no such client.
+    """
+    where = urlsplit(master)
+    try:
+        socket.create_connection((where.hostname or "", where.port or CONNECT_PORT), ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        raise SparkFailedError(f"Spark does not start: {escape(master)} does not answer ({escape(str(error))})") from error
+    if importlib.util.find_spec("grpc") is None:
+        raise UsageError(f"--master {escape(master)}: takes the client of Spark Connect; install pyspark[connect] beside dcpinspect")
 
 
 def _end_java() -> subprocess.Popen[bytes]:
@@ -235,7 +263,7 @@ class _Java:
 
 def _failure(reason: str, master: str) -> DcpInspectError:
     if re.search("Master must|Master URL", reason):
-        known = "local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT"
+        known = "local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002"
         return UsageError(f"--master {escape(master)}: Spark knows no such master; write {known}")
     return SparkFailedError(f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says")
 

@@ -121,7 +121,10 @@ class SparkTasks:
 @contextmanager
 def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None) -> Iterator[SparkTasks]:
     """A session of Spark that does the work."""
-    with sessions.session(master, {**JVM, **TASKS, **(conf or {})}) as spark:
+    settings = {**JVM, **TASKS}
+    if sessions.is_remote(master or ""):
+        settings = {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
+    with sessions.session(master, {**settings, **(conf or {})}) as spark:
         yield SparkTasks(spark, show)
 
 

@@ -264,9 +264,11 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     [
         (
             ["--master", "foo"],
-            "--master foo: Spark knows no such master; write local[*], spark://HOST:7077, yarn or k8s://https://HOST:PORT",
+            "--master foo: Spark knows no such master; write local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002",
         ),
         (["--master", "local[x]"], "--master local[x]: Spark knows no such master; write local[*], "),
+        (["--master", "sc://127.0.0.1:1"], "Spark does not start: sc://127.0.0.1:1 does not answer ([Errno 111] Connection refused)\n"),
+        (["--master", "sc://127.0.0.1:x"], "Spark does not start: sc://127.0.0.1:x does not answer ("),
         (["--conf", "spark.driver.memory=foo"], "Spark does not start: Invalid maximum heap size: -Xmxfoo; DCPINSPECT_SPARK_LOG=1 "),
     ],
 )
