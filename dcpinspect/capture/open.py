@@ -21,8 +21,8 @@ from dcpinspect.capture.stores import is_uri
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
 
-BATCH_BYTES = 8 << 20
-"""Read at once. Larger is not faster (measured from 4 MiB on), smaller makes more tables."""
+BATCH_BYTES = 12 << 20
+"""Read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50 MiB less."""
 MOST_PACKETS = 1 << 16
 """Packets of a batch at most: what is made of each takes some hundred bytes, and a flood has 200,000 in what is read at once."""
 _PEEK = 1 << 16
