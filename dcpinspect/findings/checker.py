@@ -107,7 +107,7 @@ class Checker:
         return [found for one in self._sets if one.look is not None for found in one.look(batch)]
 
     def gather(self, batch: MessageBatch) -> None:
-        """Looks at messages and nothing else, where another checker follows them, and takes no notice of what is wrong with these alone."""
+        """Notes what is wrong with messages by themselves, where another checker follows their connections."""
         self._collector.add_batch(batch, self.look(batch))
 
     @property
