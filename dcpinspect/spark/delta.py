@@ -60,9 +60,12 @@ def exists(folder: str) -> bool:
     return True
 
 
-def settled(folder: str, version: int) -> DeltaTable:
-    """A table as a run left it in ``version``, or as others have compacted it since; never as a later run did that has not ended."""
-    table = opened(folder)
+def settled(folder: str, version: int, newest: DeltaTable | None = None) -> DeltaTable:
+    """A table as a run left it in ``version``, or as others have compacted it since; never as a later run did that has not ended.
+
+    ``newest``: the table as it is now, if it was opened.
+    """
+    table = opened(folder) if newest is None else newest
     while table.version() > version and any(RUN in one for one in table.history(table.version() - version)):
         table = opened(folder, table.version() - 1)
     return table if table.version() >= version else opened(folder, version)
@@ -146,9 +149,8 @@ def restore(folder: str, version: int, run: int) -> None:
     opened(folder).restore(version, commit_properties=CommitProperties(custom_metadata={RUN: run}))
 
 
-def sweep(folder: str) -> None:
-    """Removes the files that no version has needed for so long that nobody can be reading them."""
-    table = opened(folder)
+def sweep(table: DeltaTable) -> None:
+    """Removes the files that no version has needed for so long that nobody can be reading them. If there are any, that is a new version."""
     if table.vacuum(dry_run=True):
         table.vacuum(dry_run=False)
 

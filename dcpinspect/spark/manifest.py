@@ -158,6 +158,8 @@ class Manifest:
     """As it was when the pieces were written."""
     salt: Salt | None = None
     """By which packets and parts are encrypted, where it is redacted. It is not kept."""
+    opened: dict[tuple[str, int], DeltaTable] = field(default_factory=dict, compare=False, repr=False)
+    """Tables that were opened, by name and version: storage takes a while for each, and a run asks a dozen times. None is written to."""
 
     @classmethod
     def at(cls, out: str | os.PathLike[str]) -> Self:
@@ -241,8 +243,11 @@ class Manifest:
         return replace(self, salt=salt)
 
     def table(self, name: str) -> DeltaTable:
-        """A table as this state has it."""
-        return delta.settled(self.path(name), self.tables[name])
+        """A table as this state has it. It is for reading only."""
+        version = self.tables[name]
+        if (found := self.opened.get((name, version))) is None:
+            found = self.opened[name, version] = delta.settled(self.path(name), version)
+        return found
 
     def dataset(self, name: str) -> Any:
         """A table as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
@@ -285,18 +290,21 @@ class Manifest:
         return [number for number, one in enumerate(self.units) if one.counts]
 
     def settled(self) -> Manifest:
-        """The same with the newest versions of the tables, from which what runs have left that did not end is taken back."""
-        found = {}
-        for name in self.tables:
+        """The same with the newest versions of the tables: what runs left in them that did not end is taken back, old files are removed."""
+        opened = {}
+        for name, last in self.tables.items():
             folder = self.path(name)
-            table = self.table(name)
-            if table.version() < (newest := delta.opened(folder).version()):
+            newest = delta.opened(folder)
+            table = delta.settled(folder, last, newest)
+            if table.version() < newest.version():
                 delta.restore(folder, table.version(), self.number)
-                newest += 1
-            found[name] = newest
+                table = delta.opened(folder)
+            delta.sweep(table)
+            opened[name, table.version()] = table
+        found = dict(opened.keys())
         for name in SCHEMAS.keys() - found.keys():
             files.remove_folder(self.path(f"{name}/_delta_log"))  # of a first run that did not end
-        return replace(self, tables=found)
+        return replace(self, tables=found, opened=opened)
 
     def with_tables(self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[Kept] | None) -> Manifest:
         """The same with the versions of the tables that have these files, which nobody takes for those of a run until ``commit``.
@@ -407,11 +415,9 @@ class Manifest:
             own: set[str] = set()
             if name in self.tables:
                 own = {f"{name}/{one}" for one in delta.paths(self.table(name))}
-                if not since:
-                    delta.sweep(self.path(name))
             self._keep((name,), own, since=self.number if own or name in self.tables else 0)
         if self.tables and not since:
-            delta.sweep(self.path(runs.TABLE))
+            delta.sweep(delta.opened(self.path(runs.TABLE)))
             states = {self.state, *(one.state for one in (*self.pieces, *self.part_pieces))}
             for name in files.names_in(self.path(FOLDER)):
                 if name[:1].isdecimal() and name not in states:

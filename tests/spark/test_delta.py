@@ -97,10 +97,10 @@ def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1)], run=1, base=None, by=BY)
     delta.commit(str(folder), SCHEMA, [file(folder, "b.parquet", "p", 2)], run=2, base=0, by=BY)
-    delta.sweep(str(folder))
+    delta.sweep(delta.opened(str(folder)))
     assert (folder / "a.parquet").exists()
     DeltaTable(folder).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
-    delta.sweep(str(folder))
+    delta.sweep(delta.opened(str(folder)))
     assert not (folder / "a.parquet").exists()
     assert numbers(delta.opened(str(folder))) == [2]
 

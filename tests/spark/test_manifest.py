@@ -88,10 +88,20 @@ def test_what_others_make_of_a_table_counts(tmp_path: Path) -> None:
     done = with_bad(state(tmp_path), "batch=1/a.parquet", "batch=1/b.parquet").commit()
     rows = what(done)
     DeltaTable(tmp_path / "bad").optimize.compact()
-    assert len(done.files("bad")) == 1
-    assert what(done) == rows
+    assert len(Manifest.newest(tmp_path).files("bad")) == 1
+    assert what(Manifest.newest(tmp_path)) == what(done) == rows
     with_bad(Manifest.newest(tmp_path).settled(), "batch=2/c.parquet")
     assert what(done) == rows
+
+
+def test_a_run_removes_old_files_and_commits(tmp_path: Path) -> None:
+    with_bad(with_bad(state(tmp_path), "batch=1/a.parquet").commit(), "batch=2/b.parquet").commit()
+    assert (tmp_path / "bad/batch=1/a.parquet").exists()
+    DeltaTable(tmp_path / "bad").alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
+    again = Manifest.newest(tmp_path).settled()
+    assert not (tmp_path / "bad/batch=1/a.parquet").exists()
+    done = with_bad(again, "batch=3/c.parquet").commit()
+    assert what(Manifest.newest(tmp_path)) == what(done) == ["batch=3/c.parquet 0", "batch=3/c.parquet 1"]
 
 
 def test_only_one_run_writes(tmp_path: Path) -> None:
