@@ -129,7 +129,8 @@ class Engine:
         self.keys = chosen.open() if keys is None else keys
         self.tls = TlsStage(self.keys, _first_header)
         """What is known of TLS connections."""
-        self._brief = BriefDirections()
+        self._accounts = Accounts()
+        self._brief = BriefDirections(self._accounts)
         self._told: list[Told] = []
         self._for_keeper: list[Told] = []  # since it was asked last
         self.transport.take_first = self._take_first
@@ -140,7 +141,6 @@ class Engine:
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Of one that has ended little stays.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
-        self._accounts = Accounts()
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
         self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
@@ -340,7 +340,6 @@ class Engine:
         told = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
         if told is None:
             return None
-        self._accounts.put_all(told.accounts)
         lacking = first.number[told.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
         if len(lacking):
             self._lose(int(lacking.max()), None)  # makes room

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ Table = npt.NDArray[Any]
 
 
 LARGE = 4 << 20
-"""Bytes of a table, from which on what batches have freed is given back before it grows: else a flood takes 60 MiB more."""
+"""Bytes of a table, from which on what batches have freed is given back before it grows: else a flood takes 60 MiB more. It also has
+memory of its own then: that of the heap may have been used before, and is cleared, which takes all of it."""
 
 
 def plain(table: Table) -> Table:
@@ -26,16 +29,21 @@ def grown(table: Table, rows: int, value: int = 0) -> Table:
     shape = (more, *table.shape[1:])
     if table.nbytes >= LARGE:
         give_back()
-    new = np.zeros(shape, table.dtype) if value == 0 else np.full(shape, value, table.dtype)
+    new = _zeros(shape, table.dtype) if value == 0 else np.full(shape, value, table.dtype)
     plain(new)[: len(table)] = plain(table)
     return new
 
 
 def only(table: Table, rows: npt.NDArray[np.int64]) -> Table:
     """``table`` with nothing but these rows; the others are zero, and take no memory until they are used."""
-    new = np.zeros(table.shape, table.dtype)
+    new = _zeros(table.shape, table.dtype)
     plain(new)[rows] = plain(table)[rows]
     return new
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Table:
+    size = math.prod(shape) * dtype.itemsize
+    return np.zeros(shape, dtype) if size < LARGE else np.frombuffer(mmap(-1, size), dtype).reshape(shape)
 
 
 def give_back() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.growing import give_back, grown, only
+from dcpinspect.growing import LARGE, give_back, grown, only
 
 
 def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
@@ -12,6 +12,20 @@ def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
     assert larger[:3].tolist() == table.tolist()
     assert not larger[3:].any()
     assert grown(table, 100).shape == (100, 2)
+
+
+def test_a_large_table_grows_as_a_small_one() -> None:
+    kind = np.dtype([("wide", np.int64), ("narrow", np.int8)], align=True)
+    table = np.zeros(LARGE // kind.itemsize + 1, kind)
+    table["wide"], table["narrow"] = np.arange(len(table)), 7
+    larger = grown(table, 0)
+    assert larger.dtype == kind
+    assert len(larger) == 2 * len(table)
+    assert (larger[: len(table)] == table).all()
+    assert larger[len(table) :].tobytes() == bytes(len(table) * kind.itemsize)
+    larger["narrow"] = 9
+    kept = only(larger, np.array([1, 3]))
+    assert (kept["narrow"].sum(), kept["wide"].sum()) == (18, 4)
 
 
 def test_new_rows_hold_a_value_of_the_same_type() -> None:

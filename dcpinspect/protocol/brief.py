@@ -14,7 +14,7 @@ import numpy as np
 from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import may_be_foreign
-from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, BriefAccounts, Framed
+from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
 from dcpinspect.protocol.resync import (
     CHAIN,
     HEADER,
@@ -98,8 +98,6 @@ class Told(NamedTuple):
 
     is_taken: Mask
     """Of each direction that was asked about, whether no framer need see it."""
-    accounts: BriefAccounts
-    """Of directions that are over, or said messages."""
     connection: Rows
     """Of each message, and its direction."""
     direction: Rows
@@ -126,10 +124,12 @@ class Before(NamedTuple):
 class BriefDirections:
     """Those of a reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Accounts) -> None:
+        """``accounts``: are given those of directions that are over, or said messages."""
+        self._accounts = accounts
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
-        self._at: Array = np.zeros(64, np.int32)  # where that is kept; of messages, how many bytes they were
+        self._at: Array = np.zeros(64, np.int32)  # where that is kept, if it is
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -172,7 +172,7 @@ class BriefDirections:
         end_release = np.append(first.end_release[rows[~waits]], first.end_release[waited])
         speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
         self._state[items.way[speaks]] |= _SAID
-        self._at[items.way[speaks]] = items.length[speaks]
+        self._accounts.put_all(_accounts_of(items))
         spoken = items[speaks]
         release = self._release[spoken.way]
         spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
@@ -184,9 +184,9 @@ class BriefDirections:
         in_file = NO_NUMBERS if place is None else item_place[speaks]
         carried = Carried(
             *(way, _wide(spoken.start), length, packet, file, spoken.time, in_file),
-            *(ways, _wide(self._at[ways]), first.end_packet[ended], first.end_time[ended]),
+            *(ways, self._accounts.messages(ways), first.end_packet[ended], first.end_time[ended]),
         )
-        return Told(is_taken, _accounts(items), (of >> 1) + 1, of & 1, framed, carried)
+        return Told(is_taken, (of >> 1) + 1, of & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
         """What the directions of a connection have said: framers have it from now on."""
@@ -204,7 +204,7 @@ class BriefDirections:
                         direction,
                         None if held is None else _chunk(held[0], self._bytes, release, places, is_start=bool(state & _STARTED)),
                         release,
-                        int(self._at[place]) if state & _SAID else 0,
+                        self._accounts.get(place).messages if state & _SAID else 0,
                         bool(state & _STARTED),
                         bool(state & _MAY_ASK),
                         bool(state & _ENDED),
@@ -386,7 +386,7 @@ def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple
     )
 
 
-def _accounts(items: AllKept) -> BriefAccounts:
+def _accounts_of(items: AllKept) -> BriefAccounts:
     speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
     is_begun, length = items.kind == _UNFINISHED, _wide(items.length)
     return BriefAccounts(

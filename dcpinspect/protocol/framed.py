@@ -223,6 +223,10 @@ class Accounts:
             rows[:, _FAULT] != 0,
         )
 
+    def messages(self, numbers: Column) -> Column:
+        """Bytes in messages, of directions that said messages and no more."""
+        return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
+
     def strange(self, number: int) -> int:
         """Bytes of a direction that said one thing, which was no message; else 0."""
         code = int(self._brief[number]) if number < len(self._brief) else 0

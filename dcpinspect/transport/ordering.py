@@ -82,7 +82,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
     """A new connection on an address pair, whose first packet is ``first``; its number."""
     c = tables.counts.connections
     tables.counts.connections = c + 1
-    tables.current[pair] = c
+    tables.address_pairs[pair].latest = c + 1
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
@@ -347,7 +347,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
     """
     segment, packet = tables.segment, tables.segment.packet
     for i in range(start, len(tcp)):
-        c = tables.current[tables.pairs[i]]
+        c = tables.address_pairs[tables.pairs[i]].latest - 1
         if lacks_room(tables, c):
             return i
         flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]

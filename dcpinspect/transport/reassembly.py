@@ -38,6 +38,7 @@ from dcpinspect.transport.rows import (
     Flows,
     Holes,
     Nodes,
+    Pairs,
     Segment,
     Sides,
     TransportTables,
@@ -129,8 +130,8 @@ class Reassembler:
         tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), Counts.one()
         tables.connections, tables.sides, tables.recent = Connections.zeros(16), Sides.zeros(32), Holes.zeros(64 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
-        tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
-        tables.fresh = tables.current = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
+        tables.nodes, tables.entries, tables.address_pairs = Nodes.zeros(256), Entries.zeros(0), Pairs.zeros(16)
+        tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
         self.take_first: Callable[[FirstBytes], npt.NDArray[np.bool_] | None] | None = None
         """Is shown the first bytes of directions, and says of which no chunk is wanted."""
@@ -159,10 +160,8 @@ class Reassembler:
             return iter(())
         pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
-        if self.pairs.count > len(tables.current):
-            new = np.full(self.pairs.count + len(tables.current) // 4, -1, np.int64)  # all of it takes memory, so not twice as much
-            new[: len(tables.current)] = tables.current
-            tables.current = new
+        if self.pairs.count > len(tables.address_pairs):
+            tables.address_pairs = Pairs(grown(tables.address_pairs.array, self.pairs.count))
         counts.entries = counts.fresh = 0
         room = count + 2 * counts.live + 128
         tables.entries = Entries.zeros(room)
@@ -365,18 +364,18 @@ class Reassembler:
         is_known = np.zeros(counts.connections, dtype=np.bool_)
         is_known[waits >> 1] = True
         is_known[np.append(0, staying - 1)] = True
-        current = tables.current[: self.pairs.count]
-        last = np.sort(current[current >= 0])
+        latest = tables.address_pairs.latest[: self.pairs.count].astype(np.int64) - 1
+        last = np.sort(latest[latest >= 0])
         last = last[~is_known[last]]
         is_known[last[-MOST_LAST:]] = True
         known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         self._dropped += self._sums(goes)
         tables.connections = Connections(only(tables.connections.array, known))
         tables.sides = Sides(only(tables.sides.array, (2 * known[:, None] + np.arange(2)).reshape(-1)))
-        has_pair = current >= 0
-        has_pair[has_pair] = is_known[current[has_pair]]
+        has_pair = latest >= 0
+        has_pair[has_pair] = is_known[latest[has_pair]]
         numbers = self.pairs.keep(has_pair)
-        tables.current = current[has_pair]
+        tables.address_pairs = Pairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
         pairs = tables.connections.pair[known]
         tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
         self._keep_flows(known[tables.connections.flows[known] > 0])

@@ -131,6 +131,16 @@ class Connections(Connection[Ints], Rows[Connection]):
     """The connections of a reading."""
 
 
+class Pair(Struct[T]):
+    """The addresses and ports that two ends talk on."""
+
+    latest: T = number("The connection that was met there last, from 1; 0 where none is known any more.", bits=32)
+
+
+class Pairs(Pair[Ints], Rows[Pair]):
+    """By number, as ``AddressPairs`` has them."""
+
+
 class Node(Struct[T]):
     """A segment that waits, or a part of one."""
 
@@ -184,6 +194,7 @@ class TransportTables(Tables):
     stray: Segment
     """A far-off segment that waited for the packet at hand."""
     connections: Connections
+    address_pairs: Pairs
     sides: Sides
     flows: Flows
     recent: Holes
@@ -191,6 +202,4 @@ class TransportTables(Tables):
     entries: Entries
     fresh: Ints
     """Numbers of the nodes made in this batch, whose bytes are in its data."""
-    current: Ints
-    """The connection of each address pair, or -1."""
     counts: Counts

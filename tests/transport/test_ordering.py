@@ -193,7 +193,7 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
     tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
     tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
     tables.ends = np.array([row[0] for row in rows], np.int64)
-    tables.packets, tables.frames, tables.current = 1000 + tables.index, 1 + tables.index, np.full(1, -1, np.int64)
+    tables.packets, tables.frames, tables.address_pairs = 1000 + tables.index, 1 + tables.index, r.Pairs.zeros(1)
     tables.segment.place = -1
     done = []
     for end in range(1, count + 1) if aside else (count,):
