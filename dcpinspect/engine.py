@@ -22,7 +22,7 @@ from dcpinspect.protocol.brief import FEW, MAGICS, BriefDirections, Told
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
-from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, FramingSizes, joined
+from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes, joined
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
@@ -59,8 +59,10 @@ class Frames(NamedTuple):
 
     parts: list[Part]
     told: list[Told]
-    begun: list[tuple[int, bool]]
-    """Connections that there were no bytes of before, and whether their handshake was captured."""
+    begun: Rows
+    """Connections that directions have begun on to say something."""
+    has_handshake: Mask
+    """Whether the handshake of each was captured."""
     is_last: bool
 
 
@@ -146,7 +148,7 @@ class Engine:
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
-        self._begun: list[tuple[int, bool]] = []
+        self._begun: list[Rows] = []
         self._origin_ns: int | None = None
         self._waiting_keys: dict[int, bytes] = {}
         # What decoding has of its own.
@@ -193,9 +195,8 @@ class Engine:
 
     def decode(self, found: Frames) -> MessageBatch | None:
         """The second half of each; once for all that was found, in order."""
-        for connection, has_handshake in found.begun:
-            self._sessions.begin(connection, handshake=has_handshake)
-            self._requests.begin(connection, known=has_handshake)
+        self._sessions.begin(found.begun, found.has_handshake)
+        self._requests.begin(found.begun, found.has_handshake)
         return self._messages(found.parts, found.told, at_end=found.is_last) if found.parts or found.told else None
 
     @property
@@ -348,8 +349,7 @@ class Engine:
             self._for_keeper.append(told)
         if len(told.connection):
             self._told.append(told)
-            for number in np.unique(told.connection).tolist():
-                self._begin(number)
+            self._begin(told.connection)
         return told.is_taken
 
     def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
@@ -408,9 +408,9 @@ class Engine:
 
     def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Frames:
         found = list(self._believed(parts, final=is_last))
-        begun, self._begun = self._begun, []
-        told, self._told = self._told, []
-        return Frames(found, told, begun, is_last)
+        begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
+        told, self._told, self._begun = self._told, [], []
+        return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
 
     def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
         if not self._evidence.is_needed:
@@ -421,7 +421,7 @@ class Engine:
         return parts
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
-        self._begin(connection)
+        self._begin(np.array([connection]))
         asked = self._asked.get(connection)  # it helps the server's direction to find its way back after a hole
         if asked is None:
             asked = self._asked[connection] = KnownStreams()
@@ -452,12 +452,12 @@ class Engine:
         """The address of a connection's client, side 0, or server; empty where it has left."""
         return "" if self._has_left(index + 1) else self.transport.end(index + 1, side)
 
-    def _begin(self, connection: int) -> None:
-        """There are bytes of a connection: whether its handshake was captured is certain from now on."""
-        has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
-        self._begun.append((connection, has_handshake))
-        if has_handshake:
-            self._evidence.orient(connection)
+    def _begin(self, connections: Rows) -> None:
+        """There are bytes of these: whether their handshakes were captured is certain from now on."""
+        has_handshake = self.transport.have_handshake(connections)
+        np.frombuffer(self._endpoints.has_handshake, np.bool_)[connections - 1] = has_handshake
+        self._begun.append(connections)
+        self._evidence.orient(connections[has_handshake])
 
     def _messages(self, parts: Sequence[Part], told: Sequence[Told], *, at_end: bool) -> MessageBatch:
         lost: list[tuple[int, int, int, int, int]] = []

@@ -335,7 +335,9 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     inside = likely + HEADER <= end[whose]
     likely, whose = likely[inside], whose[inside]
     count = np.bincount(whose, minlength=len(items))
-    apart = np.bincount(whose[~np.isin(likely, place)], minlength=len(items))  # where no message begins
+    begins = np.zeros(len(data), np.bool_)
+    begins[place] = True
+    apart = np.bincount(whose[~begins[likely]], minlength=len(items))  # where no message begins
     behind = np.bincount(whose[likely > start[whose]], minlength=len(items))
     has_header = length >= HEADER
     where = np.where(has_header, start, 0)

@@ -150,10 +150,9 @@ class Evidence:
             self._known.is_doubted[connections] = 1
             self.is_needed = True
 
-    def orient(self, connection: int) -> None:
-        """Which end is the client is certain."""
-        if connection < len(self._known):
-            self._known[connection].is_oriented = 1
+    def orient(self, connections: Rows) -> None:
+        """Which end is the client is certain of these."""
+        self._known.is_oriented[connections[connections < len(self._known)]] = 1
 
     def is_doubted(self, connection: int) -> bool:
         """Whether it was in doubt from the start."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import grown
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.message import Collections, Context, Generation
 from dcpinspect.protocol.opcodes import Opcode
@@ -63,6 +63,9 @@ def generation_of(layout: Layout) -> int:
 _STATE, _UNDERLYING, _HAS_HELLO, _GENERATION = range(4)
 """Columns of a connection. The state is -1 before it was met. Once the answer to a HELLO was seen, nothing that is missing later changes
 what it granted."""
+_FROM_HANDSHAKE, _FROM_MIDDLE = (
+    np.array([state, False, False, GENERATION_UNKNOWN], np.int8) for state in (CollectionsState.OFF, CollectionsState.UNKNOWN)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,10 @@ class Sessions:
     def __init__(self) -> None:
         self._connections = np.full((64, 4), -1, np.int8)  # by number; it costs four bytes to have met one
 
-    def begin(self, connection: int, *, handshake: bool) -> None:
-        """A new connection, seen from its handshake or from the middle."""
-        row = self._row(connection)
-        if row[_STATE] < 0:
-            row[:] = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN, False, False, GENERATION_UNKNOWN
+    def begin(self, connections: Rows, has_handshake: Mask) -> None:
+        """These connections, of which some may be known, are seen from their handshake or from the middle."""
+        new = self._of(connections, _STATE) < 0
+        self._connections[connections[new]] = np.where(has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE)
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """For each of these connection numbers: are its collections still unknown?"""
@@ -118,8 +120,9 @@ class Sessions:
         places: list[tuple[int, int]] = []
         found: list[list[int]] = []
         for fact in facts:
-            self.begin(fact.connection, handshake=False)
             row = self._row(fact.connection)
+            if row[_STATE] < 0:
+                row[:] = _FROM_MIDDLE
             if fact.collections is not None and not (fact.evidence and row[_STATE] != CollectionsState.UNKNOWN):
                 row[_STATE] = fact.collections
                 row[_HAS_HELLO] |= not fact.evidence

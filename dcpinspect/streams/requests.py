@@ -80,12 +80,11 @@ class Requests:
         tables.counts = WaitingCounts.one()
         tables.seed = SystemRandom().getrandbits(32)
 
-    def begin(self, connection: int, *, known: bool) -> None:
-        """A connection is there; ``known``: nothing was said on it before the capture began. Call before its messages."""
-        self._make_room(connection)
-        if not known:
-            lost = self._tables.lost[2 * connection : 2 * connection + 2]
-            lost[:] = np.maximum(lost, 1)
+    def begin(self, connections: Rows, known: Mask) -> None:
+        """These are there; ``known``: nothing was said on them before the capture began. Call before their messages."""
+        self._make_room(int(connections.max(initial=0)))
+        lost = self._tables.lost.reshape(-1, 2)
+        lost[connections[~known]] |= lost[connections[~known]] == 0
 
     def leave(self, connections: Collection[int]) -> None:
         """Nothing comes of these any more."""

@@ -42,8 +42,7 @@ def decode_all(messages: list[bytes], *, connection: list[int] | None = None, ha
     length = np.array([len(message) for message in messages], dtype=np.int64)
     sessions = Sessions()
     numbers = np.array(connection or [1] * len(messages), dtype=np.int64)
-    for number in set(numbers.tolist()):
-        sessions.begin(number, handshake=handshake)
+    sessions.begin(numbers, np.full(len(numbers), handshake))
     return Decoded(data, np.cumsum(length) - length, numbers, np.zeros(len(messages), dtype=np.bool_), sessions)
 
 
@@ -182,7 +181,7 @@ def test_a_gap_makes_collections_unknown_again_until_something_proves_them() -> 
     data = np.frombuffer(b"".join(messages), np.uint8)
     length = np.array([len(message) for message in messages])
     sessions = Sessions()
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([True]))
     none = np.zeros(3, dtype=np.bool_)
     decoded = Decoded(data, np.cumsum(length) - length, np.ones(3, np.int64), none, sessions, np.array([False, True, False]))
     assert decoded.collections.tolist() == [1, 0, 3]
@@ -192,7 +191,7 @@ def test_a_gap_after_the_answer_to_hello_changes_nothing() -> None:
     messages = [encode("hello", "response", features=[{"feature": 6}]), encode("dcp_mutation", key=b"\x08k")]
     data = np.frombuffer(b"".join(messages), np.uint8)
     sessions = Sessions()
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([True]))
     start = np.array([0, len(messages[0])])
     decoded = Decoded(data, start, np.ones(2, np.int64), np.zeros(2, dtype=np.bool_), sessions, np.array([False, True]))
     assert decoded.collections.tolist() == [1, 1]
@@ -201,7 +200,7 @@ def test_a_gap_after_the_answer_to_hello_changes_nothing() -> None:
 def test_an_incomplete_answer_to_hello_leaves_collections_unknown() -> None:
     message = encode("hello", "response", features=[{"feature": 0x12}])
     sessions = Sessions()
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([True]))
     one = np.ones(1, np.int64)
     decoded = Decoded(np.frombuffer(message, np.uint8), np.zeros(1, np.int64), one, np.ones(1, dtype=np.bool_), sessions)
     assert decoded.collections.tolist() == [0]

@@ -24,7 +24,7 @@ def states(sessions: Sessions, connections: list[int], *facts: Fact) -> list[int
 @pytest.mark.parametrize(("handshake", "state"), [(True, OFF), (False, UNKNOWN)])
 def test_a_connection_starts_without_collections_only_where_its_beginning_was_seen(handshake: bool, state: CollectionsState) -> None:
     sessions = Sessions()
-    sessions.begin(1, handshake=handshake)
+    sessions.begin(np.array([1]), np.array([handshake]))
     assert states(sessions, [1]) == [state]
 
 
@@ -35,7 +35,7 @@ def test_a_connection_nobody_began_is_unknown() -> None:
 def test_a_fact_holds_from_its_own_row_on_its_own_connection() -> None:
     sessions = Sessions()
     for connection in (1, 2):
-        sessions.begin(connection, handshake=True)
+        sessions.begin(np.array([connection]), np.array([True]))
     assert states(sessions, [1, 2, 1, 1, 2], Fact(2, 1, ON)) == [OFF, OFF, ON, ON, OFF]
 
 
@@ -47,7 +47,7 @@ def test_a_fact_is_remembered_in_later_batches() -> None:
 
 def test_evidence_counts_only_while_nothing_is_known() -> None:
     sessions = Sessions()
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([True]))
     assert states(sessions, [1, 2], Fact(0, 1, INFERRED, evidence=True), Fact(1, 2, INFERRED, evidence=True)) == [OFF, INFERRED]
 
 
@@ -57,8 +57,8 @@ def test_hello_outranks_evidence() -> None:
 
 def test_beginning_twice_changes_nothing() -> None:
     sessions = Sessions()
-    sessions.begin(1, handshake=False)
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([False]))
+    sessions.begin(np.array([1]), np.array([True]))
     assert states(sessions, [1]) == [UNKNOWN]
 
 
@@ -81,7 +81,7 @@ def test_a_generation_is_only_ever_raised() -> None:
 
 def test_connections_whose_collections_are_unknown_are_marked() -> None:
     sessions = Sessions()
-    sessions.begin(1, handshake=True)
+    sessions.begin(np.array([1]), np.array([True]))
     assert sessions.unknown(np.array([2, 1, 2])).tolist() == [True, False, True]
     assert sessions.unknown(np.zeros(0, np.int64)).tolist() == []
 
@@ -104,7 +104,7 @@ def test_any_division_into_batches_reads_the_same(
 ) -> None:
     def read(bounds: list[int]) -> list[tuple[int, bool]]:
         sessions = Sessions()
-        sessions.begin(1, handshake=True)
+        sessions.begin(np.array([1]), np.array([True]))
         out = []
         for low, high in pairwise(bounds):
             part = rows[low:high]

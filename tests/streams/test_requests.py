@@ -221,7 +221,7 @@ def test_a_late_request_may_have_had_its_answer_and_leaves_the_next_one_to_the_n
 @pytest.mark.parametrize(("known", "row"), [(True, 1), (False, None)])
 def test_an_answer_older_than_the_request_is_that_of_one_before_the_capture(known: bool, row: int | None) -> None:
     requests = Requests()
-    requests.begin(1, known=known)  # where nothing is missing, it is the clocks that differ
+    requests.begin(np.array([1]), np.array([known]))  # where nothing is missing, it is the clocks that differ
     assert pair(requests, [Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=20)]).row.at(1) == row
 
 

@@ -41,8 +41,7 @@ def batch(
     incomplete[columns[:, 0]] = True
     data = np.frombuffer(b"".join(messages), np.uint8)
     sessions = Sessions()
-    for number in set(connection.tolist()):
-        sessions.begin(number, handshake=handshake)
+    sessions.begin(connection, np.full(len(connection), handshake))
     decoded = Decoded(data, start, connection, incomplete, sessions)
     direction = decoded.is_response.astype(np.int64)
     times = np.array(time_ns, dtype=np.int64) if len(time_ns) else START_NS + STEP_NS * index
