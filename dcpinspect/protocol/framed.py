@@ -211,17 +211,19 @@ class Accounts:
         return found
 
     def _sizes(self, numbers: Column) -> FramingSizes:
-        rows = np.where((numbers < len(self._rows))[:, None], self._rows[np.minimum(numbers, len(self._rows) - 1)], 0)
         code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-        foreign = rows[:, _REASONS:][:, _FOREIGN].sum(axis=1)
-        return FramingSizes(
-            rows[:, _MESSAGES] + size * (did == _SAID),
-            rows[:, _REASONS:].sum(axis=1) - foreign + size * (did >= _SKIPPED),
-            foreign,
-            rows[:, _UNFINISHED] + size * (did == _BEGAN),
-            rows[:, _FAULT] != 0,
-        )
+        foreign, has_fault = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
+        found = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED), foreign, size * (did == _BEGAN), has_fault)
+        here = np.flatnonzero(numbers < len(self._rows))  # in a flood few have rows
+        rows = self._rows[numbers[here]]
+        reasons = rows[:, _REASONS:]
+        foreign[here] = reasons[:, _FOREIGN].sum(axis=1)
+        found.messages[here] += rows[:, _MESSAGES]
+        found.skipped[here] += reasons.sum(axis=1) - foreign[here]
+        found.unfinished[here] += rows[:, _UNFINISHED]
+        has_fault[here] = rows[:, _FAULT] != 0
+        return found
 
     def messages(self, numbers: Column) -> Column:
         """Bytes in messages, of directions that said messages and no more."""
