@@ -89,3 +89,10 @@ def test_wrong_options_are_told_in_the_error_of_spark(session: SparkSession) -> 
         session.read.format("dcp").option("keylog", "/nosuch.log").option("columns", "row").option("on_error", "skip").load(TOUR).collect()
     with pytest.raises(Exception, match=r"nosuch\.pcap: is missing"):
         session.read.format("dcp").load("nosuch.pcap").collect()
+    session.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
+    try:
+        with pytest.raises(Exception, match=r"nosuch\.pcap: is missing") as told:
+            session.read.format("dcp").load("nosuch.pcap").collect()
+    finally:
+        session.conf.unset("spark.sql.execution.pyspark.udf.hideTraceback.enabled")
+    assert "File" not in str(told.value)
