@@ -47,6 +47,8 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
         terminal.press("-l", "fg")
         terminal.press("Enter")
         terminal.wait("1 Pkt", "HELLO")
+        terminal.press("2")  # the messages are seen again once the capture is open, and not while this view closes
+        terminal.wait_without("HELLO")
         terminal.press("C-o")
         terminal.wait("open a capture", "36 KiB")
         terminal.press("Enter")
