@@ -168,6 +168,13 @@ def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
 
 
 _NOWHERE = np.empty(0, np.int64)
+_HEADER = np.dtype(
+    [
+        *[("magic", "u1"), ("opcode", "u1"), ("key", ">u2"), ("extras", "u1"), ("datatype", "u1"), ("specific", ">u2"), ("body", ">u4")],
+        ("opaque", ">u4"),
+    ]
+)
+_PLACES = np.arange(_HEADER.itemsize)
 
 
 @cache
@@ -189,32 +196,25 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     if last <= 0:
         return _NOWHERE, _NOWHERE, _NOWHERE
     magic = data[:last]
-    at = np.flatnonzero((magic == 0x80) | (magic == 0x81) | (magic == 0x08) | (magic == 0x18) | (magic == 0x82) | (magic == 0x83))
+    at = np.flatnonzero(((magic & 0xFC) == 0x80) | ((magic & 0xEF) == 0x08))
     at = at[(data[at + 5] <= 7) & (table[data[at], data[at + 1], data[at + 4]] == 1)]
     if not len(at):  # so it is nearly everywhere
         return at, at, at
-
-    def wide(offset: int, size: int) -> Column:
-        value = np.zeros(len(at), np.int64)
-        for i in range(size):
-            value = (value << 8) | data[at + offset + i]
-        return value
-
-    first = data[at]
-    opcode = data[at + 1]
+    header = data[at[:, None] + _PLACES].view(_HEADER)[:, 0]
+    first, opcode, specific = header["magic"], header["opcode"], header["specific"].astype(np.int64)
     flex = (first == 0x08) | (first == 0x18)
     request = (first == 0x80) | (first == 0x08) | (first == 0x82)
-    key_length = np.where(flex, data[at + 3], wide(2, 2))
-    frames = np.where(flex, data[at + 2], 0).astype(np.int64)
-    body = wide(8, 4)
-    specific = wide(6, 2)
+    key_length = header["key"].astype(np.int64)  # of a flexible one the low byte, and the high byte says how long its frames are
+    frames = np.where(flex, key_length >> 8, 0)
+    key_length = np.where(flex, key_length & 0xFF, key_length)
+    body = header["body"].astype(np.int64)
     undeclared = (first == 0x08) & ((opcode == 0x58) | (opcode == 0x59))  # the stream id that is in the body only (REFERENCE 6)
-    fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + data[at + 4] + key_length <= body)
+    fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + header["extras"] + key_length <= body)
     fits &= specific < np.where(request, MAX_VBUCKETS, MAX_STATUS)
     fits &= ~flex | (frames > 0) | undeclared
     fits &= ~request | (first == 0x82) | (keyed[opcode] == 0) | (key_length > 0)
     stream = request & (first != 0x82) & OF_STREAMS[opcode]
-    key = np.where(stream, (specific << 32) | wide(12, 4), -1)
+    key = np.where(stream, (specific << 32) | header["opaque"], -1)
     return at[fits], (HEADER + body)[fits], key[fits]
 
 

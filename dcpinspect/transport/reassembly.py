@@ -286,14 +286,15 @@ class Reassembler:
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""
-        return [self.account(1 + side // 2, side % 2) for side in range(2 * self._tables.counts.connections)]
+        return self._accounts(np.arange(2 * self._tables.counts.connections))
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
-        side = 2 * connection - 2 + direction
-        return DirectionAccount(
-            connection, direction, self._tables.sides[side].packets, *(int(column[0]) for column in self.counted(np.array([side])))
-        )
+        return self._accounts(np.array([2 * connection - 2 + direction]))[0]
+
+    def _accounts(self, sides: Column) -> list[DirectionAccount]:
+        columns = (1 + sides // 2, sides % 2, self._tables.sides.packets[sides], *self._counted(sides))
+        return [DirectionAccount(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
     def counted(self, sides: Column) -> list[Column]:
         """``COUNTED`` of these directions."""
