@@ -177,21 +177,31 @@ _HEADER = np.dtype(
 _PLACES = np.arange(_HEADER.itemsize)
 
 
+_NEEDS_KEY, _OF_STREAM, _NEEDS_FRAMES, _IS_FLEXIBLE = 1, 2, 4, 8
+"""What a magic and an opcode say of the rest of a header."""
+_MOST_SPECIFIC = np.full(256, MAX_STATUS)
+_MOST_SPECIFIC[[0x80, 0x08, 0x82]] = MAX_VBUCKETS
+
+
 @cache
 def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
-    """[magic, opcode, extras length] -> legal; opcodes that need a key. One entry a program, usually."""
+    """[magic, opcode, extras length] -> legal; [magic, opcode] -> what they say. One entry a program, usually."""
     table = np.zeros((256, 256, 256), np.uint8)
     for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
         for opcode in range(256):
             lengths = legal(magic, opcode)
             if lengths is not None:
                 table[magic, opcode, [length for length in lengths if length < 256]] = 1
-    return table, opcodes_with(Trait.KEY).view(np.uint8)
+    said = np.zeros((256, 256), np.uint8)
+    said[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
+    said[[0x08, 0x18]] |= _NEEDS_FRAMES | _IS_FLEXIBLE
+    said[0x08, [0x58, 0x59]] &= 0xFF ^ _NEEDS_FRAMES  # the stream id that is in the body only (REFERENCE 6)
+    return table, said
 
 
 def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:
     """Places in ``data`` where a header may begin: their position, message length, and stream key (-1: not a stream's)."""
-    table, keyed = _table(legal)
+    table, said = _table(legal)
     last = len(data) - HEADER + 1
     if last <= 0:
         return _NOWHERE, _NOWHERE, _NOWHERE
@@ -201,20 +211,16 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     if not len(at):  # so it is nearly everywhere
         return at, at, at
     header = data[at[:, None] + _PLACES].view(_HEADER)[:, 0]
-    first, opcode, specific = header["magic"], header["opcode"], header["specific"].astype(np.int64)
-    flex = (first == 0x08) | (first == 0x18)
-    request = (first == 0x80) | (first == 0x08) | (first == 0x82)
-    key_length = header["key"].astype(np.int64)  # of a flexible one the low byte, and the high byte says how long its frames are
-    frames = np.where(flex, key_length >> 8, 0)
-    key_length = np.where(flex, key_length & 0xFF, key_length)
-    body = header["body"].astype(np.int64)
-    undeclared = (first == 0x08) & ((opcode == 0x58) | (opcode == 0x59))  # the stream id that is in the body only (REFERENCE 6)
+    says = said[header["magic"], header["opcode"]]
+    specific, body, key_length = (header[name].astype(np.int64) for name in ("specific", "body", "key"))
+    flexible = says >= _IS_FLEXIBLE  # then the low byte is the length of the key, and the high byte that of the frames
+    frames = np.where(flexible, key_length >> 8, 0)
+    key_length = np.where(flexible, key_length & 0xFF, key_length)
     fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + header["extras"] + key_length <= body)
-    fits &= specific < np.where(request, MAX_VBUCKETS, MAX_STATUS)
-    fits &= ~flex | (frames > 0) | undeclared
-    fits &= ~request | (first == 0x82) | (keyed[opcode] == 0) | (key_length > 0)
-    stream = request & (first != 0x82) & OF_STREAMS[opcode]
-    key = np.where(stream, (specific << 32) | header["opaque"], -1)
+    fits &= specific < _MOST_SPECIFIC[header["magic"]]
+    fits &= (frames > 0) | (says & _NEEDS_FRAMES == 0)
+    fits &= (key_length > 0) | (says & _NEEDS_KEY == 0)
+    key = np.where(says & _OF_STREAM, (specific << 32) | header["opaque"], -1)
     return at[fits], (HEADER + body)[fits], key[fits]
 
 
@@ -268,11 +274,12 @@ class Trial:
             self._step = min(2 * self._step, _LARGEST_SCAN)
             at, length, key = plausible_headers(data[self._scanned - offset : stop - offset], self._legal)
             at = at + self._scanned
+            first = at == self._start
             if len(holes) and len(at):
-                after = np.searchsorted(holes[:, 1], at, "right")
+                after = holes[:, 1].searchsorted(at, "right")
+                first |= holes[after - 1, 1] == at
                 open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
-                at, length, key = at[open_], length[open_], key[open_]
-            first = (at == self._start) | np.isin(at, holes[:, 1]) if len(holes) else at == self._start
+                at, length, key, first = at[open_], length[open_], key[open_], first[open_]
             for place, size, stream, is_first in zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True):
                 verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, is_first=is_first)
                 if verdict:

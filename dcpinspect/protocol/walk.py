@@ -75,7 +75,7 @@ class Walk:
 
     def release_at(self, offset: int) -> int:
         """Packet that made the byte at stream offset ``offset`` readable."""
-        return int(self.segments.release[np.searchsorted(self.segments.offset, offset, "right") - 1])
+        return int(self.segments.release[self.segments.offset.searchsorted(offset, "right") - 1])
 
     def follow(self, at: int, memo: Column) -> Run:
         """Follows the headers from stream offset ``at``. ``memo``: as the kernel has it."""

@@ -527,7 +527,7 @@ class Reassembler:
                     yield self._chunk(entries[start:hole], data, held, holed=True)
                 start, filled = hole, 0
             filled += length if length <= MAX_FILLED_HOLE else 0
-        yield self._chunk(entries[start:], data, held, holed=holes > 0)
+        yield self._chunk(entries[start:] if start else entries, data, held, holed=holes > 0)
 
     def _chunk(self, entries: Entries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
         offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
