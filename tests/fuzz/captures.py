@@ -10,8 +10,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from unittest.mock import patch
+
+import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
@@ -54,19 +57,72 @@ def seen(reading: damage.Reading, flows: Iterable[damage.Flow]) -> set[Hashable]
 
 def check_file(content: bytes) -> set[Hashable]:
     """A file, however damaged, is read or refused, and in the same way in buffers of any size."""
+    contents = content.split(_NEXT_FILE)
+    if len(contents) > 1:
+        return set().union(*check_files(contents))
     with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
         Path(file.name).write_bytes(content)
-
-        def batches(size: int) -> Iterable[PacketBatch]:
-            try:
-                opened = open_capture(file.name, batch_bytes=size)
-            except CaptureError:
-                return
-            with opened:
-                yield from opened
-
-        reading = compare(batches, (1 << 20, 200))
+        reading = compare(lambda size: _opened(file.name, size) or (), _BUFFERS)
     return seen(reading, list(reading.rows))
+
+
+def check_files(contents: Sequence[bytes]) -> list[set[Hashable]]:
+    """The same of many: each gives the same packets in buffers of any size, and all these together the same rows in any batches.
+
+    They take turns in one capture, those of each file in a network of its own: the engine takes most of the time, and for a batch of many
+    files it takes as long as for one of a single file.
+    """
+    turns = zip_longest(*(_packets_of(content, network) for network, content in enumerate(contents)))
+    return _compared([one for turn in turns for one in turn if one is not None], len(contents))
+
+
+def _opened(path: str, size: int) -> list[PacketBatch] | None:
+    """What is in a file; None if it is refused."""
+    try:
+        opened = open_capture(path, batch_bytes=size)
+    except CaptureError:
+        return None
+    with opened:
+        return list(opened)
+
+
+def _packets_of(content: bytes, network: int) -> list[damage.Packet]:
+    """The packets of a file, whose addresses become those of a network."""
+    with tempfile.NamedTemporaryFile(dir=IN_MEMORY) as file:
+        Path(file.name).write_bytes(content)
+        found, again = (_told(_opened(file.name, size)) for size in _BUFFERS)
+    assert found == again
+    return [
+        damage.Packet(data[:_HEADERS].replace(_NETWORK, bytes([10, 0, network])) + data[_HEADERS:], *about, ("", "", 0), 0, 0, 0, False)
+        for data, about, _ in found or ()
+    ]
+
+
+def _told(batches: Sequence[PacketBatch] | None) -> list[tuple[bytes, tuple[int, int, int], tuple[int, int, int]]] | None:
+    """All that is said of each packet: its bytes; how many it had, when and on what link; where in the file it stands, and its numbers."""
+    if batches is None:
+        return None
+    told = []
+    for batch in batches:
+        about = np.stack((batch.wire, batch.time_ns, batch.link_type), axis=1).tolist()
+        places = np.stack((batch.file_offset + batch.offset, batch.frames, batch.packets), axis=1).tolist()
+        for at, size, said, place in zip(batch.offset.tolist(), batch.captured.tolist(), about, places, strict=True):
+            told.append((batch.data[at : at + size].tobytes(), tuple(said), tuple(place)))
+    return told
+
+
+_BUFFERS = (1 << 20, 200)
+_NEXT_FILE = b"another file:"
+"""Between files that are read together."""
+_NETWORK = bytes([10, 0, 0])
+"""Where the first files say that all came from."""
+_HEADERS = 34
+"""Bytes at the start of a packet, in which its addresses are."""
+
+
+def joined_files(contents: Sequence[bytes]) -> bytes:
+    """One input for these."""
+    return _NEXT_FILE.join(contents)
 
 
 def packets(program: bytes, network: int = 0) -> list[damage.Packet]:
@@ -131,17 +187,22 @@ def check_packets(program: bytes) -> set[Hashable]:
 def check_together(programs: Sequence[bytes]) -> list[set[Hashable]]:
     """The same of many as one capture, each in a network of its own: most of the time is the same for few packets and for many.
 
-    They are read at once, and in a dozen batches; what there was to see is told of each.
+    What there was to see is told of each.
     """
     made = sorted((one for number, program in enumerate(programs) for one in packets(program, number)), key=lambda one: one.time_ns)
+    return _compared(made, len(programs))
+
+
+def _compared(made: Sequence[damage.Packet], count: int) -> list[set[Hashable]]:
+    """Reads packets of so many networks at once, and in a dozen batches; what there was to see, by network."""
     rng = random.Random(sum(zlib.crc32(one.data) for one in made))
     files = 1 + len(made) % 2
     cut = [rng.randrange(1, 2 + len(made) // 6) for _ in made]
     reading = compare(lambda size: damage.batches(made, cut if size else (), files=files), (0, 1))
-    own: dict[int, list[damage.Flow]] = defaultdict(list)
+    own: dict[str, list[damage.Flow]] = defaultdict(list)
     for flow in reading.rows:
-        own[int(flow[0].split(".")[2])].append(flow)
-    return [seen(reading, own[number]) for number in range(len(programs))]
+        own[flow[0].rpartition(".")[0]].append(flow)
+    return [seen(reading, own[f"10.0.{number}"]) for number in range(count)]
 
 
 _NEXT = b"\xff" * 8

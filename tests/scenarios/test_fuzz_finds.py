@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import captures, conversations, keys
-from tests.fuzz.search import CORPUS, TARGETS, Search, Target, failure
+from tests.fuzz.search import CORPUS, TARGETS, Search, Target, changed, failure
 
 FINDS = sorted(path.relative_to(CORPUS) for path in CORPUS.glob("*/*"))
 
@@ -50,6 +50,14 @@ def test_of_packets_that_are_read_together_the_same_is_seen_as_of_each_alone() -
     programs = [captures.small(rng) for _ in range(24)]
     assert captures.check_together(programs) == [captures.check_packets(program) for program in programs]
     assert captures.check_packets(captures.joined(programs)) == set().union(*captures.check_together(programs))
+
+
+def test_of_files_that_are_read_together_the_same_is_seen_as_of_each_alone() -> None:
+    rng = random.Random(8)
+    contents = [changed(captures.file(rng), rng, []) for _ in range(24)]
+    together = captures.check_files(contents)
+    assert together == [captures.check_file(content) for content in contents]
+    assert captures.check_file(captures.joined_files(contents)) == set().union(*together)
 
 
 def test_of_messages_that_are_read_together_the_same_is_seen_as_of_each_alone() -> None:
