@@ -46,15 +46,15 @@ class Target:
 
 TARGETS = {
     "framing": Target(framer.check, framer.program),
-    "packets": Target(captures.check_packets, captures.small, captures.check_together, captures.joined, 32),
-    "files": Target(captures.check_file, captures.file),
+    "packets": Target(captures.check_packets, captures.small, captures.check_together, captures.joined, 96),
+    "files": Target(captures.check_file, captures.file, captures.check_files, captures.joined_files, 24),
     "messages": Target(conversations.check, conversations.program, conversations.check_all, conversations.joined, 192),
     "tls": Target(tls.check, tls.program),
     "filters": Target(texts.check_filter, texts.sentence),
     "logs": Target(texts.check_log, texts.program),
     "reports": Target(outputs.check_report, conversations.program, outputs.check_reports, conversations.joined, 48),
     "exports": Target(outputs.check_file, conversations.program, outputs.check_files, conversations.joined, 64),
-    "keys": Target(keys.check, keys.program, keys.check_all, keys.joined, 12, 30),
+    "keys": Target(keys.check, keys.program, keys.check_all, keys.joined, 24, 60),
 }
 
 
