@@ -5,8 +5,9 @@ A jump in seqnos alone is never an error: servers de-duplicate, filter and skip 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
+from dcpinspect.tables.sentences import Sentences
 
 Table = npt.NDArray[np.int64]
 
@@ -233,56 +235,66 @@ class ExplainedGaps:
             "before_seqno": Numbers(before),
             "width": Numbers(self.width),
             "cause": Worded(self.cause, w.CAUSES),
-            "evidence": Made(len(self), self._evidence),
-            "rows": Made(len(self), self._rows),
+            "evidence": Made(len(self), self._evidence, self._evidence_in_arrow),
+            "rows": Made(len(self), self._rows, self._rows_in_arrow),
             "first_time": Numbers(self._times[0][self._order]),
             "last_time": Numbers(self.last_time),
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
-    def _made(self, places: Rows, usual: Callable[[Rows], Iterable[Any]], other: Callable[[int], Any]) -> list[Any]:
-        """What to say of gaps: ``usual`` of many at once, by number, which are de-duplicated as most gaps are; ``other`` of each else."""
-        found = np.empty(len(places), dtype=np.object_)
+    def _usual(self, places: Rows) -> tuple[Mask, Rows]:
+        """Which of these gaps are de-duplicated and no more, as most gaps are, and the numbers of those."""
         numbers = self._order[places]
-        by_events = [number for number, tale in self._told.items() if tale.row]
-        is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, by_events)
-        for place, said in zip(np.flatnonzero(is_usual).tolist(), usual(numbers[is_usual]), strict=True):
-            found[place] = said
-        for place in np.flatnonzero(~is_usual).tolist():
-            found[place] = other(int(places[place]))
-        return found.tolist()
+        is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
+        return is_usual, numbers[is_usual]
 
     def _evidence(self, places: Rows) -> list[str]:
-        found: list[str] = self._made(places, self._deduplicated, self._one_evidence)
-        not_compared = [number for number, tale in self._told.items() if not tale.row]
-        for place in np.flatnonzero(np.isin(self._order[places], not_compared)).tolist():
-            found[place] += "; other streams not compared"
-        return found
+        is_usual, numbers = self._usual(places)
+        usual, others = iter(self._deduplicated(numbers).texts()), map(self._one_evidence, places[~is_usual].tolist())
+        return [next(usual if one else others) for one in is_usual.tolist()]
 
-    def _deduplicated(self, numbers: Rows) -> Iterator[str]:
+    def _evidence_in_arrow(self, places: Rows) -> Any:
+        import pyarrow as pa  # deferred: not everyone who tracks streams exports them
+
+        is_usual, numbers = self._usual(places)
+        others = pa.array(map(self._one_evidence, places[~is_usual].tolist()), pa.string())
+        return _put_together(self._deduplicated(numbers).arrow(), others, is_usual)
+
+    def _deduplicated(self, numbers: Rows) -> Sentences:
         gaps, snapshots = self.table, self._snapshots
         snapshot, after = gaps.snapshot[numbers], gaps.after[numbers]
         start = snapshots.start[snapshot]
         is_within = after >= start - (start > LEAST)
         is_from_start = gaps.flags[numbers] & FROM_START != 0
         is_from_disk = snapshots.flags[snapshot] & DISK != 0
-        seqnos = (unbiased(one).tolist() for one in (after, start, snapshots.end[snapshot]))
-        facts = (one.tolist() for one in (is_within, is_from_start, is_from_disk, snapshots.place.row[snapshot]))
-        for last, first, end, within, from_start, from_disk, row in zip(*seqnos, *facts, strict=True):
-            marker = f"the marker {first}-{end} in row {row}"
-            before = f"{last}, where the stream begins," if from_start else "what came before"
-            place = f"within {marker}" if within else f"between {before} and the first event of {marker}"
-            yield f"{place}, from disk: de-duplicated, or purged by compaction" if from_disk else f"{place}: de-duplicated"
+        place = np.where(is_within, 0, np.where(is_from_start, 1, 2))
+        seqnos = {"last": unbiased(after), "first": unbiased(start), "end": unbiased(snapshots.end[snapshot])}
+        return Sentences(_DEDUPLICATED, 2 * place + is_from_disk, {**seqnos, "row": snapshots.place.row[snapshot]})
 
     def _rows(self, places: Rows) -> list[list[int]]:
-        return self._made(places, self._deduplicated_rows, self._one_rows)
+        is_usual, numbers = self._usual(places)
+        rows, ends = self._deduplicated_rows(numbers)
+        flat, bounds = rows.tolist(), ends.tolist()
+        usual = (flat[start:end] for start, end in pairwise(bounds))
+        others = map(self._one_rows, places[~is_usual].tolist())
+        return [next(usual if one else others) for one in is_usual.tolist()]
 
-    def _deduplicated_rows(self, numbers: Rows) -> Iterator[list[int]]:
+    def _rows_in_arrow(self, places: Rows) -> Any:
+        import pyarrow as pa  # deferred, as above
+
+        is_usual, numbers = self._usual(places)
+        rows, ends = self._deduplicated_rows(numbers)
+        others = pa.array(map(self._one_rows, places[~is_usual].tolist()), pa.list_(pa.int64()))
+        return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), others, is_usual)
+
+    def _deduplicated_rows(self, numbers: Rows) -> tuple[Rows, Rows]:
+        """The rows that show them, one after the other, and where those of each begin and the last ones end."""
         gaps, snapshot = self.table, self.table.snapshot[numbers]
         first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]
         marker = np.where(snapshot >= 0, self._snapshots.place.row[snapshot], first)
-        for shown in zip(*(one.tolist() for one in (marker, first, last)), strict=True):
-            yield sorted(set(shown))
+        shown = np.sort(np.stack((marker, first, last), axis=1), axis=1)
+        is_new = np.insert(shown[:, 1:] != shown[:, :-1], 0, values=True, axis=1)
+        return shown[is_new], np.append(0, np.cumsum(is_new.sum(axis=1)))
 
     def _one_rows(self, place: int) -> list[int]:
         number = int(self._order[place])
@@ -306,7 +318,7 @@ class ExplainedGaps:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams.opened.row[gap.stream]), last]
-        return sorted({marker, first, last}) if cause == w.INVISIBLE else [first, last]
+        return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
 
     def _advanced(self, gap: Gap) -> int:
         """Row of the SeqnoAdvanced that ends a gap; inside an OSO snapshot it counts from the end of that on."""
@@ -321,7 +333,8 @@ class ExplainedGaps:
         if tale is not None and tale.row:
             return self._tale(tale)
         is_extra = number >= len(self.table)
-        return self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
+        found = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
+        return found if tale is None else f"{found}; other streams not compared"
 
     def _tale(self, tale: Comparison) -> str:
         shown = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
@@ -333,6 +346,8 @@ class ExplainedGaps:
         gap = self.table[number]
         cause = int(self.cause[place])
         rows = f"rows {gap.begins.row} and {gap.ends.row}"
+        if cause == w.DEDUPLICATED:
+            return self._deduplicated(np.array([number])).texts()[0]
         if cause == w.LOSS:
             if gap.unreadable >= 0:
                 return f"the message of row {gap.unreadable} could not be read"
@@ -412,7 +427,27 @@ class ExplainedGaps:
         return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
+def _put_together(usual: Any, others: Any, is_usual: Mask) -> Any:
+    """Arrow's values of usual gaps and of others, in the order of all."""
+    import pyarrow as pa  # deferred, as above
+
+    order = np.empty(len(is_usual), np.int64)
+    order[is_usual] = np.arange(len(usual))
+    order[~is_usual] = len(usual) + np.arange(len(others))
+    return pa.concat_arrays([usual, others]).take(pa.array(order))
+
+
 _FRAME = (1 << FILE_SHIFT) - 1
+_MARKER = "the marker {first}-{end} in row {row}"
+_DEDUPLICATED = [
+    f"{place}{how}"
+    for place in (
+        f"within {_MARKER}",
+        f"between {{last}}, where the stream begins, and the first event of {_MARKER}",
+        f"between what came before and the first event of {_MARKER}",
+    )
+    for how in (": de-duplicated", ", from disk: de-duplicated, or purged by compaction")
+]
 
 
 def _plain(seqno: int | np.integer[Any]) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from dcpinspect.protocol.columns import Numbers
+from dcpinspect.reading import Reading
 from dcpinspect.tables.records import (
     Made,
     RecordColumn,
@@ -19,6 +23,7 @@ from dcpinspect.tables.records import (
     worded,
 )
 
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TABLE = RecordTable(
     "sample",
     (
@@ -149,3 +154,17 @@ def test_words_have_numbers_whatever_they_are_made_of() -> None:
     found = worded(["x", None, "y", "x"])
     assert (found.codes.tolist(), found.words) == ([0, -1, 1, 0], ["x", "y"])
     assert worded(found) is found
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_columns_that_are_made_are_the_same_in_arrow(path: Path) -> None:
+    with Reading([str(path)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        tables = reading.by_name()
+    made = {(name, column) for name, records in tables.items() for column, values in records.columns.items() if isinstance(values, Made)}
+    assert ("gaps", "evidence") in made
+    for name, column in made:
+        one_by_one = tables[name].with_column(column, tables[name].values(column))
+        assert tables[name].arrow([column]).equals(one_by_one.arrow([column]))
