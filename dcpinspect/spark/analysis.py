@@ -36,7 +36,7 @@ from dcpinspect.streams.tracker import Tracker
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 2, 23, 9
+READ, WRITE, FOLLOW = 2, 23, 10
 """What a message costs: to be found and decoded, to be looked at and written, and to be followed; in tenths of a microsecond."""
 MOST_SHARES = 4
 """Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""

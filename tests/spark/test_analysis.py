@@ -54,6 +54,6 @@ def test_tasks_that_share_a_part_write_each_message_once(tmp_path: Path, monkeyp
     whole = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0"), messages=os.fspath(tmp_path / "b/0"), shares=3)
     done = [analyse(replace(whole, share=share)) for share in range(3)]
     assert [bool(one.part) for one in done] == [False, False, True]
-    assert done[0].rows > done[1].rows > done[2].rows > 0
+    assert min(done[0].rows, done[1].rows) > done[2].rows > 0
     rows = [row for one in done for path in one.messages for row in pq.read_table(path)["row"].to_pylist()]
     assert len(rows) == len(set(rows)) == Part.from_bytes(Path(done[-1].part).read_bytes()).messages
