@@ -89,7 +89,7 @@ def watched(command: Sequence[str], cores: int) -> Watched:
             for pid, kind, seconds, memory in processes(process.pid):
                 cpu[pid, kind] = max(cpu.get((pid, kind), 0.0), seconds)
                 done.memory[kind] = max(done.memory.get(kind, 0.0), memory)
-            time.sleep(0.1)
+            time.sleep(0.25)
         done.seconds = time.perf_counter() - begin
         assert process.stdout is not None
         done.output = process.stdout.read()
