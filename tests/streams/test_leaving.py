@@ -41,7 +41,7 @@ def watched(talk: Told, *, most: int, forgets: bool = True) -> tuple[Tracker, Ta
         tracker.forget_what_is_over()
     checker = Checker(tracker)
     captured = packets(talk)
-    for batch in [*(engine.feed(part) for part in batches(captured, [20] * (len(captured) // 20))), engine.finish()]:
+    for batch in [*(engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
             checker.take(batch)
@@ -167,7 +167,7 @@ def test_streams_that_were_asked_for_again_leave_with_what_was_said_of_them() ->
         tracker.most_streams = 10
         tracker.forget_what_is_over()
         captured = packets(talk)
-        for batch in [engine.feed(part) for part in batches(captured, [20] * (len(captured) // 20))]:
+        for batch in [engine.feed(part) for part in batches(captured, [50] * (len(captured) // 50))]:
             if batch is not None:
                 tracker.feed(batch)
                 checker.take(batch)
