@@ -160,7 +160,8 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         carriers: dict[str, set[int]] = {}
         sums = reading.coverage.sums(lambda all_: all_.connection > 0)
         captured, cut = sums["captured"], sums["cut"]
-        for one in reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > 0)):
+        undecodable = reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > 0))
+        for one in undecodable if sums["not_decodable"] else ():
             carriers.setdefault(one.protocol, set()).add(one.connection)
         for protocol in (TLS, MEMCACHED_TEXT):
             if found := carriers.get(protocol):
