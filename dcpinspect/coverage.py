@@ -187,7 +187,8 @@ class Coverage:
         found: Counter[str] = Counter()
         for _, sizes in self.sizes:
             chosen = wanted(sizes)
-            found.update({name: int(column[chosen].sum()) for name, column in sizes._asdict().items()})
+            rows = slice(None) if chosen.all() else chosen
+            found.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
         return found
 
     @property

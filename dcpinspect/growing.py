@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import mmap
 import sys
-from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,10 @@ def only(table: Table, rows: npt.NDArray[np.int64]) -> Table:
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Table:
     size = math.prod(shape) * dtype.itemsize
-    return np.zeros(shape, dtype) if size < LARGE else np.frombuffer(mmap(-1, size), dtype).reshape(shape)
+    if size < LARGE or sys.platform == "win32":
+        return np.zeros(shape, dtype)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)  # else it would be shared with processes that are forked
+    return np.frombuffer(memory, dtype).reshape(shape)
 
 
 def give_back() -> None:

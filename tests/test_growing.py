@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 
 from dcpinspect.growing import LARGE, give_back, grown, only
@@ -44,3 +47,21 @@ def test_only_some_rows_stay_where_they_are() -> None:
     table = np.arange(1, 9).reshape(4, 2)
     assert only(table, np.array([0, 2])).tolist() == [[1, 2], [0, 0], [5, 6], [0, 0]]
     assert table.all()
+
+
+FORK = """
+import os
+import numpy as np
+from dcpinspect.growing import LARGE, grown
+
+table = grown(np.zeros(LARGE, np.int8), 0)
+if not (child := os.fork()):
+    table[:] = 1
+    os._exit(0)
+os.waitpid(child, 0)
+assert not table.any()
+"""
+
+
+def test_a_process_that_is_forked_writes_to_no_large_table_of_ours() -> None:
+    assert subprocess.run([sys.executable, "-c", FORK], check=False).returncode == 0

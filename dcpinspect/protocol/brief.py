@@ -290,6 +290,8 @@ def _wide(column: Array) -> Rows:
 
 def _both(connection: Rows, wanted: Mask) -> Mask:
     """Those of which the other direction of the same connection, if it is there, is wanted too; they come in order."""
+    if wanted.all():
+        return wanted
     of_same = connection[1:] == connection[:-1]
     found = wanted.copy()
     found[1:][of_same] &= wanted[:-1][of_same]
