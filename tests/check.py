@@ -1,4 +1,4 @@
-"""Everything a change must pass, in one command: format, lint, imports, kernels that compile, tests, those with Spark, types, fuzzing.
+"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark, fuzzing.
 
 ``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first. Steps of a
 stage run at the same time: what one of them leaves of the processors another one uses. A stage with a failure is the last one.
@@ -20,12 +20,12 @@ STAGES = (
     {"lint": ["-m", "ruff", "check"]},
     {
         "kernels": ["-m", "tests.kernels"],  # the tests need them
+        "types": ["-m", "mypy"],
         "imports": ["-c", _IMPORTS],
     },
     {
         "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
         "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
-        "types": ["-m", "mypy"],  # one process for a minute, which would leave other processors idle
         "fuzz": ["-m", "tests.fuzz"],  # takes what the others leave
     },
 )
