@@ -36,10 +36,10 @@ POLL = 0.5
 """Seconds between two looks at how far a job is."""
 ENDING_S = 0.5
 """Seconds that Java may take to end when it is asked to."""
-CONNECT_PORT = 15_002
-"""Of a server of Spark Connect that does not say another one."""
 ANSWER_S = 10
-"""Seconds in which such a server takes a connection."""
+"""Seconds in which a server takes a connection."""
+_PORTS = {"sc": 15_002, "spark": 7077}
+"""Of servers of Spark Connect, and of masters of a cluster, that do not say another one."""
 _SHOWN = 200
 _NO_REASON = re.compile(r"WARNING:|Using Spark's|Picked up |\d\d/\d\d/\d\d \S+ (?:INFO|WARN) ")
 _RAISED = re.compile(r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)')
@@ -141,8 +141,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
             os.environ.setdefault(name, value)
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
+    _check_answers(master or conf.get("spark.master", ""))
     if master is not None and is_remote(master):
-        _check_remote(master)
         builder = builder.remote(master)
     elif is_ours or master is not None:
         builder = builder.master(master or "local[*]")
@@ -173,17 +173,25 @@ def is_remote(master: str) -> bool:
     return master.startswith("sc://")
 
 
-def _check_remote(master: str) -> None:
-    """Raises SparkFailedError where no server takes connections, for the client of Spark Connect tries for ten minutes.
+def _check_answers(master: str) -> None:
+    """Raises SparkFailedError where no server takes connections: Spark itself tries for a minute, and its client for ten.
 
     Raises UsageError where there is no such client.
     """
-    where = urlsplit(master)
-    try:
-        socket.create_connection((where.hostname or "", where.port or CONNECT_PORT), ANSWER_S).close()
-    except (OSError, ValueError) as error:
-        raise SparkFailedError(f"Spark does not start: {escape(master)} does not answer ({escape(str(error))})") from error
-    if importlib.util.find_spec("grpc") is None:
+    scheme, _, places = master.partition("://")
+    if scheme not in _PORTS:
+        return
+    refused: Exception | None = None
+    for place in places.split(","):  # a cluster may have several masters, one of which works
+        try:
+            where = urlsplit(f"//{place}")
+            socket.create_connection((where.hostname or "", where.port or _PORTS[scheme]), ANSWER_S).close()
+            break
+        except (OSError, ValueError) as error:
+            refused = error
+    else:
+        raise SparkFailedError(f"Spark does not start: {escape(master)} does not answer ({escape(str(refused))})") from refused
+    if is_remote(master) and importlib.util.find_spec("grpc") is None:
         raise UsageError(f"--master {escape(master)}: takes the client of Spark Connect; install pyspark[connect] beside dcpinspect")
 
 

@@ -269,6 +269,10 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
         (["--master", "local[x]"], "--master local[x]: Spark knows no such master; write local[*], "),
         (["--master", "sc://127.0.0.1:1"], "Spark does not start: sc://127.0.0.1:1 does not answer ([Errno 111] Connection refused)\n"),
         (["--master", "sc://127.0.0.1:x"], "Spark does not start: sc://127.0.0.1:x does not answer ("),
+        (
+            ["--master", "spark://127.0.0.1:1,127.0.0.1:2"],
+            "Spark does not start: spark://127.0.0.1:1,127.0.0.1:2 does not answer ([Errno 111] Connection refused)\n",
+        ),
         (["--conf", "spark.driver.memory=foo"], "Spark does not start: Invalid maximum heap size: -Xmxfoo; DCPINSPECT_SPARK_LOG=1 "),
     ],
 )
