@@ -20,7 +20,7 @@ STAGES = (
     {"lint": ["-m", "ruff", "check"]},
     {
         "kernels": ["-m", "tests.kernels"],  # the tests need them
-        "types": ["-m", "mypy"],
+        "types": ["-m", "mypy", "--num-workers", "auto"],
         "imports": ["-c", _IMPORTS],
     },
     {
