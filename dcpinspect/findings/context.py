@@ -21,8 +21,8 @@ from dcpinspect.streams.logs import FailoverLogs, KnownLog, Told
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
-from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import COLLECTIONS, Tables, Tracker
+from dcpinspect.streams.session import COLLECTIONS, Session
+from dcpinspect.streams.tracker import Tables, Tracker
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS

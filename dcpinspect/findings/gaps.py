@@ -13,6 +13,7 @@ from dcpinspect.findings.costs import LOST, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.rows import Gap, Gaps
@@ -23,7 +24,8 @@ RULES = (
         "gap-in-history-snapshot",
         "snapshot",
         "warning",
-        "seqnos are missing between two events of a snapshot with history, which has every change",
+        "seqnos are missing between two events of a snapshot with history, which has every change; a note for clients from which prepares,"
+        " modify events or other collections are hidden",
         "streams of some collections only; collections that keep no history; after a hole",
         "compare with a stream from 0, and report it with the server's version; a client that wants every change did not get some",
         whose="server",
@@ -59,7 +61,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others."""
     context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
-    yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
+    in_history = gaps.table[unexplained.in_history]
+    is_hidden = ~_sees_every_seqno(context)[in_history.stream]
+    yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history)
+    yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
     for one in unexplained.missing:
         seqno = plain(one.event.seqno)
@@ -68,6 +73,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends))
         there = context.at(one.other, At.of(one.event.place))
         yield occurrence(context, one.stream, "item-missing", "error", message, (here, there), seqnos=(seqno,))
+
+
+def _sees_every_seqno(context: Context) -> Mask:
+    """By stream, whether nothing of its vbucket is hidden from the client."""
+    return np.isin(context.streams.connection, [number for number in context.by_number if context.session(number).sees_every_seqno])
 
 
 def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:

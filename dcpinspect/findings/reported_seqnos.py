@@ -17,7 +17,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots
 from dcpinspect.streams.snapshots import types
-from dcpinspect.streams.tracker import COLLECTIONS
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
 
@@ -83,8 +82,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             continue
         row = context.streams[number]
         last = plain(row.position)
-        session = context.session(int(row.connection))
-        sees_all = COLLECTIONS in (session.features or ()) or session.control("enable_sync_writes") == "true"
+        sees_all = context.has_collections(int(row.connection))
         brought = _is_brought(context, number, wait.newest)
         severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
         message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"

@@ -23,14 +23,11 @@ from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Streams
-from dcpinspect.streams.session import Session
+from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 
 Table = npt.NDArray[np.int64]
-
-COLLECTIONS = "Collections"
-SYNC_WRITES = "enable_sync_writes"
 
 MOST_OTHERS = 16
 """Streams that one stream is compared with: a client may have opened any number."""

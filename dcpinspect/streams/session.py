@@ -36,6 +36,12 @@ _MOST = 1 << 12
 """Controls of a connection, and requests of one kind that wait for an answer, at most."""
 _MOST_TEXT = 1 << 10
 _MAX_SID = 0xFFFF
+COLLECTIONS = "Collections"
+"""Feature of HELLO without which no request can ask for some collections only."""
+SYNC_WRITES = "enable_sync_writes"
+"""The setting without which prepares and aborts are hidden."""
+FLATBUFFERS = "flatbuffers_system_events"
+"""The setting without which modify events are hidden."""
 NAMING_CONTROL = "consumer_name"
 """The setting whose value is a name."""
 
@@ -93,7 +99,7 @@ class Session:
     name_size: int = 0
     """Bytes of the name."""
     service: str = ""
-    """The name up to its first colon: what the connections of one client have in common."""
+    """The name up to its first colon, or the member ``a`` of its JSON: what the connections of one client have in common."""
     is_named_well: bool = False
     """The name is of the form service:unique, or JSON that says as much."""
     is_replication: bool = False
@@ -140,6 +146,12 @@ class Session:
         """Value of a setting that was accepted, or None."""
         setting = self.controls.get(key)
         return setting.value if setting is not None and setting.status == "success" else None
+
+    @property
+    def sees_every_seqno(self) -> bool:
+        """Whether nothing of a vbucket is hidden from it: other collections, prepares and aborts, or modify events."""
+        asked = all(self.control(key) == "true" for key in (SYNC_WRITES, FLATBUFFERS))
+        return asked and COLLECTIONS in (self.features or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,21 +497,29 @@ def _told(raw: bytes, redactor: Redactor | None) -> str:
 
 def _agent(key: bytes, redactor: Redactor | None) -> str:
     """The name of a HELLO: the member ``a`` of its JSON, or all of it."""
-    found = json_object(key)
-    name = found.get("a") if found is not None else None
-    if not isinstance(name, str):
+    name = _member(json_object(key), "a")
+    if name is None:
         return _told(key, redactor)
     return name[:_MOST_TEXT] if redactor is None else redactor.text(name)
 
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     """Remembers what an open calls its connection, or what stands for that."""
-    name = text(raw)
-    service, _, unique = name.partition(":")
-    found = json_object(raw) if name.startswith("{") else None
-    session.is_named_well = bool(service and unique) if not name.startswith("{") else found is not None and bool(found.get("i"))
-    session.is_replication = name.startswith("replication:")
+    found = json_object(raw)
+    if found is None:
+        name = text(raw)
+        service, _, unique = name.partition(":")
+        session.is_named_well = bool(service and unique)
+        session.is_replication = name.startswith("replication:")
+    else:  # ``a`` is the program, ``i`` tells its connections apart
+        service = (_member(found, "a") or _member(found, "i") or text(raw))[:_MOST_TEXT]
+        session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
+
+
+def _member(found: dict[str, Any] | None, name: str) -> str | None:
+    value = found.get(name) if found is not None else None
+    return value if isinstance(value, str) else None
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
-from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.session import COLLECTIONS, Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, Numbers, State
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -61,8 +61,6 @@ _CROWD = 4
 _SHORTEST_REQUEST = HEADER_SIZE + 40
 """Bytes of a stream request of the first specification; all others are longer."""
 _AFTER_ALL = np.iinfo(np.int64).max
-COLLECTIONS = "Collections"
-"""Feature of HELLO without which no request can ask for some collections only."""
 
 
 _KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_spans")

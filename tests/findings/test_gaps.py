@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.redact import Redactor
@@ -29,8 +31,11 @@ def events(stream: Stream, seqnos: Sequence[int]) -> None:
 # -- gap-in-history-snapshot --------------------------------------------------------------------------------------------
 
 
-def history(seqnos: Sequence[int] = (2, 4, 5), **request: object) -> tuple[Told, Stream]:
-    talk = opened()
+SEES_ALL = {"enable_sync_writes": "true", "flatbuffers_system_events": "true"}
+
+
+def history(seqnos: Sequence[int] = (2, 4, 5), controls: Mapping[str, str] = SEES_ALL, **request: object) -> tuple[Told, Stream]:
+    talk = opened(**controls)  # type: ignore[arg-type] # passed on
     stream = talk.stream(7, **request)  # type: ignore[arg-type] # passed on
     stream.snapshot(0, 9, *HISTORY)
     events(stream, seqnos)
@@ -49,6 +54,13 @@ def test_history_lacks_nothing_between_two_events() -> None:
     (first, second) = next(gap for gap in tables(talk).gaps if gap["cause"] == "unexplained")["rows"]
     assert [place.row for place in found.places] == [second, first]
     assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places)
+
+
+@pytest.mark.parametrize("lacking", SEES_ALL)
+def test_what_may_be_hidden_from_the_client_accuses_nobody(lacking: str) -> None:
+    talk, _ = history(controls={key: value for key, value in SEES_ALL.items() if key != lacking})
+    (found,) = of("gap-in-history-snapshot", talk)
+    assert (found.severity, found.seqnos) == ("note", (2, 4))
 
 
 def test_history_may_begin_above_the_start_and_a_snapshot_without_it_may_lack_anything() -> None:

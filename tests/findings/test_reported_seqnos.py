@@ -87,10 +87,13 @@ def test_observe_seqno_tells_it_too() -> None:
     assert [one.rule for one in found(talk)] == ["server-owes-seqno"]
 
 
-def test_clients_without_collections_do_not_see_every_seqno() -> None:
+@pytest.mark.parametrize("controls", [{}, {"enable_sync_writes": "true"}])
+def test_clients_without_collections_do_not_see_every_seqno(controls: dict[str, str]) -> None:
     talk = Told("old:1")
     talk.hello("old/1", "XATTR")
     talk.open("old:1", "producer")
+    for key, value in controls.items():
+        talk.control(key, value)
     assert [one.severity for one in found(behind(talk))] == ["note"]
 
 

@@ -66,6 +66,23 @@ def test_names_that_are_no_text_are_escaped() -> None:
     assert tables(talk).connections[0]["agent"] == r'{"a":"half \ud800"}'
 
 
+@pytest.mark.parametrize(
+    ("name", "service"),
+    [
+        ("service:one", "service"),
+        ("service", "service"),
+        ('{"a":"service/1 linux","i":"AAAA/1"}', "service/1 linux"),
+        ('{"i":"AAAA/1"}', "AAAA/1"),
+        ('{"a":7}', '{"a":7}'),
+        ('{"a":"cut', '{"a"'),
+    ],
+)
+def test_a_client_is_known_by_what_its_names_have_in_common(name: str, service: str) -> None:
+    talk = opened(name)
+    talk.stream(7)
+    assert tables(talk).tables.seen.clients == {1: f"10.0.0.1 {service}"}
+
+
 def test_half_a_feature_is_none() -> None:
     talk = Told("x")
     talk.ask("hello", {"value": b"\x00\x12\x00"}, key=b"app")
