@@ -121,6 +121,7 @@ def _events(
     events.prepared[:] = biased(_column(numbers, "prepared_seqno", rows))
     events.event[:] = _column(numbers, "event", rows)
     events.uid[:] = biased(_column(numbers, "manifest_uid", rows))
+    events.has_uid[:] = _is_there(numbers, "manifest_uid", rows)
     events.is_outside[:] = _is_outside(messages.standing[chosen], messages.stream[chosen], collection, streams, filters)
     return events
 
@@ -128,6 +129,13 @@ def _events(
 def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
     column = numbers.get(name)
     return np.zeros(len(rows), dtype=np.uint64) if column is None else np.asarray(column.values[rows])
+
+
+def _is_there(numbers: Mapping[str, Any], name: str, rows: Rows) -> Mask:
+    column = numbers.get(name)
+    if column is None or column.valid is None:
+        return np.full(len(rows), column is not None)
+    return np.asarray(column.valid[rows], dtype=np.bool_)
 
 
 def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:

@@ -10,7 +10,7 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshots, Stream, Streams
+from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshot, Snapshots, Stream, Streams
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 
@@ -24,6 +24,7 @@ class KeyEvent(Struct[T]):
     prepared: T = number("Seqno of the prepare that it completes, biased.")
     event: T = number("What a system event tells.")
     uid: T = number("Uid of the manifest, biased.")
+    has_uid: T = number("It has one.")
     is_outside: T = number("The request names collections, and not this one.")
     slot: T = number("The kernel writes: the slot that its key wants.")
     entry: T = number("The kernel writes: its entry, or -1 where there may be none yet.")
@@ -222,9 +223,17 @@ def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, 
 
 
 @inline
+def is_outside(snapshot: Snapshot, seqno: int) -> bool:
+    """Whether a seqno is beside the range of its snapshot."""
+    return bool(snapshot.layout != k.OSO_LAYOUT and snapshot.layout != k.UPR_LAYOUT and not snapshot.start <= seqno <= snapshot.end)
+
+
+@inline
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
     """An event changes the document of entry ``h``; ``cas`` is LEAST where it tells none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
+    if n >= 0 and is_outside(tables.snapshots[n], seqno):
+        n = -1  # which is the fault, and not that the key is in the snapshot, too
     is_ordered = message.standing & k.IS_SUSPENDED == 0  # nothing was lost since the marker
     if is_ordered and n >= 0 and entry.snapshot == n and seqno != entry.seqno:
         snapshot = tables.snapshots[n]
@@ -246,7 +255,7 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
 def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool) -> None:
     """A collection or scope comes or goes."""
     row = message.place.row
-    if event.uid > LEAST and not in_oso:
+    if event.has_uid and not in_oso:
         h = entry_of(tables, message.stream, OF_STREAM, row)
         entry = tables.entries[h]
         if event.uid < entry.cas and message.standing & k.IS_SUSPENDED == 0:

@@ -10,7 +10,7 @@ from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import losses_of, note
 from dcpinspect.streams.rows import GREATEST, Marker, Message, Snapshot, Stream
-from dcpinspect.streams.seqnos import enter_gap, move
+from dcpinspect.streams.seqnos import enter_gap, move, take_back
 from dcpinspect.streams.state import State
 
 reset_snapshot = inline(rows.Snapshot.resetter())
@@ -81,6 +81,8 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     marker = state.markers[message.detail]
     suspended = stream.suspended != 0
     is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end  # nobody knows what it announces
+    if marker.layout != k.UPR_LAYOUT and not suspended and not is_inverted:
+        take_back(stream, marker.end)
     position = w.LATER
     if stream.markers == 0:
         position = w.PERHAPS_FIRST if suspended or stream.request.form == 0 else w.FIRST

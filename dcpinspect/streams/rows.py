@@ -237,6 +237,7 @@ class Stream(Struct[T]):
     position_by: T = number("What gave that: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
     position_in: T = number("Snapshot by then.", of="snapshots")
     position_losses: T = number("Losses of the connection by then; -1 where a message since could not be read.")
+    before_leap: T = number("Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.", reset=GREATEST)
     unreadable: T = number("Row of that message.")
     losses: T = number("Losses of the connection by its latest message; -1 is always in doubt.")
     orphans: T = number("``Connection.orphans`` by its latest message; -1 if unknown its stream-id.")

@@ -73,6 +73,14 @@ def move(state: State, message: Message, stream: Stream, position: int, by: int)
 
 
 @inline
+def take_back(stream: Stream, seqno: int) -> None:
+    """Of a seqno that leapt out of its snapshot and one inside of its own below it, the first is the fault: one fault, one complaint."""
+    if stream.has_position != 0 and stream.before_leap < seqno <= stream.position:
+        stream.position = stream.before_leap
+        stream.before_leap = GREATEST
+
+
+@inline
 def see(seqno: int, of: Stream | Snapshot) -> None:
     """Counts a seqno of a stream or snapshot: how many, the first, the greatest."""
     if of.seen == 0:
@@ -127,7 +135,6 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
     n = stream.snapshot
     suspended = stream.suspended != 0
     has_position = stream.has_position != 0
-    position = stream.position
     is_known = stream.request.form > 0
     has_range = n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT
     if suspended and n >= 0 and may_be_over(state.snapshots[n], seqno, connection.history):
@@ -136,6 +143,10 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
         stream.snapshot = -1
         n = -1
         has_range = False
+    within = is_within(state, n, seqno)
+    if within and not suspended:
+        take_back(stream, seqno)
+    position = stream.position
     is_low = has_position and seqno <= position
     # where a stream from latest began is known from its first marker, which may name the seqno that follows
     is_from_latest = is_known and stream.request.flags & FROM_LATEST != 0
@@ -163,13 +174,17 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
         see(seqno, stream)
         see_in_snapshot(state, message, n)
         return
-    within = is_within(state, n, seqno)
-    if has_range and not within and not suspended and fault < 0:
+    is_outside = has_range and not within and not suspended and fault < 0
+    if is_outside:
         note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
     # before the first marker of an implicit stream, and where an OSO snapshot may run, nobody knows what should have come
     is_unclear = n < 0 and suspended and (not is_known or connection.oso != 0)
     is_jump = has_position and (is_advanced or seqno - 1 > position)
     is_lost = stream.position_losses != losses_of(connection)
+    if within:
+        stream.before_leap = GREATEST
+    elif is_outside and is_jump and stream.before_leap == GREATEST:
+        stream.before_leap = position
     if is_jump and (is_lost or is_advanced or not is_unclear):
         flags = gap_flags(state, stream, n, within)
         before = seqno

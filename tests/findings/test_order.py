@@ -253,6 +253,14 @@ def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
     assert [one for one in told(talk) if one[0] != "note"] == []
 
 
+def test_a_commit_of_a_later_prepare_is_one_fault() -> None:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.commit(9, 4, "k")
+    assert [one.rule for one in findings(talk) if one.severity != "note"] == ["commit-order"]
+
+
 def test_many_of_a_kind_are_one_finding_with_the_first_three_and_the_last() -> None:
     talk, stream = streaming()
     stream.snapshot(0, 99, "memory")

@@ -30,6 +30,15 @@ def test_a_key_that_comes_twice_in_a_snapshot() -> None:
     assert tables(talk).anomalies == ["duplicate-key-in-snapshot"] * 2
 
 
+def test_what_is_outside_of_a_snapshot_is_not_in_it_twice() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "memory")
+    for seqno, key in ((1, "a"), (5, "b"), (6, "a"), (7, "c"), (8, "c")):
+        stream.mutation(seqno, key)
+    assert tables(talk).anomalies == ["seqno-outside-snapshot"] * 3
+
+
 @pytest.mark.parametrize("kinds", [("memory", "history", "may-duplicate-keys"), ("disk", "checkpoint", "may-duplicate-keys")])
 def test_where_keys_may_repeat_they_may(kinds: tuple[str, ...]) -> None:
     talk, stream = started(0, 3, *kinds)
@@ -209,7 +218,8 @@ def test_uids_of_manifests_do_not_fall_but_in_an_out_of_order_snapshot() -> None
     begun(stream, 10, 11, 2**63)
     begun(stream, 11, 12, 2**63)
     begun(stream, 12, 13, 2**63 - 1)
-    assert tables(talk).anomalies == ["manifest-uid-backwards"]
+    begun(stream, 13, 14, 0)
+    assert tables(talk).anomalies == ["manifest-uid-backwards"] * 2
 
 
 def test_events_beside_the_collections_that_were_asked_for() -> None:

@@ -60,6 +60,35 @@ def test_an_event_outside_of_its_marker_is_reported() -> None:
     assert tables(talk).anomalies == ["seqno-outside-snapshot"]
 
 
+def test_a_seqno_that_leaps_out_of_its_snapshot_is_the_only_fault() -> None:
+    talk, stream = started(end=4)
+    for seqno in (1, 2, 1000, 3, 4):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(5, 6, "memory")
+    for seqno in (5, 900, 6):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(7, 9, "memory")
+    stream.mutation(7, "k7")
+    assert tables(talk).anomalies == ["seqno-outside-snapshot"] * 2
+
+
+def test_after_a_leap_seqnos_still_have_to_rise() -> None:
+    talk, stream = started(end=4)
+    for seqno in (1, 2, 1000, 3, 2):
+        stream.mutation(seqno, f"k{seqno}")
+    assert tables(talk).anomalies == ["seqno-outside-snapshot", "seqno-not-increasing"]
+
+
+def test_where_a_marker_is_missing_its_seqnos_are_taken_as_they_come() -> None:
+    talk, stream = started(end=4)
+    for seqno in (4, 6, 8):  # a marker 5–8 is missing
+        stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(9, 12, "memory")
+    for seqno in (9, 8, 12):
+        stream.mutation(seqno, f"k{seqno}")
+    assert tables(talk).anomalies == ["seqno-outside-snapshot"] * 2 + ["seqno-not-increasing"]
+
+
 def test_the_second_seqno_of_commit_and_abort_is_the_events_own() -> None:
     talk, stream = started(enable_sync_writes="true")
     stream.prepare(1, "k", {})
