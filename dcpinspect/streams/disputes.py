@@ -139,9 +139,10 @@ class Disputes:
             row = self._gaps[gap]
             run = int(row.after) + 1, int(row.before) - 1
             snapshot = int(row.snapshot)
-            last = max(run[1], self._range(snapshot)[1] if snapshot >= 0 else LEAST)
-            # of the stream itself, the later versions that came instead
-            intervals.setdefault(int(row.stream), []).append((run[0], last))
+            first, last = self._range(snapshot) if snapshot >= 0 else run
+            last = max(run[1], last)
+            # of the stream itself, the later versions that came instead, and collections that its client sees
+            intervals.setdefault(int(row.stream), []).append((min(run[0], first), last))
             own = self._snapshots_of[other]
             ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
             intervals.setdefault(other, []).append((run[0], min(ends, default=last)))

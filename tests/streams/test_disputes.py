@@ -247,6 +247,16 @@ def test_a_collection_that_its_user_may_not_see_is_not_missing() -> None:
     assert gap(one, two)["cause"] == "deduplicated"
 
 
+def test_a_collection_of_which_anything_came_in_the_snapshot_is_one_that_its_user_sees() -> None:
+    (one, shows), (two, lacks) = pair()
+    for stream, seqnos in ((shows, (1, 3, 4, 5)), (lacks, (1, 3, 5))):
+        stream.snapshot(0, 5, "memory", "checkpoint")
+        for seqno in seqnos:
+            stream.mutation(seqno, f"k{seqno}", collection=0 if seqno == 5 else 8)
+    found = [one for one in tables(one, two).gaps if one["connection"] == 2]
+    assert [(gap["after_seqno"], gap["cause"]) for gap in found] == [(1, "deduplicated"), (3, "unexplained")]
+
+
 def test_another_branch_tells_nothing() -> None:
     (one, shows), (two, lacks) = pair(mine={})
     other = opened("lacks:2", port=50_002).stream(7, log=[(0xEEEE, 0)])
