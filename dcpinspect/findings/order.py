@@ -341,7 +341,7 @@ def _two(seen: _Seen) -> tuple[int, ...]:
 _CASES = {
     w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} for a vbucket never opened", _stray),
     w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} after stream end", _stray),
-    w.OPAQUE_MISMATCH: _Case("opaque-mismatch", lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}"),
+    w.OPAQUE_MISMATCH: _Case("opaque-mismatch", lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}", _stray),
     w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
     w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} {seen.seqno} before any marker", _one),
     w.NOT_INCREASING: _Case(

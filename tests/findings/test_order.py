@@ -253,6 +253,12 @@ def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
     assert [one for one in told(talk) if one[0] != "note"] == []
 
 
+def test_a_message_with_another_opaque_is_named_by_its_seqno() -> None:
+    talk = opened()
+    other_opaque(talk.stream(7))
+    assert [one.seqnos for one in findings(talk) if one.rule == "opaque-mismatch"] == [(9,)]
+
+
 def test_a_commit_of_a_later_prepare_is_one_fault() -> None:
     talk = opened(enable_sync_writes="true")
     stream = talk.stream(7)
