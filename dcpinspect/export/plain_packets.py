@@ -25,9 +25,9 @@ from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
 from dcpinspect.export.carriers import Pieces
 from dcpinspect.export.marks import Marks
+from dcpinspect.gathering import copy_pieces
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.store.gathered import copy_pieces
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.headers import ACK, FIN
 

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpinspect.gathering import gathered
 from dcpinspect.growing import grown
+from dcpinspect.kernel import Octets, be32, kernel
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
@@ -50,6 +52,7 @@ _REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BA
 
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 """Of each byte whether a message may begin with it."""
+_MAGIC_OCTETS = MAGICS.astype(np.uint8)
 _ASKING = np.isin(np.arange(256), (0x80, 0x08))
 _MOST_MESSAGES = 16
 
@@ -147,7 +150,7 @@ class BriefDirections:
         if np.count_nonzero(is_taken) < MANY or first.release.max() >= MOST_PACKETS or self._used > MOST_BYTES:
             return None
         rows = np.flatnonzero(is_taken & says)
-        data, start = _gathered(first.data, first.start[rows], first.length[rows])
+        data, start = gathered(first.data, first.start[rows], first.length[rows])
         kind = _kinds(data, start, first.length[rows], first.is_start[rows], is_doubted[rows], has_handshake[rows])
         is_taken[rows[kind == _STRANGE]] = False
         is_taken = _both(connection, is_taken)
@@ -164,7 +167,7 @@ class BriefDirections:
         old, old_place = self._drop(first.number[waited])
         self._state[first.number[over]] |= _ENDED
         waits = ~ends[rows] & (new.kind != _MESSAGES)
-        earlier, old.start = _gathered(self._bytes, old.start, old.length)
+        earlier, old.start = gathered(self._bytes, old.start, old.length)
         old.start += len(data)
         self._keep(data, new[waits], None if place is None else place[waits])
         items = AllKept.joined([new[~waits], old])
@@ -237,7 +240,7 @@ class BriefDirections:
             return
         if 2 * self._live < self._count and self._count >= MANY:
             self._compact()
-        octets, start = _gathered(data, new.start, new.length)
+        octets, start = gathered(data, new.start, new.length)
         if self._used + len(octets) > len(self._bytes):
             self._bytes = grown(self._bytes, self._used + len(octets))
         if self._count + len(new) > len(self._kept):
@@ -266,7 +269,7 @@ class BriefDirections:
     def _compact(self) -> None:
         live = np.flatnonzero(self._kept.way[: self._count] >= 0)
         kept, in_file = self._kept[live], self._places[live] if len(self._places) else self._places
-        octets, start = _gathered(self._bytes, kept.start, kept.length)
+        octets, start = gathered(self._bytes, kept.start, kept.length)
         kept.start = start
         self._forget_all()
         self._kept = AllKept(grown(kept.array, 64))
@@ -299,29 +302,35 @@ def _both(connection: Rows, wanted: Mask) -> Mask:
     return found
 
 
-def _gathered(data: Bytes, start: Rows, length: Rows) -> tuple[Bytes, Rows]:
-    """Bytes of several places one after the other, and where each begins then."""
-    at = np.cumsum(length) - length
-    places = np.repeat(start - at, length) + np.arange(int(length.sum()))
-    return data[places], at
+@kernel("int64(octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], int64[::1])")
+def walk(data: Octets, at: Ints, end: Ints, magics: Octets, item: Ints, place: Ints, size: Ints) -> int:
+    """Follows headers from ``at`` on, in each item up to its ``end``, and writes where it stopped there; returns how many messages there
+    are. One step a message."""
+    found = 0
+    for i in range(len(at)):
+        here = at[i]
+        for _ in range(_MOST_MESSAGES):
+            if here + HEADER > end[i] or magics[data[here]] == 0:
+                break
+            length = HEADER + be32(data, here + 8)
+            if length > HEADER + MAX_BODY or here + length > end[i]:
+                break
+            item[found] = i
+            place[found] = here
+            size[found] = length
+            found += 1
+            here += length
+        at[i] = here
+    return found
 
 
 def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, Rows]:
     """Headers followed in each item: (item, place, length) of each message, and where it stopped in each."""
-    at, end = start.copy(), start + length
-    alive, found = np.arange(len(start)), []
-    for _ in range(_MOST_MESSAGES):
-        alive = alive[at[alive] + HEADER <= end[alive]]
-        here = at[alive]
-        size = HEADER + numbers_at(data, here + 8, 4).astype(np.int64)
-        fits = MAGICS[data[here]] & (size <= HEADER + MAX_BODY) & (here + size <= end[alive])
-        alive, here, size = alive[fits], here[fits], size[fits]
-        if not len(alive):
-            break
-        found.append((alive, here, size))
-        at[alive] = here + size
-    item, place, size = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (NO_NUMBERS,) * 3
-    return item, place, size, at
+    at = start.copy()
+    room = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
+    item, place, size = np.empty((3, room), np.int64)
+    found = walk(len(start), data, at, start + length, _MAGIC_OCTETS, item, place, size)
+    return item[:found], place[:found], size[:found], at
 
 
 def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: Mask, has_handshake: Mask) -> Rows:
@@ -364,7 +373,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
 
 def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
     """(where the bytes of each item are then, the messages of items that are nothing else, the direction of each)."""
-    octets, start = _gathered(data, items.start, items.length)
+    octets, start = gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[of] == _AT_END
     frame, file, release = (_wide(column[of]) for column in (items.frame, items.file, said))

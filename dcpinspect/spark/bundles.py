@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.gathering import gathered
 from dcpinspect.spark import files
 from dcpinspect.spark.marks import Marker, Marks, together
 from dcpinspect.spark.salt import Salt
@@ -52,15 +52,6 @@ KEYS = pa.schema([pa.field("key", pa.binary())])
 """Of the file beside a part that has the groups in it."""
 
 
-@kernel("void(octets, int64[::1], int64[::1], uint8[::1])")
-def pack(data: Octets, start: Ints, length: Ints, target: Octets) -> None:
-    """Copies pieces of ``data`` one behind the other. One copy a packet."""
-    at = 0
-    for i in range(len(start)):
-        copy(target, at, data, start[i], length[i])
-        at += length[i]
-
-
 class BundleWriter:
     """Writes the bundles of a unit. They count when a manifest names them, so they need not appear as a whole."""
 
@@ -93,9 +84,8 @@ class BundleWriter:
         share = np.where(of_group >= OWN, SHARES + np.arange(count), np.arange(count) % SHARES)
         order = np.lexsort((rows, share[groups])) if len(present) > 1 else np.arange(len(rows))
         rows, groups, size = rows[order], groups[order], size[order]
-        data = np.empty(int(size.sum()), np.uint8)
-        pack(len(rows), batch.data, batch.offset[rows], size, data)
-        ends = np.concatenate(([0], np.cumsum(size)))
+        data, begins = gathered(batch.data, batch.offset[rows], size)
+        ends = np.append(begins, len(data))
         packet = batch.first_packet + rows
         edges = np.concatenate(([0], np.flatnonzero(np.diff(share[groups])) + 1, [len(rows)]))
         for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.errors import NotKeptError
-from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.gathering import copy_pieces
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.store.originals import Originals
 from dcpinspect.store.places import Places
@@ -110,10 +110,3 @@ def _read(originals: Originals, run: _Pieces, data: Bytes) -> None:
     room = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
     originals.read(int(run.file[0]), begin, room.data)
     copy_pieces(len(run.size), room, run.place - begin, run.size, data, run.target)
-
-
-@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])")
-def copy_pieces(data: Octets, start: Ints, size: Ints, out: Octets, target: Ints) -> None:
-    """Copy ranges of bytes, each to its place. One copy a range."""
-    for i in range(len(size)):
-        copy(out, target[i], data, start[i], size[i])

@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.errors import ChangedCaptureError
 from dcpinspect.store import gathered
-from dcpinspect.store.gathered import Wanted, copy_pieces, gather
+from dcpinspect.store.gathered import Wanted, gather
 from dcpinspect.store.originals import Originals
 from dcpinspect.store.places import Places
 from dcpinspect.store.spool import Spool
@@ -77,9 +77,3 @@ def test_a_file_that_shrank_is_said(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(ChangedCaptureError):
         gather(originals, places, Wanted(column(2), column(0), column(60), column(0)), np.zeros(60, np.uint8))
-
-
-def test_pieces_are_copied_each_to_its_place() -> None:
-    data, out = np.arange(10, dtype=np.uint8), np.zeros(6, np.uint8)
-    copy_pieces(2, data, column(7, 0), column(3, 2), out, column(0, 4))
-    assert out.tolist() == [7, 8, 9, 0, 0, 1]
