@@ -15,7 +15,6 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tracker import Tables
@@ -69,13 +68,13 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
     is_first = (snapshots.position == w.FIRST) & has_range & _starts_elsewhere(snapshots, context.streams)
-    snapshots_of = Grouped(snapshots.stream, len(context.streams) if is_incomplete.any() else 0)
+    after = _followers(snapshots) if is_incomplete.any() else None
     for number in context.in_order(is_first | is_incomplete):
         stream = int(snapshots.stream[number])
         if is_first[number]:
             yield from _first(context, number, stream)
-        if is_incomplete[number] and not _is_all(context.streams[stream]):
-            yield _incomplete(context, number, snapshots_of[stream])
+        if after is not None and is_incomplete[number] and not _is_all(context.streams[stream]):
+            yield _incomplete(context, number, int(after[number]))
     yield from _resumed(context, tables)
 
 
@@ -114,8 +113,18 @@ def _is_all(stream: Stream) -> bool:
     return bool(stream.request.form > 0 and stream.reason == 0 and stream.seen > 0 and stream.last >= stream.request.end)
 
 
-def _incomplete(context: Context, number: int, numbers: Rows) -> Occurrence:
-    """``numbers``: all snapshots of its stream."""
+def _followers(snapshots: Snapshots) -> Rows:
+    """By snapshot: the next one of its stream, -1 for none."""
+    order = np.lexsort((snapshots.index, snapshots.stream))
+    before, then = order[:-1], order[1:]
+    follows = (snapshots.stream[then] == snapshots.stream[before]) & (snapshots.index[then] == snapshots.index[before] + 1)
+    after = np.full(len(snapshots), -1, np.int64)
+    after[before[follows]] = then[follows]
+    return after
+
+
+def _incomplete(context: Context, number: int, after: int) -> Occurrence:
+    """``after``: the next snapshot of its stream, -1 for none."""
     row = context.snapshots[number]
     stream = int(row.stream)
     is_told = context.has_collections(int(context.streams.connection[stream])) or _has_sync_writes(context, stream)
@@ -125,9 +134,8 @@ def _incomplete(context: Context, number: int, numbers: Rows) -> Occurrence:
     else:
         before = plain(row.before) + 1 if row.has_before else 0
         reached, first = f"nothing of the snapshot up to {end}", max(plain(row.start), before)
-    later = numbers[context.snapshots.index[numbers] == row.index + 1]
-    places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
-    came = "the next marker came" if len(later) else "the stream ended"
+    places = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
+    came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
     message = f"{reached} when {came}: {missing} did not come{', nor a SeqnoAdvanced' if is_told else ''}"
     severity: Severity = "warning" if is_told else "note"
