@@ -31,7 +31,9 @@ MOST_COUNTED = 1000
 MOST_NOTES = 100
 """Comments on sections that are remembered."""
 MOST_SECRETS = 1 << 26
-"""Bytes of secrets that are remembered."""
+"""Bytes of secrets that are remembered, each with ``SECRET_COST``."""
+SECRET_COST = 64
+"""Bytes that one takes beside its own."""
 TLS_KEY_LOG = 0x544C534B
 COMMENT = 1
 """Option of any block."""
@@ -70,6 +72,7 @@ class PcapNg:
         self.counts: list[InterfaceCounts] = []
         self.notes: list[bytes] = []
         self.secrets: list[bytes] = []
+        self._secret_bytes = 0
         self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
         self._limit = MAX_PACKET
         self._last_ns = 0
@@ -204,10 +207,11 @@ class PcapNg:
         return DONE
 
     def _keep_secrets(self, block: bytes, order: str) -> None:
-        if len(block) >= 24 and sum(map(len, self.secrets)) < MOST_SECRETS:
+        if len(block) >= 24 and self._secret_bytes < MOST_SECRETS:
             kind, size = struct.unpack_from(order + "II", block, 8)
             if kind == TLS_KEY_LOG and size <= len(block) - 20:
                 self.secrets.append(block[16 : 16 + size])
+                self._secret_bytes += size + SECRET_COST
 
     def _count(self, block: bytes, order: str) -> None:
         """An interface statistics block; a later one of an interface takes the place of the one before."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import Capture, open_capture
-from dcpinspect.capture.pcapng import COMMENT, Interface, comments_of, nanoseconds
+from dcpinspect.capture.pcapng import COMMENT, SECRET_COST, TLS_KEY_LOG, Interface, comments_of, nanoseconds
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
@@ -223,3 +223,11 @@ def test_notes_without_end_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     capture = opened(tmp_path, note * 5 + builders.interface() + builders.enhanced(PACKETS[0]))
     assert sum(len(batch) for batch in capture) == 1
     assert list(capture.files[0].notes) == [b"a"] * 3
+
+
+def test_secrets_without_end_are_bounded_even_empty_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.capture.pcapng.MOST_SECRETS", 3 * SECRET_COST)
+    empty = builders.block(10, struct.pack("<III", TLS_KEY_LOG, 0, 0))
+    capture = opened(tmp_path, builders.section() + empty * 5 + builders.interface() + builders.enhanced(PACKETS[0]))
+    assert sum(len(batch) for batch in capture) == 1
+    assert list(capture.files[0].secrets) == [b""] * 3
