@@ -60,9 +60,9 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def _remove_what_is_temporary() -> None:
-    made = sys.modules.get("dcpinspect.temporary")  # else there is nothing
-    if made is not None:
-        made.remove_all()
+    remove_all = getattr(sys.modules.get("dcpinspect.temporary"), "remove_all", None)  # else, or while that loads, there is nothing
+    if remove_all is not None:
+        remove_all()
 
 
 def _outside_imports() -> Iterator[None]:

@@ -270,3 +270,12 @@ def test_a_program_in_the_background_goes_on() -> None:
     code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\nimport sys\nsys.argv[1:] = ['--version']\n__main__.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, b"dcpinspect", b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_that_is_terminated_while_it_loads_ends_without_a_word(number: signal.Signals) -> None:
+    code = "import os, sys, types\nfrom dcpinspect.cli import interrupts\n"
+    code += "sys.modules['dcpinspect.temporary'] = types.ModuleType('dcpinspect.temporary')  # as while it loads\n"
+    code += f"with interrupts.outside_imports():\n    os.kill(os.getpid(), {number:d})\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-number, b"", b"")
