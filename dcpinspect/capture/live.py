@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorded_files import Limits
-from dcpinspect.capture.recorder import MIB, Wishes
+from dcpinspect.capture.recorder import MIB, OF_READER, Wishes
 from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
@@ -39,6 +40,16 @@ BEHIND_S = (2, 20, 200, 2000)
 _HEADER = 12
 _END_S = 10.0
 """How long the recorder may take to end once nobody reads."""
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """Signals to end wait, also in processes that begin here: one that still loads would answer them with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_READER)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(slots=True)
@@ -113,7 +124,8 @@ class LiveCapture:
         if self._spool is not None and wanted.user is not None:
             rights.give(self._spool, wanted.user)
         command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
-        self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
+        with _held_back():
+            self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
         assert self._recorder.stdout is not None
         os.set_blocking(self._recorder.stdout.fileno(), False)
         self._heard = b""

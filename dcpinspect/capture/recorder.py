@@ -43,6 +43,8 @@ ASK_S = 0.01
 """How often a source that one cannot wait for is asked."""
 AGAIN_S = 1.0
 """How often a full disk, or an interface that is gone, is tried again."""
+OF_READER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that the reader is told of: it says when to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,8 +416,9 @@ class Recorder:
 
 def main() -> int:
     """Records what the command line says, in JSON, until standard input has something or ends; what happens is told on standard output."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the reader is told of them, and says when to end
+    for number in OF_READER:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)  # held back by the reader while this loaded
     with suppress(OSError):
         os.nice(-10)  # before those who decode, where that is allowed: they can wait
     told, wishes = _Told(1), Wishes.of(sys.argv[1])

@@ -610,6 +610,17 @@ os.kill(os.getpid(), 9)
         assert (file.problems, file.files[0].counts[0].name) == ([], "eth0")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_recorder_loads_is_not_its_matter(
+    number: signal.Signals, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path), *sys.path)))
+    with opened(wire[0]) as capture:
+        os.write(wire[1], segment(1))
+        assert [packet for batch in collected(capture, 1) for packet in packets(batch)] == [segment(1)]
+
+
 def test_temporary_files_go_with_a_process_that_is_killed(wire: tuple[str, int], tmp_path: Path) -> None:
     code = """
 import os
