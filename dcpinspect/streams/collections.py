@@ -5,11 +5,15 @@ Every vbucket tells of every collection, mostly in the same bytes: each differen
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dcpinspect.protocol.message import Message
+from dcpinspect.protocol.fields import Field, Item
+from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import DEFAULT, shown, unnamed, with_id
 
 if TYPE_CHECKING:
@@ -58,11 +62,8 @@ class Manifest:
         self._heard.add(told)
         return True
 
-    def take_event(self, message: Message) -> None:
-        """A system event that could be read whole."""
-        said = said_by_event(message)
-        if said is None:
-            return
+    def take_event(self, said: SaidByEvent) -> None:
+        """What a system event says."""
         self.uid = max(self.uid, said.uid)
         if said.event == _CREATE_SCOPE and said.name is not None:
             self._add_scope(said.scope, said.name)
@@ -114,14 +115,32 @@ class SaidByEvent(NamedTuple):
         return self.event in (_BEGIN, _MODIFY)
 
 
-def said_by_event(message: Message) -> SaidByEvent | None:
-    """What a system event says that could be read whole; None for what says too little."""
-    said = {inner.name: inner.value for outer in message.fields for inner in outer.walk()}
-    event, uid, scope, number, history = (said.get(name) for name in ("event", "manifest_uid", "scope_id", "collection_id", "history"))
-    if not isinstance(event, int) or not isinstance(uid, int) or not isinstance(scope, int):
+def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
+    """What a system event says that is there whole and fits its layout; None for what says too little.
+
+    Only what is asked for is read: every field explained would cost fifty times as much, and there may be thousands.
+    """
+    decoded = batch.decoded
+    layout, start, value = LAYOUTS[int(decoded.layout[row])], int(decoded.extras_at[row]), int(decoded.value.start[row])
+    said = _numbers(layout.extras, batch.data[start : start + layout.extras_size].tobytes())
+    said |= _numbers(layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes())
+    event, uid, scope, history = (said.get(name) for name in ("event", "manifest_uid", "scope_id", "history"))
+    if event is None or uid is None or scope is None:
         return None
-    collection, keeps = number if isinstance(number, int) else None, history if isinstance(history, bool) else None
-    return SaidByEvent(event, uid, scope, collection, _text(said.get("key")), keeps)
+    keeps = None if history is None else bool(history)
+    return SaidByEvent(event, uid, scope, said.get("collection_id"), _text(batch.key_of(row) or None), keeps)
+
+
+def _numbers(items: Sequence[Item], data: bytes) -> dict[str, int]:
+    """The numbers of a section by name, those of a FlatBuffer in it as well."""
+    said: dict[str, int] = {}
+    for spec in items:
+        if isinstance(spec, Field) and spec.kind.size:
+            said[spec.name] = int.from_bytes(data[spec.offset : spec.offset + spec.kind.size], "big")
+        elif isinstance(spec, Field) and spec.slots:
+            with suppress(FlatBufferError):
+                said |= {slot.name: value for slot, value, _, _ in decode_table(data, spec.slots) if isinstance(value, int)}
+    return said
 
 
 def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:

@@ -54,7 +54,7 @@ class NameTeller:
             self._asked[int(batch.row[index])] = (batch.key_of(index) or document(batch, index))[:_MOST_TEXT]
 
     def _event(self, batch: MessageBatch, index: int, connection: int) -> None:
-        said, row = said_by_event(batch.annotate(index)), int(batch.row[index])
+        said, row = said_by_event(batch, index), int(batch.row[index])
         if said is None or said.name is None:
             return
         if said.names_scope:

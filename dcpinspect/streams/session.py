@@ -22,7 +22,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.cluster_map import ClusterMaps
-from dcpinspect.streams.collections import Manifest
+from dcpinspect.streams.collections import Manifest, said_by_event
 from dcpinspect.streams.kinds import FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
@@ -332,8 +332,9 @@ class Conversation:
             else:
                 session.is_cut = True
         elif opcode == Opcode.DCP_SYSTEM_EVENT:
-            if batch.decoded.fits[row] and session.manifest.is_news(told_bytes(batch, row)):
-                session.manifest.take_event(batch.annotate(row))
+            is_news = batch.decoded.fits[row] and session.manifest.is_news(told_bytes(batch, row))
+            if is_news and (said := said_by_event(batch, row)) is not None:
+                session.manifest.take_event(said)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS:
             session.high_seqnos_asked = session.high_seqnos_asked or _at(batch, row)
             _wait(session, number, (batch.number("state", row), batch.number("collection_id", row)))

@@ -14,6 +14,7 @@ import dcpinspect
 from dcpinspect.engine import Engine
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.tables.arrow import record_batch
+from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches
 from tests.streams.told import Told, capture, packets, tables
 
@@ -74,6 +75,18 @@ def test_system_events_name_what_comes_behind_them() -> None:
         ("other", "?0xa"),
         ("late", "produce.fruit"),
     ]
+
+
+@pytest.mark.parametrize("version", ["v0", "v1", "v2"])
+def test_system_events_are_not_explained_field_by_field_for_their_names(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MessageBatch, "annotate")
+    talk = streaming()
+    stream = talk.stream(7)
+    stream.snapshot(0, 99, "memory")
+    stream.system_event(1, "begin-collection", "fruit", version=version, manifest_uid=3, scope_id=0, collection_id=9)
+    stream.mutation(2, "k", collection=9)
+    assert named(talk) == [("k", "_default.fruit")]
+    assert tables(talk).tracker.conversation.of(1).manifest.collections[9].name == "fruit"
 
 
 def test_a_system_event_has_the_name_that_it_tells() -> None:
