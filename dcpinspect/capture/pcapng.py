@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
@@ -25,7 +26,13 @@ _BYTE_ORDER = 0x1A2B3C4D
 _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 """Block types that a search after garbage believes."""
 
-DONE, CUT, BAD, OTHER, STRANGE = 0, 1, 2, 3, 4
+SMALLEST = 12
+"""Bytes of a block without a body."""
+DONE, CUT, BAD, OTHER = range(4)
+OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
+"""What the kernel says of each packet, and where the blocks are that it leaves to others."""
+MOST_INTERFACES = 1 << 16
+"""Interfaces of a section that are remembered; packets of others are damage."""
 MOST_COUNTED = 1000
 """Interfaces of which counts are remembered."""
 MOST_NOTES = 100
@@ -42,6 +49,8 @@ _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
 _NS = 1_000_000_000
 _MAX_S = 9_000_000_000
 """Seconds that still fit 64-bit nanoseconds."""
+Table = npt.NDArray[np.int64]
+_NO_INTERFACES: Table = np.empty((3, 0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +83,18 @@ class PcapNg:
         self.secrets: list[bytes] = []
         self._secret_bytes = 0
         self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
+        self._table = _NO_INTERFACES
         self._limit = MAX_PACKET
         self._last_ns = 0
         self._searching = False
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """As ``Format.walk``; garbage between blocks is skipped up to the next plausible block."""
-        capacity = size // 16 + 1
-        columns = [np.empty(capacity, np.int64) for _ in range(7)]
-        offset, captured, wire, high, low, number, options = columns
-        state = np.zeros(2, np.int64)
+        columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
+        state = np.zeros(3, np.int64)
         done: list[tuple[Column, ...]] = []
         problems: list[tuple[int, str]] = []
-        need = 12
+        need = SMALLEST
         while True:
             if self._searching:
                 self._searching = not self._found(data, size, state, final=final)
@@ -94,40 +102,16 @@ class PcapNg:
                     need = size - int(state[0]) + 1
                     break
             snaplen = self.interfaces[0].snaplen if self.interfaces else 0
-            count, verdict = divmod(
-                int(
-                    walk_blocks(
-                        size // 512,
-                        data,
-                        size,
-                        self.big,
-                        len(self.interfaces),
-                        snaplen,
-                        self._limit,
-                        offset,
-                        captured,
-                        wire,
-                        high,
-                        low,
-                        number,
-                        options,
-                        state,
-                    )
-                ),
-                8,
-            )
+            told = walk_blocks(size // 512, data, size, self.big, len(self.interfaces), snaplen, self._limit, columns, state)
+            count, verdict = divmod(int(told), 8)
+            self._take(columns[ASIDE, : state[2]].tolist(), data, problems)
             if count:
                 done.append(self._packets(count, columns))
             at = int(state[0])
             if verdict == OTHER:
-                verdict = self._metadata(data, size, state)
+                verdict = self._section(data, size, state)
                 if verdict == DONE:
                     continue
-            if verdict == STRANGE:
-                if len(problems) < MAX_PROBLEMS:
-                    problems.append((at, "a packet block contradicts itself or names no interface"))
-                state[0] += int(state[1])
-                continue
             if verdict == BAD:
                 if len(problems) < MAX_PROBLEMS:
                     problems.append((at, "garbage where a block should begin"))
@@ -145,16 +129,14 @@ class PcapNg:
         offset, captured, wire, time_ns, link_type, options = (np.concatenate(parts) for parts in zip(*done, strict=True))
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
-    def _packets(self, count: int, columns: list[Column]) -> tuple[Column, ...]:
+    def _packets(self, count: int, columns: Table) -> tuple[Column, ...]:
         """Copies the first ``count`` entries, ticks turned into nanoseconds."""
-        offset, captured, wire, high, low, number, options = (column[:count].copy() for column in columns)
+        offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
+        link_type, resolution, offset_s = self._described()[:, number]
         time_ns = np.empty(count, np.int64)
-        link_type = np.empty(count, np.int64)
-        for index in np.unique(number):
-            here = number == index
-            interface = self.interfaces[index]
-            time_ns[here] = nanoseconds(high[here], low[here], interface)
-            link_type[here] = interface.link_type
+        for one in np.unique(resolution).tolist():
+            here = resolution == one
+            time_ns[here] = nanoseconds(high[here], low[here], one, offset_s[here])
         timeless = np.flatnonzero(high < 0)  # simple packet blocks: the time of the packet before
         if len(timeless):
             before = np.where(high < 0, -1, np.arange(count))
@@ -163,48 +145,60 @@ class PcapNg:
         self._last_ns = int(time_ns[-1])
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
-    def _metadata(self, data: Bytes, size: int, state: Column) -> int:
-        """Reads the section header, interface description or statistics at ``state[0]`` and moves past it."""
-        at = int(state[0])
-        if data[at : at + 4].tobytes() == b"\x0a\x0d\x0d\x0a":
-            state[1] = 28
-            if at + 12 > size:
-                return CUT
-            magic = data[at + 8 : at + 12].tobytes()
-            big = magic == b"\x1a\x2b\x3c\x4d"
-            if not big and magic != b"\x4d\x3c\x2b\x1a":
-                return BAD
-            order = ">" if big else "<"
-            (length,) = struct.unpack_from(order + "I", data.data, at + 4)
-            if length < 28 or length % 4 or length > MAX_BLOCK:
-                return BAD
-            state[1] = length
-            if at + length > size:
-                return CUT
-            self.big = big
-            if len(self.notes) < MOST_NOTES:
-                self.notes += comments_in(data[at + 24 : at + length - 4].tobytes(), big=big)[: MOST_NOTES - len(self.notes)]
-            self.interfaces = []
-            self._counted = {}
-        else:  # the kernel saw that it is whole
-            order = ">" if self.big else "<"
-            kind, length = struct.unpack_from(order + "II", data.data, at)
-            if kind == STATISTICS:
-                self._count(data[at : at + length].tobytes(), order)
-                state[0] += length
-                return DONE
-            if kind == SECRETS:
-                self._keep_secrets(data[at : at + length].tobytes(), order)
-                state[0] += length
-                return DONE
-            if length < 20:
-                return BAD
-            interface = _interface(data[at : at + length].tobytes(), order)
-            self.interfaces.append(interface)
-            if interface.snaplen <= MAX_BLOCK:
-                self._limit = max(self._limit, interface.snaplen)
+    def _described(self) -> Table:
+        """Link type, resolution and offset of the interfaces of this section, by number."""
+        if self._table.shape[1] != len(self.interfaces):
+            rows = [(one.link_type, one.resolution, one.offset_s) for one in self.interfaces]
+            self._table = np.array(rows, np.int64).T
+        return self._table
+
+    def _section(self, data: Bytes, size: int, state: Column) -> int:
+        """Reads the section header at ``state[0]`` and moves past it."""
+        at, block = int(state[0]), data.data
+        state[1] = 28
+        if at + SMALLEST > size:
+            return CUT
+        magic = bytes(block[at + 8 : at + 12])
+        big = magic == b"\x1a\x2b\x3c\x4d"
+        if not big and magic != b"\x4d\x3c\x2b\x1a":
+            return BAD
+        (length,) = struct.unpack_from(">I" if big else "<I", block, at + 4)
+        if length < 28 or length % 4 or length > MAX_BLOCK:
+            return BAD
+        state[1] = length
+        if at + length > size:
+            return CUT
+        self.big = big
+        if len(self.notes) < MOST_NOTES:
+            self.notes += comments_in(bytes(block[at + 24 : at + length - 4]), big=big)[: MOST_NOTES - len(self.notes)]
+        self.interfaces = []
+        self._table = _NO_INTERFACES
+        self._counted = {}
         state[0] += length
         return DONE
+
+    def _take(self, aside: list[int], data: Bytes, problems: list[tuple[int, str]]) -> None:
+        """What the kernel set aside: blocks that hold no packet, and packets that it did not understand."""
+        order, block = ">" if self.big else "<", data.data
+        statistics: dict[int, bytes] = {}  # the last of each interface
+        heads = struct.Struct(order + "III")
+        for at in aside:
+            if at < 0:
+                if len(problems) < MAX_PROBLEMS:
+                    problems.append((~at, "a packet block contradicts itself or names no interface"))
+                continue
+            kind, length, number = heads.unpack_from(block, at)
+            if kind == STATISTICS:
+                statistics[number] = bytes(block[at : at + length])
+            elif kind == SECRETS:
+                self._keep_secrets(bytes(block[at : at + length]), order)
+            else:
+                interface = _interface(bytes(block[at : at + length]), order)
+                self.interfaces.append(interface)
+                if interface.snaplen <= MAX_BLOCK:
+                    self._limit = max(self._limit, interface.snaplen)
+        for number, told in statistics.items():
+            self._count(number, told, order)
 
     def _keep_secrets(self, block: bytes, order: str) -> None:
         if len(block) >= 24 and self._secret_bytes < MOST_SECRETS:
@@ -213,12 +207,9 @@ class PcapNg:
                 self.secrets.append(block[16 : 16 + size])
                 self._secret_bytes += size + SECRET_COST
 
-    def _count(self, block: bytes, order: str) -> None:
-        """An interface statistics block; a later one of an interface takes the place of the one before."""
-        if len(block) < 24:
-            return
-        (number,) = struct.unpack_from(order + "I", block, 8)
-        if number >= len(self.interfaces) or (number not in self._counted and len(self.counts) >= MOST_COUNTED):
+    def _count(self, number: int, block: bytes, order: str) -> None:
+        """The statistics block of an interface; a later one takes the place of the one before."""
+        if number not in self._counted and len(self.counts) >= MOST_COUNTED:
             return
         said = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
         received, dropped, system = (
@@ -293,11 +284,11 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
         at += 4 + length + (-length) % 4
 
 
-def nanoseconds(high: Column, low: Column, interface: Interface) -> Column:
+def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) -> Column:
     """Capture times from the two halves of the tick counts; absurd ones are held within what 64 bits can say."""
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
-    power = interface.resolution & 0x7F
-    if interface.resolution & 0x80:
+    power = resolution & 0x7F
+    if resolution & 0x80:
         power = min(power, 63)
         seconds = ticks >> np.uint64(power)
         part = ticks & np.uint64((1 << power) - 1)
@@ -308,37 +299,21 @@ def nanoseconds(high: Column, low: Column, interface: Interface) -> Column:
         seconds = ticks // per_second
         part = ticks % per_second
         fraction = part * np.uint64(10 ** (9 - power)) if power <= 9 else part // np.uint64(10 ** (min(power, 19) - 9))
-    whole = np.minimum(seconds, np.uint64(_MAX_S)).astype(np.int64) + interface.offset_s
+    whole = np.minimum(seconds, np.uint64(_MAX_S)).astype(np.int64) + offset_s
     result: Column = np.clip(whole, -_MAX_S, _MAX_S) * _NS + fraction.astype(np.int64)
     return result
 
 
-@kernel(
-    "int64(octets, int64, boolean, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1])"
-)
-def walk_blocks(
-    data: Octets,
-    size: int,
-    big: bool,
-    interfaces: int,
-    snaplen: int,
-    limit: int,
-    offset: Ints,
-    captured: Ints,
-    wire: Ints,
-    high: Ints,
-    low: Ints,
-    number: Ints,
-    options: Ints,
-    state: Ints,
-) -> int:
+@kernel("int64(octets, int64, boolean, int64, int64, int64, int64[:,::1], int64[::1])")
+def walk_blocks(data: Octets, size: int, big: bool, interfaces: int, snaplen: int, limit: int, columns: Ints, state: Ints) -> int:
     """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step a block.
 
-    ``state[1]``: bytes wanted (CUT), or to step over (STRANGE). ``high`` is -1 where a packet has no time.
+    ``state[1]``: bytes wanted (CUT). ``state[2]``: places that were set aside, in order, those of packets that are strange inverted; what
+    interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.
     """
     at = state[0]
     count = 0
+    aside = 0
     verdict = DONE
     while at < size:
         state[1] = 12
@@ -362,13 +337,30 @@ def walk_blocks(
         if (be32(data, at + length - 4) if big else le32(data, at + length - 4)) != length:
             verdict = BAD
             break
-        if kind in (INTERFACE, STATISTICS, SECRETS):
-            verdict = OTHER
-            break
-        if kind in (ENHANCED_PACKET, OLD_PACKET):
-            if length < 32:
-                verdict = STRANGE
+        is_strange = False
+        if kind == INTERFACE:
+            if length < 20:
+                verdict = BAD
                 break
+            if interfaces < MOST_INTERFACES:
+                longest = be32(data, at + 12) if big else le32(data, at + 12)
+                if interfaces == 0:
+                    snaplen = longest
+                if longest <= MAX_BLOCK:
+                    limit = max(limit, longest)
+                interfaces += 1
+                columns[ASIDE, aside] = at
+                aside += 1
+        elif kind == STATISTICS:
+            if length >= 24 and (be32(data, at + 8) if big else le32(data, at + 8)) < interfaces:
+                columns[ASIDE, aside] = at
+                aside += 1
+        elif kind == SECRETS:
+            columns[ASIDE, aside] = at
+            aside += 1
+        elif kind in (ENHANCED_PACKET, OLD_PACKET) and length < 32:
+            is_strange = True
+        elif kind in (ENHANCED_PACKET, OLD_PACKET):
             if big:
                 interface, h, w, have, full = (
                     be32(data, at + 8),
@@ -387,33 +379,35 @@ def walk_blocks(
                 )
             if kind == OLD_PACKET:  # two 16-bit numbers: interface, drops
                 interface = interface >> 16 if big else interface & 0xFFFF
-            if interface >= interfaces or have > length - 32 or have > limit:
-                verdict = STRANGE
-                break
-            offset[count] = at + 28
-            captured[count] = have
-            wire[count] = max(have, full)
-            high[count] = h
-            low[count] = w
-            number[count] = interface
-            options[count] = max(0, length - 32 - ((have + 3) & ~3))
-            count += 1
+            is_strange = interface >= interfaces or have > length - 32 or have > limit
+            if not is_strange:
+                columns[OFFSET, count] = at + 28
+                columns[CAPTURED, count] = have
+                columns[WIRE, count] = max(have, full)
+                columns[HIGH, count] = h
+                columns[LOW, count] = w
+                columns[NUMBER, count] = interface
+                columns[OPTIONS, count] = max(0, length - 32 - ((have + 3) & ~3))
+                count += 1
         elif kind == SIMPLE_PACKET:
-            if length < 16 or interfaces == 0:
-                verdict = STRANGE
-                break
-            full = be32(data, at + 8) if big else le32(data, at + 8)
-            have = min(full, length - 16)
-            if snaplen != 0:
-                have = min(have, snaplen)
-            offset[count] = at + 12
-            captured[count] = have
-            wire[count] = full
-            high[count] = -1
-            low[count] = 0
-            number[count] = 0
-            options[count] = 0
-            count += 1
+            is_strange = length < 16 or interfaces == 0
+            if not is_strange:
+                full = be32(data, at + 8) if big else le32(data, at + 8)
+                have = min(full, length - 16)
+                if snaplen != 0:
+                    have = min(have, snaplen)
+                columns[OFFSET, count] = at + 12
+                columns[CAPTURED, count] = have
+                columns[WIRE, count] = full
+                columns[HIGH, count] = -1
+                columns[LOW, count] = 0
+                columns[NUMBER, count] = 0
+                columns[OPTIONS, count] = 0
+                count += 1
+        if is_strange:
+            columns[ASIDE, aside] = ~at
+            aside += 1
         at += length
     state[0] = at
+    state[2] = aside
     return count * 8 + verdict

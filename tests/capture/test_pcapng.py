@@ -4,12 +4,14 @@ import struct
 import subprocess
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from dcpinspect.capture import pcapng
 from dcpinspect.capture.open import Capture, open_capture
-from dcpinspect.capture.pcapng import COMMENT, SECRET_COST, TLS_KEY_LOG, Interface, comments_of, nanoseconds
+from dcpinspect.capture.pcapng import COMMENT, SECRET_COST, TLS_KEY_LOG, comments_of, nanoseconds
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
@@ -76,7 +78,7 @@ def test_obsolete_packet_blocks_are_read(tmp_path: Path) -> None:
 )
 def test_time_stamps_of_any_resolution(resolution: int, offset_s: int, ticks: int, expected: int) -> None:
     high, low = np.array([ticks >> 32]), np.array([ticks & 0xFFFFFFFF])
-    assert nanoseconds(high, low, Interface(1, 0, resolution, offset_s)).tolist() == [expected]
+    assert nanoseconds(high, low, resolution, np.array([offset_s])).tolist() == [expected]
 
 
 def test_time_options_of_an_interface_are_used(tmp_path: Path) -> None:
@@ -231,3 +233,46 @@ def test_secrets_without_end_are_bounded_even_empty_ones(tmp_path: Path, monkeyp
     capture = opened(tmp_path, builders.section() + empty * 5 + builders.interface() + builders.enhanced(PACKETS[0]))
     assert sum(len(batch) for batch in capture) == 1
     assert list(capture.files[0].secrets) == [b""] * 3
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Something for each time that the kernel walks, which it does interpreted."""
+    kernel, told = pcapng.walk_blocks, []
+
+    def walk(_size: int, *args: Any) -> int:
+        told.append(kernel.interpreted(*args))
+        return told[-1]
+
+    monkeypatch.setattr(pcapng, "walk_blocks", walk)
+    return told
+
+
+def test_the_kernel_goes_on_behind_blocks_without_packets(tmp_path: Path, walked: list[int]) -> None:
+    secret = builders.block(10, struct.pack("<II4s", TLS_KEY_LOG, 4, b"abcd"))
+    strange = builders.enhanced(PACKETS[0], number=0xFFFF)
+    others = b"".join(builders.interface() + builders.block(5, bytes(12)) + secret + strange for _ in range(50))
+    capture = opened(tmp_path, builders.section() + others + builders.enhanced(PACKETS[0], number=49))
+    assert sum(len(batch) for batch in capture) == 1
+    assert (len(capture.problems), len(capture.files[0].secrets)) == (50, 50)
+    assert len(walked) <= 3  # the section stops it, and the end
+
+
+@pytest.mark.usefixtures("walked")
+def test_interfaces_are_bounded_and_packets_of_others_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pcapng, "MOST_INTERFACES", 3)
+    described = builders.section() + b"".join(builders.interface(link) for link in (1, 113, 276, 1, 1))
+    capture = opened(tmp_path, described + b"".join(builders.enhanced(PACKETS[0], number=number) for number in range(5)))
+    assert [link for batch in capture for link in batch.link_type.tolist()] == [1, 113, 276]
+    assert [problem.what for problem in capture.problems] == ["a packet block contradicts itself or names no interface"] * 2
+
+
+def test_of_statistics_that_an_interface_repeats_the_last_hold(tmp_path: Path) -> None:
+    def said(number: int, received: int) -> bytes:
+        return builders.block(5, struct.pack("<III", number, 0, 0) + option(4, struct.pack("<Q", received)))
+
+    early = said(1, 1) + builders.interface(name=b"eth1") + said(1, 2)
+    data = builders.section() + builders.interface(name=b"eth0") + early + said(0, 3) + said(1, 4) + said(2, 5)
+    capture = opened(tmp_path, data + builders.enhanced(PACKETS[0]))
+    assert sum(len(batch) for batch in capture) == 1
+    assert [(one.name, one.received) for one in capture.files[0].counts] == [("eth1", 4), ("eth0", 3)]
