@@ -9,8 +9,10 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Generator
+from functools import cached_property
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
@@ -21,6 +23,8 @@ READ = 1 << 18
 """Bytes that a decoder is given, or gives, at once."""
 READ_ONCE = 1 << 12
 """The same of xz and bzip2 through a pipe: as much may be lost before damage."""
+FIRST = 1 << 10
+"""Bytes of a member that a decoder is given first, then twice as many each time: what is behind a short one is copied for nothing."""
 XZ_MEMORY = 256 << 20
 """Bytes that unpacking xz may take: the largest preset takes 65 MiB."""
 _SKIPPABLE = bytes(range(0x50, 0x60))
@@ -28,6 +32,7 @@ _SKIPPABLE = bytes(range(0x50, 0x60))
 _SKIPPABLE_REST = b"\x2a\x4d\x18"
 _MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + _SKIPPABLE, XZ: XZ[:1], BZIP2: BZIP2[:1]}
 """First bytes of what may follow a complete member: another one."""
+_NO_PADDING = re.compile(rb"[^\0]")
 _DAMAGE = (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError)
 """What decoders raise."""
 
@@ -77,15 +82,21 @@ class Inflate:
         self._most = READ_ONCE if file is None and kind in (XZ, BZIP2) else READ
         self._buffer = bytearray(self._most)
         self._read = 0  # bytes of raw
+        self._data, self._at = b"", 0  # those read last, and how many of them a decoder has
         self._out = memoryview(b"")  # not given yet
         self._end: str | None = None  # why there is no more, which may be for no reason
-        self._begin(b"")
+        self._begin()
 
-    def _begin(self, rest: bytes) -> None:
-        """Another member begins, with what was already read of it."""
+    @property
+    def _place(self) -> int:
+        """Bytes of raw that decoders have."""
+        return self._read - len(self._data) + self._at
+
+    def _begin(self) -> None:
+        """Another member begins."""
         self._decoder = self._new_decoder()
-        self._input = rest
-        self._start = self._read - len(rest)
+        self._start = self._place
+        self._step = min(FIRST, self._most)
         self._piece, self._unpacked = b"", 0  # what the decoder was given last, and what came of that
         self._before: _Gzip | None = None  # as it was then
 
@@ -94,7 +105,14 @@ class Inflate:
             return _Gzip(zlib.decompressobj(wbits=31))
         if self._kind == XZ:
             return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
-        return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
+        return _Zstd(self._zstd) if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
+
+    @cached_property
+    def _zstd(self) -> Any:  # Any: its import is deferred
+        """What unpacks all frames, one after the other: one for each would take as long to make as to unpack a frame."""
+        import zstandard  # deferred: rarely needed
+
+        return zstandard.ZstdDecompressor()
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; 0 at the end or at damage."""
@@ -113,13 +131,16 @@ class Inflate:
         decoder = self._decoder
         piece = b""
         if decoder.eof:
-            self._follow(decoder.unused_data)
+            self._at -= len(decoder.unused_data)
+            self._follow()
             return b""
         if decoder.needs_input:
-            piece, self._input = self._input or self._more(), b""
-            if not piece:
+            if not self._has_more():
                 self._end = "the compressed data is cut short"
                 return b""
+            piece = self._data[self._at : self._at + self._step]
+            self._at += len(piece)
+            self._step = min(2 * self._step, self._most)
             self._piece, self._unpacked = piece, 0
             self._before = decoder.copy() if isinstance(decoder, _Gzip) else None
         try:
@@ -131,19 +152,19 @@ class Inflate:
         self._unpacked += len(out)
         return out
 
-    def _follow(self, rest: bytes) -> None:
+    def _follow(self) -> None:
         """What is behind a member: another one, maybe after padding by zeros (xz, tapes, block devices)."""
-        rest = rest.lstrip(b"\0")
-        while not rest:
-            piece = self._more()
-            if not piece:
-                self._end = ""
-                return
-            rest = piece.lstrip(b"\0")
-        if rest[0] in _MEMBER[self._kind]:
-            self._begin(rest)
-        else:
-            self._end = f"the compressed data is followed by something else{_of(self._behind(len(rest)))}"
+        while self._has_more():
+            found = _NO_PADDING.search(self._data, self._at)
+            self._at = len(self._data) if found is None else found.start()
+            if found is None:
+                continue
+            if self._data[self._at] in _MEMBER[self._kind]:
+                self._begin()
+            else:
+                self._end = f"the compressed data is followed by something else{_of(self._behind(0))}"
+            return
+        self._end = ""
 
     def _before_damage(self) -> tuple[bytes, int]:
         """What the call would have given that came upon damage, and how many bytes of the piece are behind that."""
@@ -170,7 +191,7 @@ class Inflate:
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
-        here, left = self._file.tell(), self._read - len(self._piece) - self._start
+        here, left = self._file.tell(), self._place - len(self._piece) - self._start
         self._file.seek(self._start)
         while left or not decoder.needs_input:
             piece = self._file.read(min(left, READ)) or b"" if decoder.needs_input else b""
@@ -186,12 +207,15 @@ class Inflate:
         here = self._file.tell()
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(here)
-        return held + max(0, size - self._read)
+        return held + max(0, size - self._place)
 
-    def _more(self) -> bytes:
-        got = self._raw.readinto(memoryview(self._buffer)) or 0
-        self._read += got
-        return bytes(self._buffer[:got])
+    def _has_more(self) -> bool:
+        """Whether there is something that no decoder has; read now where it has to be."""
+        if self._at == len(self._data):
+            got = self._raw.readinto(memoryview(self._buffer)) or 0
+            self._read += got
+            self._data, self._at = bytes(self._buffer[:got]), 0
+        return self._at < len(self._data)
 
     def close(self) -> None:
         """Frees the file."""
@@ -255,11 +279,12 @@ class _Zstd:
     Nothing comes of a block that is damaged, and nothing before it is lost.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, frames: Any) -> None:
+        """``frames``: a decompressor that unpacks nothing else meanwhile."""
         import zstandard  # deferred: rarely needed
 
         self._error = zstandard.ZstdError
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._frame = frames.decompressobj()
         self._rest = memoryview(b"")
         self._latest = b""
         self._parts = _zstd_parts()

@@ -20,7 +20,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.capture import pcap
+from dcpinspect.capture import compressed, pcap
 from dcpinspect.capture.compressed import READ, READ_ONCE, decompressed
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
@@ -275,6 +275,22 @@ def test_many_members_are_read_also_with_padding_between_them(compress: Compress
     packed = bytes(padding).join(compress(PLAIN[at : at + 400]) for at in range(0, len(PLAIN), 400)) + bytes(padding)
     for target in (100, 1 << 20):
         assert inflated(packed, target) == (PLAIN, None)
+
+
+@pytest.mark.parametrize(
+    ("empty", "decoder"), [(gzip.compress(b""), "_Gzip"), (b"\x50\x2a\x4d\x18" + bytes(4), "_Zstd")], ids=["gzip", "zstd"]
+)
+def test_short_members_take_little_of_what_is_behind_them(empty: bytes, decoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, given = getattr(compressed, decoder), []
+    unpack: Callable[..., bytes] = kind.decompress
+
+    def decompress(self: Any, data: bytes, size: int, /) -> bytes:
+        given.append(len(data))
+        return unpack(self, data, size)
+
+    monkeypatch.setattr(kind, "decompress", decompress)
+    assert inflated(empty * 2000) == (b"", None)
+    assert sum(given) <= 2000 * compressed.FIRST
 
 
 @pytest.mark.parametrize("compress", ALL)
