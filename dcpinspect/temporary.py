@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import mmap
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -39,8 +41,9 @@ def own_large_files() -> str:
 def new_folder() -> str:
     """A new folder there, which only this user may read. Raises SpoolError."""
     with _told():
-        folder = tempfile.mkdtemp(prefix="dcpinspect-", dir=own_large_files())  # mode 0700
-    remember(folder)
+        folder = os.path.join(own_large_files(), f"dcpinspect-{secrets.token_hex(8)}")
+        remember(folder)  # before it is there: Ctrl-C may come at any time
+        os.mkdir(folder, 0o700)
     return folder
 
 
@@ -75,8 +78,9 @@ def forget(path: str | os.PathLike[str]) -> None:
     _kept.pop(os.fspath(path), None)
 
 
+@atexit.register
 def remove_all() -> None:
-    """Removes what this process made and has not removed: a signal ends it now."""
+    """Removes what this process made and has not removed: it ends now, whatever ends it."""
     for path in [path for path, owner in _kept.items() if owner == os.getpid()]:
         for _ in range(2):  # another thread may just have made a file in it
             shutil.rmtree(path, ignore_errors=True)

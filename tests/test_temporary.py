@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +67,26 @@ def test_only_their_owner_can_read_them_and_nothing_stays(monkeypatch: pytest.Mo
     forget(kept)
     remove_all()
     assert os.listdir(tmp_path) == ["kept"]
+
+
+def test_nothing_stays_of_a_program_that_an_exception_ends(tmp_path: Path) -> None:
+    code = "from dcpinspect.temporary import new_folder\nopen(new_folder() + '/x', 'w').close()\nraise KeyboardInterrupt"
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, env=environment)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_interrupted_while_it_is_made_does_not_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make = os.mkdir
+
+    def interrupted(path: str, mode: int) -> None:
+        make(path, mode)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        new_folder()
+    assert len(os.listdir(tmp_path)) == 1
+    remove_all()
+    assert os.listdir(tmp_path) == []
