@@ -182,3 +182,11 @@ def test_the_position_of_files_gets_to_their_size(tmp_path: Path) -> None:
         assert positions == sorted(positions)
         assert 0 < positions[0] < positions[-1]
         assert capture.position == capture.size == sum(path.stat().st_size for path in paths)
+
+
+@pytest.mark.parametrize("again", ["pipe", "./pipe"])
+def test_a_pipe_that_is_named_twice_is_refused_before_it_is_waited_for(again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(UsageError, match=f"^{again}: a pipe or device can be read once; name it once$"):
+        open_capture(["pipe", again])
