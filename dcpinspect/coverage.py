@@ -16,12 +16,12 @@ import numpy as np
 
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence
-from dcpinspect.protocol.foreign import NAMES
+from dcpinspect.protocol.foreign import NAMES, TLS
 from dcpinspect.protocol.framed import FramingAccount, FramingSizes
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
-from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.connection import MISFIT, TlsConnection
 from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
@@ -205,6 +205,8 @@ class Coverage:
         """What to do to read these connections, which were not decrypted."""
         if all((about := self.tls.get(number)) is not None and about.cannot_be_read for number in connections):
             return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
+        if all((about := self.tls.get(number)) is not None and about.is_misfit for number in connections):
+            return MISFIT
         if self.has_keys:
             return "the key log does not open it; 'dcpinspect connections' says why"
         return "give the client's key log with --keylog, or record the plain port (11210)"
@@ -263,9 +265,10 @@ class Directions(Sequence[DirectionCoverage]):
         seen = 2 * (connection - 1) + (direction ^ np.isin(connection, list(self._evidence.reversed)))
         counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
         framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
-        tls = np.zeros(len(seen), np.int64)
+        tls, unread = np.zeros((2, len(seen)), np.int64)
         for place in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
-            tls[place] = self._tls.overhead(int(connection[place]), int(seen[place]) % 2)
+            number, side = int(connection[place]), int(seen[place]) % 2
+            tls[place], unread[place] = self._tls.overhead(number, side), self._tls.unread(number, side)
         return Sizes(
             connection,
             direction,
@@ -277,7 +280,7 @@ class Directions(Sequence[DirectionCoverage]):
             decoded=np.where(is_other, 0, framing.messages),
             skipped=np.where(is_other, 0, framing.skipped),
             unfinished=np.where(is_other, 0, framing.unfinished),
-            not_decodable=np.where(is_other, counted["unique"], framing.foreign),
+            not_decodable=np.where(is_other, counted["unique"], framing.foreign + unread),
             tls=tls,
             missing=counted["missing"],
             cut=counted["cut_off"],
@@ -297,6 +300,7 @@ class Directions(Sequence[DirectionCoverage]):
             server if direction == C2S else client,
             is_other=self._evidence.is_other(connection),
             tls=self._tls.overhead(connection, seen_as),
+            unread=self._tls.unread(connection, seen_as),
         )
 
 
@@ -307,9 +311,17 @@ def left(accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount]
 
 
 def _covered(
-    account: DirectionAccount, direction: int, framing: FramingAccount, sender: str, receiver: str, *, is_other: bool, tls: int
+    account: DirectionAccount,
+    direction: int,
+    framing: FramingAccount,
+    sender: str,
+    receiver: str,
+    *,
+    is_other: bool,
+    tls: int,
+    unread: int = 0,
 ) -> DirectionCoverage:
-    foreign = {name: size for name, size in framing.reasons.items() if name in NAMES}
+    foreign = ({TLS: unread} if unread else {}) | {name: size for name, size in framing.reasons.items() if name in NAMES}
     skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
     named = next(iter(foreign), "")
     return DirectionCoverage(

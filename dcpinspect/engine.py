@@ -564,7 +564,7 @@ class Engine:
 
     def _lost_behind(self, number: int) -> tuple[int, int] | None:
         """Stream offsets between which bytes behind the latest message of a direction could not be read."""
-        strange = self._accounts.strange(number)
+        strange = self._accounts.strange(number) or self.tls.unread(number // 2 + 1, number % 2)
         if strange:
             return 0, strange
         start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)

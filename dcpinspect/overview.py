@@ -78,7 +78,9 @@ def overview(reading: Reading) -> Overview:
         "missing_bytes": own["missing"],
         "holes": own["holes"],
         "tls_overhead_bytes": own["tls"],
-        "unopened_records": sum(one.lost + one.refused for about in reading.coverage.tls.values() for one in about.records),
+        "unopened_records": sum(
+            one.lost + one.refused for about in reading.coverage.tls.values() if not about.is_misfit for one in about.records
+        ),
         "decrypted_connections": sorted({connection for connection, _ in reading.coverage.ways(lambda all_: all_.tls > 0) if connection}),
         "tls_bytes": sum(one.not_decodable for one in tls),
         "tls_connections": encrypted,

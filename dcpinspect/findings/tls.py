@@ -13,7 +13,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
-from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.connection import MISFIT, TlsConnection
 
 _GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one), or capture the plain port, 11210"
 _OTHER_NAME = "the client asks for another name than those of the certificate"
@@ -24,7 +24,7 @@ RULES = (
         "tls-key-unknown",
         "capture",
         "note",
-        "a connection is encrypted, and the key log has no secret of it",
+        "a connection is encrypted, and the key log has no secret that opens it",
         "",
         "look for its client random in the key log; the log must have been written by this client while the connection began",
         whose="capture",
@@ -73,7 +73,8 @@ def _of(rule: str, connection: int, message: str, cause: str | None = None) -> O
 
 
 def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bool, with_names: bool) -> Occurrence:
-    seen = "encrypted" if about is None else f"encrypted{described(about, with_names=with_names)}"
+    seen = "encrypted" if about is None or not about.is_misfit else f"encrypted, and {MISFIT}"
+    seen += "" if about is None else described(about, with_names=with_names)
     return _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading import Reading
+from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.tls.forged import Forged
 from tests.tls.oracle import embed
@@ -51,6 +54,29 @@ def test_connections_name_what_to_look_for_in_a_key_log(recorded: Recorded, caps
     name, random = told["tls"].split("; client random ")
     assert name == "TLS 1.3, TLS_AES_256_GCM_SHA384: not decrypted"
     assert random in [line.split()[1] for line in recorded.keylog.read_text().splitlines() if line[0] != "#"]
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_secrets_that_do_not_fit_leave_the_connection_encrypted(version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = Forged(tmp_path, Tls(version))  # type: ignore[arg-type] # one of the two
+    forged.send(1, builders.mutation(1))
+    made = forged.finish()
+    path, wrong = str(made.path), tmp_path / "wrong.log"
+    wrong.write_text(re.sub("[0-9a-f]{8}$", "00000000", made.keylog.read_text(), flags=re.MULTILINE))
+    told = " ".join(rows(capsys, "info", path, "--keylog", str(wrong)))
+    assert "on connection 1, not decrypted: the secrets in the key log           do not fit" in told
+    assert "no: TLS is not decrypted; of what is there, 0.0 % of " in told
+    (link,) = [json.loads(line) for line in rows(capsys, "connections", path, "-f", "ndjson", "--keylog", str(wrong))]
+    assert ": not decrypted; the secrets in the key log do not fit; client random " in link["tls"]
+    assert link["verdict"] == "unknown-capture"
+    assert main(["check", path, "--keylog", str(wrong)]) == 2
+    said = capsys.readouterr()
+    assert f"· tls-key-unknown: encrypted, and the secrets in the key log do not fit: TLS {version}, " in said.out
+    assert "they carry TLS, which is not decrypted: the secrets in the key log do not fit" in said.err
+    with Reading([path], keys=KeyLog([str(wrong)])) as reading:
+        list(reading)
+        for _, sizes in reading.coverage.sizes:
+            assert sizes.not_decodable.tolist() == sizes.unique.tolist() == [one.not_decodable for one in reading.coverage.directions]
 
 
 def test_info_tells_what_is_of_tls_itself(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,8 @@ class Records:
     """Level and description of each, the first ones."""
 
 
+MISFIT = "the secrets in the key log do not fit"
+"""What is said of a connection whose secrets open nothing."""
 _COUNTED = ("opened", "lost", "refused", "early")
 _SIDES = ("client", "server")
 
@@ -82,9 +84,10 @@ class TlsConnection:
         """Version, cipher suite, what became of the records, and why they were not opened, in words."""
         name = ", ".join(part for part in (self.version_name, self.suite_name) if part) or "TLS"
         alerts = [f"the {side} says {alert}" for side, alert, _ in self.alerts]
-        if not self.is_open:
+        if not self.is_open or self.is_misfit:
             random = "" if self.client is None else f"client random {self.client.random.hex()}"
-            parts = ["not decrypted", *alerts, random, self.start_text, self.search_text]
+            misfit = MISFIT if self.is_misfit else ""
+            parts = ["not decrypted", *alerts, misfit, random, self.start_text, self.search_text]
         else:
             opened, lost, refused, early = (sum(getattr(one, what) for one in self.records) for what in _COUNTED)
             parts = [f"{opened:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
@@ -105,6 +108,11 @@ class TlsConnection:
             if alert not in HARMLESS
         )
         return list(dict.fromkeys(told))
+
+    @property
+    def is_misfit(self) -> bool:
+        """Its secrets open nothing: they are wrong. Records in the open, and the handshake's own, are no plain text."""
+        return self.is_open and any(one.refused for one in self.records) and not any(one.plain for one in self.records)
 
     @property
     def cannot_be_read(self) -> bool:

@@ -134,7 +134,7 @@ class TlsStage:
         self.plain_ones.difference_update(connections)
         for number in connections:
             for side in range(2):
-                self.left[side] += self.overhead(number, side)
+                self.left[side] += self.overhead(number, side) + self.unread(number, side)
             self.connections.pop(number, None)
             talk, doubt = self._talks.pop(number, None), self._doubts.pop(number, None)
             self._doubted -= 0 if doubt is None else doubt.held
@@ -161,7 +161,12 @@ class TlsStage:
     def overhead(self, connection: int, direction: int) -> int:
         """Cipher bytes of a direction that are no plain text, so far; of those that chunks had."""
         about = self.connections.get(connection)
-        return 0 if about is None or not about.is_open else about.records[direction].overhead
+        return 0 if about is None or not about.is_open or about.is_misfit else about.records[direction].overhead
+
+    def unread(self, connection: int, direction: int) -> int:
+        """The same where they are all that there is, as the connection's secrets are wrong."""
+        about = self.connections.get(connection)
+        return about.records[direction].overhead if about is not None and about.is_misfit else 0
 
 
 @dataclass(slots=True)
