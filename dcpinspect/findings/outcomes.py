@@ -142,8 +142,7 @@ class Outcomes:
         short = sorted({session.service or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.client for link in links])
         if len(found.clients) > 1:
-            more = f" and {len(short) - 2} more" if len(short) > 2 else ""
-            return f"{len(found.clients)} clients ({', '.join([hosts, *short[:2]])}{more})"
+            return f"{len(found.clients)} clients ({', '.join([hosts, *short]) if len(short) < 2 else _some(found.clients)})"
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
         name = names[0] if len(names) == 1 else short[0] if short else ""
@@ -153,6 +152,11 @@ class Outcomes:
 def _when(case: Finding) -> _When | None:
     """The latest offender."""
     return (case.latest.time_ns or case.last_time_ns, case.latest.row) if case.latest is not None else None
+
+
+def _some(clients: Sequence[str]) -> str:
+    """The first two, each by its address and name, and how many more there are."""
+    return ", ".join(clients[:2]) + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
 
 
 def _addresses(clients: Sequence[str]) -> str:
@@ -168,4 +172,4 @@ def _addresses(clients: Sequence[str]) -> str:
         numbers = sorted(map(int, lasts))
         if numbers[-1] - numbers[0] == len(numbers) - 1:
             return f"{heads.pop()}.{numbers[0]}–{numbers[-1]}"
-    return f"{', '.join(hosts[:2])} and {len(hosts) - 2} more" if len(hosts) > 2 else ", ".join(hosts)
+    return _some(hosts)

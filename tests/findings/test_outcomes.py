@@ -87,9 +87,9 @@ def test_a_connection_that_was_closed_is_made_up_for_by_a_stream_on_the_next() -
     assert one("connection-closed", first, later).over == "recovered"
 
 
-def looping(*, goes_on: bool | None = None) -> Told:
+def looping(name: str = "a:1", *, goes_on: bool | None = None) -> Told:
     """``goes_on``: the client has a stream afterwards, from above what it was rolled back to; None: it has none."""
-    talk = opened("a:1")
+    talk = opened(name)
     for _ in range(3):
         talk.stream(7, start=150, uuid=OLD, rollback=100)
     if goes_on is not None:
@@ -115,3 +115,10 @@ def test_several_clients_are_counted_with_their_addresses() -> None:
     assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7–9, a)"
     talks[1].host = "10.0.2.5"
     assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7, 10.0.2.5 and 1 more, a)"
+
+
+def test_several_clients_of_different_names_are_named_each_by_address_and_name() -> None:
+    talks = [looping(name) for name in ("a:1", "b:1", "c:1", "d:1")]
+    assert one("rollback-loop", *talks).who == "4 clients (10.0.0.1 a, 10.0.0.1 b and 2 more)"
+    talks[0].host = "10.0.2.5"
+    assert one("rollback-loop", *talks[:2]).who == "2 clients (10.0.0.1 b, 10.0.2.5 a)"
