@@ -265,7 +265,9 @@ def _check_alone(
         width = out.width() or columns_asked()
         told = report_of(found, wanted, (), (), None, effects=effects, is_checked=is_checked, width=width, nothing=choice.nothing)
         write_report(out, chosen, told, shown, guard=guard)
-    status = log_remarks(evidence.logs) if is_checked else CaptureError.exit_status
+    status = log_remarks(evidence.logs)
+    if not is_checked:
+        status = CaptureError.exit_status
     return FOUND if fails(found, fail_on) else status
 
 
