@@ -167,6 +167,8 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
             raise UsageError(f"{escape(os.fspath(path))}: no such config file; correct or unset {VARIABLE}") from None
         return {}
     except OSError as error:
+        if not is_named and isinstance(error, (PermissionError, NotADirectoryError)):
+            return {}  # HOME may be that of somebody else, and then so is the file
         raise UsageError(f"{escape(os.fspath(path))}: {error.strerror}; {VARIABLE} may name another config file") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file as UTF-8") from error

@@ -177,3 +177,18 @@ def test_the_command_line_wins_over_the_file(path: Path, capsys: pytest.CaptureF
     path.write_text("[read]\nlimit = 'many'")
     main(["read", "--limit", "1", "nowhere.pcap"])
     assert "many" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), NotADirectoryError(20, "Not a directory")])
+def test_a_file_that_nobody_named_and_that_may_not_be_read_counts_as_none(
+    error: OSError, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UsageError):
+        load(COMMANDS)
+    monkeypatch.delenv("DCPINSPECT_CONFIG")
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda _: path.parent)
+    assert load(COMMANDS).tables == {}
