@@ -15,6 +15,12 @@ _MAGICS = tuple(
 )  # fmt: skip
 
 
+class Inside(str):
+    """A capture that was found in a directory. Where it cannot be read, the others are: a ring's newest file may still be empty."""
+
+    __slots__ = ()
+
+
 def captures_in(directory: str, without: str = "") -> Iterator[str]:
     """Files below a directory that are called as captures are, or begin as they do; none of hidden folders, nor of ``without``."""
     for root, folders, files in os.walk(directory):
@@ -38,14 +44,14 @@ def has_name_of_capture(name: str) -> bool:
 
 def with_folders(names: Sequence[str]) -> list[str]:
     """Names of captures, in the place of directories those in them. Raises CaptureError for a directory that has none."""
-    found = []
+    found: list[str] = []
     for name in names:
         if os.path.isdir(name):
             try:
                 os.scandir(name).close()
             except OSError as error:
                 raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
-        inside = list(captures_in(name)) if os.path.isdir(name) else [name]
+        inside = [Inside(path) for path in captures_in(name)] if os.path.isdir(name) else [name]
         if not inside:
             raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
         found += inside

@@ -14,7 +14,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import CaptureClock
-from dcpinspect.capture.folders import with_folders
+from dcpinspect.capture.folders import Inside, with_folders
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
@@ -76,6 +76,8 @@ class Capture:
         _check_named_once(paths)
         self.files = [CaptureFile(path) for path in paths]
         """In reading order; ``PacketBatch.file`` counts in it."""
+        self._left_out: list[Problem] = []
+        """Files of directories that cannot be read."""
         self.position = 0
         """Bytes of the files read so far, as they lie there; of pipes, unpacked bytes."""
         self._batch_bytes = batch_bytes
@@ -93,8 +95,17 @@ class Capture:
             raise
 
     def _order_by_time(self) -> None:
-        first = {path: self._first_time(path) for path in {file.name for file in self.files}}
-        self.files.sort(key=lambda file: first[file.name])
+        first: dict[str, float] = {}
+        for path in dict.fromkeys(file.name for file in self.files):
+            try:
+                first[path] = self._first_time(path)
+            except CaptureError as error:
+                if not isinstance(path, Inside):
+                    raise
+                self._left_out.append(Problem(path, None, f"left out, for it {error.what}"))
+                if len(self._left_out) == len(self.files):
+                    raise
+        self.files = sorted((file for file in self.files if file.name in first), key=lambda file: first[file.name])
 
     def _first_time(self, path: str) -> float:
         if not _can_be_opened_again(path):
@@ -129,8 +140,8 @@ class Capture:
 
     @property
     def problems(self) -> list[Problem]:
-        """Damaged places met so far, in reading order."""
-        return [problem for file in self.files for problem in file.problems]
+        """Files of directories that were left out, and damaged places met so far, in reading order."""
+        return [*self._left_out, *(problem for file in self.files for problem in file.problems)]
 
     def stop(self) -> None:
         """What is followed ends here. May be called from a signal handler."""
@@ -292,7 +303,7 @@ def open_capture(
     ``follow``: the only one is still being written, and is read until ``stop``. ``only_text``: refuses what is no text.
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
-    return Capture([str(name) for name in names], batch_bytes, follow=follow, only_text=only_text)
+    return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow, only_text=only_text)
 
 
 def last_time(paths: Sequence[str]) -> int:

@@ -34,6 +34,23 @@ def test_a_directory_without_captures_is_one_clear_line(tmp_path: Path) -> None:
     assert message_of(tmp_path) == "x: is a directory without captures; name one that has pcap or pcapng files"
 
 
+def test_a_file_of_a_directory_that_cannot_be_read_is_left_out_and_a_named_one_is_an_error(tmp_path: Path) -> None:
+    for name, content in {"r_1.pcap": builders.pcap(PACKETS), "r_2.pcap": b"", "r_3.pcap": bytes(30)}.items():
+        (tmp_path / name).write_bytes(content)
+    with open_capture(tmp_path) as capture:
+        assert sum(len(batch) for batch in capture) == len(PACKETS)
+        assert [Path(file.name).name for file in capture.files] == ["r_1.pcap"]
+        assert [(Path(one.file).name, one.what) for one in capture.problems] == [
+            ("r_2.pcap", "left out, for it is empty"),
+            ("r_3.pcap", "left out, for it is not a capture (begins with 00 00 00 00)"),
+        ]
+    with pytest.raises(CaptureError, match=r"r_2\.pcap: is empty"):
+        open_capture(sorted(tmp_path.iterdir()))
+    (tmp_path / "r_1.pcap").write_bytes(b"")
+    with pytest.raises(CaptureError, match=r"r_3\.pcap: is not a capture"):
+        open_capture(tmp_path)
+
+
 def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     assert message_of(tmp_path / "x") == "x: there is no such file; check the name"
 

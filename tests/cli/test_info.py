@@ -113,3 +113,14 @@ def test_names_from_the_wire_cannot_steer_the_terminal(tmp_path: Path, capsys: p
     path = str(builders.capture(tmp_path / "x.pcap", client=client, server=encode("dcp_open", side="response")))
     assert main(["info", path]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_directory_is_read_without_its_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r_1.pcap").write_bytes((SAMPLES / "rollback.pcap").read_bytes())
+    empty = tmp_path / "r_2.pcap"
+    empty.write_bytes(b"")
+    assert main(["info", str(tmp_path)]) == 3
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0].startswith(f"files     {tmp_path / 'r_1.pcap'}")
+    assert said.err == f"dcpinspect: {empty}: left out, for it is empty; all that is readable was read\n"
+    assert main(["info", str(tmp_path / "r_1.pcap"), str(empty)]) == 2
