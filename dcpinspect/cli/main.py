@@ -391,15 +391,25 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
     for pattern, ours in _OURS.items():
         found = re.fullmatch(pattern, what, re.DOTALL)
         if found:
+            if ours == _TOO_MANY and (interfaces := _interfaces(context, found[1])):
+                return f"{ours.format(found[1])}, or write {interfaces}"
             known = list(context.command.commands) if "command " in ours else []
             return ours.format(found[1]) + did_you_mean(found[1], known)
     return what
 
 
+def _interfaces(context: Any, words: str) -> str:
+    """Arguments as the interfaces that they may be, for a command that has interfaces and no arguments."""
+    takes = [one.opts for one in context.command.params]
+    is_for_interfaces = any("-i" in names for names in takes) and all(names[0].startswith("-") for names in takes)
+    return " ".join(f"-i {word}" for word in words.split()) if is_for_interfaces else ""
+
+
+_TOO_MANY = "too many arguments; leave out {}"
 _OURS = {
     r"Missing (command)": "a {} is missing",
     r"No such command '(.*?)'(?:\. Did you mean .*)?": "there is no command {}",
-    r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": "too many arguments; leave out {}",
+    r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": _TOO_MANY,
 }
 """What typer says of a command line, as a pattern, and what we say of it."""
 

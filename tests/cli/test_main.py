@@ -82,6 +82,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["shcema"], "there is no command shcema; did you mean schema? see 'dcpinspect --help'"),
         (["--colour"], "there is no option --colour; see 'dcpinspect --help'"),
         (["schema"], "TABLE is missing; see 'dcpinspect schema --help'"),
+        (["live", "lo", "eth1"], "too many arguments; leave out lo eth1, or write -i lo -i eth1; see 'dcpinspect live --help'"),
         (["schema", "a", "b"], "too many arguments; leave out b; see 'dcpinspect schema --help'"),
         (["read", "--forma", "csv", "a.pcap"], "there is no option --forma; did you mean --format or --from? see 'dcpinspect read --help'"),
         (["pipeline"], "a command is missing; see 'dcpinspect pipeline --help'"),
