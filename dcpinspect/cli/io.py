@@ -49,13 +49,13 @@ def io(
     from dcpinspect.reading import Reading
     from dcpinspect.render.io import io_lines
     from dcpinspect.tables.io import Intervals
-    from dcpinspect.tables.times import moment
+    from dcpinspect.tables.times import length as length_of
 
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
-    length = None if interval is None else moment(interval, "--interval")
-    if length is not None and (length.counts_from != "start" or length.ns <= 0):
-        raise UsageError("--interval: write a length of time, as in 1s, 250ms or 5m")
+    length = None if interval is None else length_of(interval, "--interval", "1s, 250ms or 5m")
+    if length == 0:
+        raise UsageError(f"--interval {interval}: write a length of time above 0")
     selection = options.selection(
         vbucket=vbucket,
         opcode=opcode,
@@ -69,7 +69,7 @@ def io(
     )
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
-        counted, shown = Intervals(None if length is None else length.ns), 0
+        counted, shown = Intervals(length), 0
         with opened(output, format_, captures) as out:
             try:
                 for batch in interrupts.between(reading):

@@ -70,4 +70,4 @@ def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("interval", ["0", "-1s", "soon", "2024-04-06"])
 def test_an_interval_is_a_length_of_time(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["io", LOOP, "--interval", interval]) == 2
-    assert capsys.readouterr().err.startswith("dcpinspect: --interval")
+    assert capsys.readouterr().err.startswith(f"dcpinspect: --interval {interval}: write a length of time")
