@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.target import ARROW_STREAM, TableWriter, Target
@@ -280,4 +281,5 @@ def format_of(path: str) -> TableFormat:
     if suffix.lower() in SUFFIXES:
         return SUFFIXES[suffix.lower()]
     what = f"no format has names in {escape(suffix)}" if suffix else "its name says no format"
-    raise UsageError(f"{escape(path)}: {what}; end it in {', '.join(SUFFIXES)}, or give --format")
+    packets = "'dcpinspect read CAPTURE -w FILE' writes packets; for a table " if has_name_of_capture(path) else ""
+    raise UsageError(f"{escape(path)}: {what}; {packets}end it in {', '.join(SUFFIXES)}, or give --format")

@@ -37,6 +37,10 @@ def test_the_end_of_a_name_says_the_format(path: str, expected: Format) -> None:
         ("out.xml", "out.xml: no format has names in .xml; end it in .txt, .json, "),
         ("out", "out: its name says no format; end it in .txt, "),
         (".json", ".json: its name says no format; "),
+        (
+            "o.pcap.gz",
+            "o.pcap.gz: no format has names in .gz; 'dcpinspect read CAPTURE -w FILE' writes packets; for a table end it in .txt, ",
+        ),
         ("a.\x1b[2J", "a.\\x1b[2J: no format has names in .\\x1b[2J; "),
     ],
 )
