@@ -54,7 +54,7 @@ def one_line(message: str) -> str:
     )
 
 
-_IN_ASCII = {ord(ours): theirs for ours, theirs in zip("→←–—…·×▁▂▃▄▅▆▇█░▒", "><--~.x_.:-=+*#.:", strict=True)}
+_IN_ASCII = {ord(ours): theirs for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xx_.:-=+*#.:", strict=True)}
 """What stands for our own signs where there is nothing but ASCII, as wide as they are."""
 
 

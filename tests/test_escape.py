@@ -128,7 +128,14 @@ def test_escapes_that_are_there_already_stay() -> None:
 
 @pytest.mark.parametrize(
     ("text", "plain"),
-    [("plain", "plain"), ("a → b", "a > b"), ("0–40 …", "0-40 ~"), ("é日\U0001f600", "\\u00e9\\u65e5\\U0001f600"), ("▁█", "_#")],
+    [
+        ("plain", "plain"),
+        ("a → b", "a > b"),
+        ("0–40 …", "0-40 ~"),
+        ("é日\U0001f600", "\\u00e9\\u65e5\\U0001f600"),
+        ("▁█", "_#"),
+        ("✖ !·", "x !."),
+    ],
 )
 def test_other_characters_than_ascii_are_replaced(text: str, plain: str) -> None:
     assert to_ascii(text) == plain
