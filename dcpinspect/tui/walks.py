@@ -37,8 +37,9 @@ WALKS = (
             Step(
                 ("colon", *"rollback", "enter"),
                 "`:` `rollback` `Enter`",
-                "Three notes, one for each cause. The first is about vbucket 7. The client rolled back as the server asked.",
-                ("asked 60, told 50", "nothing is left to do"),
+                "The first three of six notes are rollbacks, one for each cause. The first is about vbucket 7. The client rolled back as"
+                " the server asked.",
+                ("6 notes", "asked 60, told 50", "nothing is left to do"),
             ),
             Step(
                 ("enter",),
@@ -76,7 +77,7 @@ WALKS = (
         "orphans.pcap",
         "Some vbuckets went silent. Which ones, and which side forgot them?",
         (
-            Step(("2", "n"), "`2` `n`", "Among 1,024 cells, the first with a warning is vbucket 42.", ("vb 42",)),
+            Step(("2", "n"), "`2` `n`", "Of nine vbuckets, the first with an error is 42.", ("vb 48 rolled back", "findings 1 error")),
             Step(
                 ("enter",),
                 "`Enter`",
@@ -89,7 +90,12 @@ WALKS = (
                 "The finding says that other streams were reopened at once, and this one was not. The client missed the event.",
                 ("orphaned-vbucket",),
             ),
-            Step(("n",), "`n`", "The next vbucket that the client forgot is 45.", ("vb 45",)),
+            Step(
+                ("right_square_bracket",),
+                "`]`",
+                "The next evidence is of vbucket 45, which the client forgot, too.",
+                ("Evidence, 2 of 5", "the timeline of vbucket 45"),
+            ),
         ),
     ),
 )
