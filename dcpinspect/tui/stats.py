@@ -64,7 +64,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         first_ns = self.host.inspection.reading.first_time_ns or 0
         colour = self.get_component_rich_style("stats--chart", partial=True)
         text = Text(no_wrap=True)
-        width = max(40, self.size.width - 3)
+        width = max(20, self.size.width - 3)
         if self._results.connection is not None and not self._results.charts.commands:
             text.append(f"counting the messages of connection {self._results.connection}\n\n")
         results = self._results

@@ -19,6 +19,8 @@ Line = tuple[str, str]
 
 WIDE = 100
 """Columns from which two charts stand beside each other."""
+SHORTEST = 4
+"""Cells of a bar that is worth drawing."""
 HEIGHT = 6
 COMMANDS = 12
 """Commands that are drawn, those that were said most."""
@@ -79,13 +81,15 @@ def _throughput(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
 def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
     counted = sorted(((int(getattr(one, measure).sum()), one) for one in charts.commands), key=lambda pair: -pair[0])
     total = max(1, sum(count for count, _ in counted))
-    name = min(max(len(f"{one.name} {one.side}") for _, one in counted), 40 if width >= WIDE else 24)
-    length = max(4, min(24, (width - name - 20) // 2))
+    name = min(max(len(f"{one.name} {one.side}") for _, one in counted), 40 if width >= WIDE else max(1, min(24, width - 16)))
+    length = min(24, (width - name - 20) // 2)
     room = max(0, min(charts.used * 4, width - name - length - 20))
     yield f"{measure} by command, with count, share and time (d shows {'bytes' if measure == 'messages' else 'messages'})", "heading"
     for count, one in counted[:COMMANDS]:
         line = clip(f"{escape(one.name)} {one.side}", name).ljust(name) + f"  {short(count):>6} {100 * count / total:5.1f} %"
-        yield f"{line}  {bar(count, counted[0][0], length):<{length}}  {spark(getattr(one, measure)[: charts.used], room)}", "chart"
+        if length >= SHORTEST:
+            line += f"  {bar(count, counted[0][0], length):<{length}}  {spark(getattr(one, measure)[: charts.used], room)}"
+        yield line, "chart"
     if len(counted) > COMMANDS:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 

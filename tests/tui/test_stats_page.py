@@ -18,7 +18,7 @@ def of(sample: str) -> tuple[Charts, list[Row], int]:
         return statistics.charts(reading.tables), statistics.rows(reading), reading.first_time_ns or 0
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120, 297])
+@pytest.mark.parametrize("width", [20, 35, 40, 60, 80, 120, 297])
 @pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
 def test_lines_keep_to_their_width(sample: str, width: int) -> None:
     charts, rows, first_ns = of(sample)
