@@ -5,6 +5,7 @@ The columns that only some messages have come from the layouts, so a new field t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -92,7 +93,7 @@ FIELD_KINDS: dict[Kind, ColumnKind] = {
 def _specific() -> tuple[Column, ...]:
     base = {column.name for column in BASE}
     found: dict[str, tuple[ColumnKind, Field]] = {}
-    meanings: dict[str, dict[str, list[str]]] = {}
+    meanings: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for layout in LAYOUTS:
         if not layout.columns:
             continue
@@ -103,15 +104,22 @@ def _specific() -> tuple[Column, ...]:
             for name in (spec.name, spec.alias):
                 if name and name not in base:
                     found.setdefault(name, (kind, spec))
-                    meanings.setdefault(name, {}).setdefault(spec.doc, []).append(opcode_name(layout.opcode, server=layout.server))
+                    meanings.setdefault(name, {}).setdefault(spec.doc, []).append(
+                        (opcode_name(layout.opcode, server=layout.server), layout.side)
+                    )
     return tuple(Column(name, kind, _doc(meanings[name]), spec) for name, (kind, spec) in found.items())
 
 
-def _doc(meanings: Mapping[str, Sequence[str]]) -> str:
-    """What a column holds, by command where commands differ."""
+def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+    """What a column holds, by command where commands differ, and by side where these differ. ``meanings``: with commands and sides."""
     if len(meanings) == 1:
         return next(iter(meanings))
-    return "; ".join(f"{', '.join(dict.fromkeys(commands))}: {meaning}" for meaning, commands in meanings.items())
+    of = Counter(command for those in meanings.values() for command in dict(those))
+    named = {
+        meaning: ", ".join(dict.fromkeys(command if of[command] == 1 else f"{command} {side}" for command, side in those))
+        for meaning, those in meanings.items()
+    }
+    return "; ".join(f"{commands}: {meaning}" for meaning, commands in named.items())
 
 
 def _lists() -> tuple[Column, ...]:

@@ -46,3 +46,8 @@ def test_a_field_of_the_layouts_is_a_column_unless_its_name_is_a_base_columns() 
 
 def test_a_column_of_the_layouts_knows_its_field() -> None:
     assert [column.name for column in SPECIFIC if column.spec is None and column.records is None] == []
+
+
+def test_a_column_that_differs_between_a_request_and_its_response_says_which() -> None:
+    doc = BY_NAME["vbucket_uuid"].doc
+    assert doc.endswith("; observe_seqno request: branch of the history asked about; observe_seqno response: branch of the history")
