@@ -569,6 +569,7 @@ class Collector:
         of = [f"{len(connections)} connections"] if len(connections) > 1 else []
         listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
         time = f" in {duration((last - first) / 1e9)}" if first else ""
+        time = "" if time in what else time  # the cases may say it
         overs = {case.over for case in cases}
         return replace(
             whole,

@@ -46,7 +46,7 @@ def test_the_story_of_three_rollbacks() -> None:
 def test_the_story_of_a_loop() -> None:
     found = [one for one in check(SAMPLES / "loop.pcap") if one.severity != "note"]
     loops = [(one.cause, one.vbuckets, one.message.partition(" in ")[0], one.message[-19:]) for one in found if one.rule == "rollback-loop"]
-    assert loops == [("purge", (30, 31), "rolled back 4 times to 0", "ets in 30 ms: 30–31")]
+    assert loops == [("purge", (30, 31), "rolled back 4 times to 0", "n 2 vbuckets: 30–31")]
     (loop,) = [one for one in found if one.rule == "rollback-loop"]
     assert [(case.vbuckets, case.message[-19:], case.facts["items sent again"]) for case in loop.cases] == [
         ((30,), "86 items sent again", 86),

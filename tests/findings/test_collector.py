@@ -90,6 +90,11 @@ def test_several_vbuckets_are_one() -> None:
     assert found.message == "at several on 4 vbuckets in 8 us: 1–3, 9"
 
 
+def test_a_time_that_the_cases_say_is_not_said_again() -> None:
+    assert several("round again in 1 us", "round again in 1 us").message == "round again in 1 us on 2 connections: 1–2"
+    assert several("round again in 5 us", "round again in 5 us").message == "round again in 5 us on 2 connections in 1 us: 1–2"
+
+
 def several(*messages: str, shared: str | None = None) -> Finding:
     """What a rule says of connections 1, 2, …"""
     collector = Collector(RULES)
