@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from dcpinspect import __version__
 from dcpinspect.capture.source import STDIN
-from dcpinspect.findings.collector import SHOWN
+from dcpinspect.findings.collector import places_of
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import SEVERITIES, Rule
 
@@ -93,7 +93,7 @@ def _by_connection(one: Finding) -> Iterator[Finding]:
             message=one.what if len(cases) > 1 else cases[0].message,
             connections=(number,),
             vbuckets=tuple(vbuckets),
-            places=tuple(dict.fromkeys(place for case in cases[:SHOWN] for place in case.places)),
+            places=places_of(cases)[0],
             seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
             count=sum(case.count for case in cases),
         )

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,8 @@ from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 SHOWN = 3
 """Occurrences of a finding whose messages are named, besides the last one."""
+MOST_PLACES = 24
+"""Messages that a finding of several cases names: each case has its turn."""
 MOST_ADVICE = 3
 """Different things to do that one finding names."""
 MOST_PAST = 1000
@@ -69,6 +72,8 @@ class _Heap:
     shown: list[tuple[Place, ...]] = field(default_factory=list)
     last: tuple[Place, ...] = ()
     count: int = 0
+    unnamed: int = 0
+    """Messages of single occurrences that are not among their places."""
     last_time_ns: int = 0
     cause: Key | None = None
     """What they are effects of."""
@@ -88,6 +93,8 @@ class _Heap:
             shown = occurrence.rows if len(occurrence.rows) else [place.row for place in occurrence.places[:1]]
             self.rows.frombytes(np.asarray(shown, np.int64).tobytes())
         self.count += occurrence.count
+        if len(occurrence.rows) > occurrence.count:
+            self.unnamed += len({*occurrence.rows} - {place.row for place in occurrence.places})
         times = [place.time_ns for place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
 
@@ -102,6 +109,7 @@ class _Heap:
             shown=named[:SHOWN],
             last=named[-1] if count > SHOWN else (),
             count=count,
+            unnamed=sum(heap.unnamed for heap in heaps),
             last_time_ns=max(heap.last_time_ns for heap in heaps),
             advice={},
         )
@@ -528,6 +536,7 @@ class Collector:
             first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
             last_time_ns=heap.last_time_ns,
             count=heap.count,
+            left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,
             facts=first.facts,
             clients=(first.client,) if first.client is not None else (),
             latest=latest[0] if latest else None,
@@ -571,6 +580,7 @@ class Collector:
         time = f" in {duration((last - first) / 1e9)}" if first else ""
         time = "" if time in what else time  # the cases may say it
         overs = {case.over for case in cases}
+        places, left_out = places_of(cases)
         return replace(
             whole,
             next=self._next(heaps) or self._rules[whole.rule].next,
@@ -579,7 +589,8 @@ class Collector:
             connections=tuple(connections),
             vbuckets=tuple(vbuckets),
             sid=sids.pop() if len(sids) == 1 else None,
-            places=tuple(dict.fromkeys(place for heap in heaps[:SHOWN] for place in heap.places)),
+            places=places,
+            left_out=left_out,
             seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
             first_time_ns=first,
             last_time_ns=last,
@@ -604,6 +615,15 @@ def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
     for low, high in spans:
         found &= (rows <= low) | (rows >= high)
     return found
+
+
+def places_of(cases: Sequence[Finding]) -> tuple[tuple[Place, ...], int]:
+    """Messages that show cases, some of each where they are too many, case by case; and how many more there are."""
+    turns = zip_longest(*(case.places for case in cases))
+    in_turn = list(dict.fromkeys(place for turn in turns for place in turn if place is not None))
+    named = set(in_turn[:MOST_PLACES])
+    places = tuple(dict.fromkeys(place for case in cases for place in case.places if place in named))
+    return places, len(in_turn) - len(named) + sum(case.left_out for case in cases)
 
 
 def shape(message: str) -> str:

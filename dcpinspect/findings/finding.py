@@ -115,6 +115,8 @@ class Finding:
     first_time_ns: int
     last_time_ns: int
     count: int = 1
+    left_out: int = 0
+    """How many more messages show it, or occurrences of which none is among ``places``."""
     effect_of: str | None = None
     """Id of the finding that is the cause of this one, and that has the advice."""
     what: str = ""

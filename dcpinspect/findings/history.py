@@ -20,6 +20,8 @@ from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
 from dcpinspect.streams.transitions import ENDED, STREAMING
 
+MOST_ROUNDS = 8
+"""Rounds of a loop whose messages are named, besides the last one."""
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
 
@@ -305,7 +307,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     again = _sent_again(context, in_order, rounds)
     right = f"; for {found.to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
     message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
-    shown = [last, *rounds[:2]]
+    shown = [last, *rounds[:-1][:MOST_ROUNDS]]
     told = [place for number in shown for place in (context.request(number), context.answer(number))]
     loop = occurrence(
         context,

@@ -266,7 +266,8 @@ def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
 
 def _rows(one: Finding) -> str:
     rows = sorted({place.row for place in one.places})
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}"
+    more = f" and {one.left_out:,} more" if one.left_out else ""
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}{more}"
 
 
 def _packets(one: Finding, files: Sequence[str]) -> str:

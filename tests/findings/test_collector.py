@@ -86,8 +86,17 @@ def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
 def test_several_vbuckets_are_one() -> None:
     (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings({})
     assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [((row,), f"at {row}", 1) for row in (1, 2, 3, 9)]
-    assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3])
+    assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3, 9])
     assert found.message == "at several on 4 vbuckets in 8 us: 1–3, 9"
+
+
+def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> None:
+    (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings({})
+    assert ([one.row for one in found.places], found.left_out) == ([1, 3, 5, 19, 2, 4, 6, 20], 12)
+    assert [case.left_out for case in found.cases] == [6, 6]
+    (found,) = collected(*(once("broad", row, row % 20) for row in range(1, 41))).findings({})
+    assert [one.row for one in found.places] == [1, 21, 2, 22, 3, 23, 4, 24, *range(5, 21)]
+    assert found.left_out == 16
 
 
 def test_a_time_that_the_cases_say_is_not_said_again() -> None:
@@ -239,7 +248,7 @@ def test_the_rows_of_all_are_kept_of_what_is_found_in_bulk() -> None:
 def test_an_occurrence_may_name_more_rows_than_it_has_places() -> None:
     one = replace(once("broad", 3, None), vbuckets=(1, 2, 3), rows=[3, 5, 9])
     (found,) = keeping(one).findings({})
-    assert found.rows.tolist() == [3, 5, 9]
+    assert (found.rows.tolist(), found.left_out) == ([3, 5, 9], 2)
 
 
 def test_rows_of_which_another_rule_speaks_are_not_told_again() -> None:
