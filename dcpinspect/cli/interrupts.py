@@ -116,6 +116,20 @@ _interrupts = _Interrupts()
 
 
 @contextmanager
+def alike() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt as Ctrl-C does, where they would end the program."""
+    ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) in (signal.SIG_DFL, _end)]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
+    before = {number: signal.signal(number, _raise_outside_imports) for number in ours}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def deferred() -> Iterator[None]:
     """Ctrl-C waits for ``check``; a second one ends what is stuck. In other threads than the main one nothing changes."""
     before = signal.getsignal(signal.SIGINT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -112,7 +112,14 @@ def watch(
     extra_ports, find_ports = options.ports(port)
     out = StandardOutput()
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
-    with exporting as exporter, source.reading(extra_ports, find_ports=find_ports, keeper=None) as reading:
+    with ExitStack() as stack:
+        exporter = stack.enter_context(exporting)
+        try:
+            with interrupts.alike():
+                reading = stack.enter_context(source.reading(extra_ports, find_ports=find_ports, keeper=None))
+        except KeyboardInterrupt:  # a pipe is open once its first bytes have come
+            complain("stopped before anything came")
+            return 0
         reading.check(wanted, redactor=redactor)
         reading.forget_what_is_over()
         teller = Teller(

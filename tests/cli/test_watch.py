@@ -222,6 +222,16 @@ def test_what_is_redacted_is_redacted() -> None:
         assert any("secret" in line for line in lines) == is_told
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_pipe_that_has_said_nothing_is_watched_until_a_signal(number: int) -> None:
+    with watching("-", "--metrics", "127.0.0.1:0") as running:
+        while not any("metrics are served" in line for line in running.told):
+            time.sleep(0.05)
+        time.sleep(0.5)  # from there to the pipe
+        assert running.end(number) == []
+    assert (running.process.returncode, running.told[1:]) == (0, ["dcpinspect: stopped before anything came"])
+
+
 @NEEDS_ROOT
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> None:
