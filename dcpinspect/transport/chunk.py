@@ -66,7 +66,7 @@ class Segments:
 
     @property
     def release(self) -> Column:
-        """Greatest ``packet`` of this and all earlier entries of the direction: the packet that made these bytes readable."""
+        """Number of the packet that made these bytes readable: none of this and all earlier entries of the direction has a greater one."""
         column: Column = self.columns[5]
         return column
 

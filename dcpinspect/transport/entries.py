@@ -28,6 +28,8 @@ def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet:
     entry.source = source
     entry.packet = packet
     entry.place = -1
+    entry.release = tables.segment.packet.number
+    flow.passed = 0
     return int(n)
 
 

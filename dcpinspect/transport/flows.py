@@ -7,7 +7,7 @@ from __future__ import annotations
 from dcpinspect.kernel import inline, kernel
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.rows import ASIDE_BITS, END, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.rows import ASIDE_BITS, END, GIVEN_UP, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
 reset_flow = inline(rows.Flow.resetter())
@@ -46,7 +46,7 @@ def says_little(one: Side, flow: Flow) -> bool:
     """
     is_whole = flow.nodes == 0 and flow.stray < 0 and flow.holes == 0 and flow.cut_off == 0 and flow.duplicate == 0 and flow.late == 0
     is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
-    is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0
+    is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0 and flow.passed == 0
     return bool(is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if one.has_fin else 0))
 
 
@@ -110,10 +110,28 @@ def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int
 
 
 @inline
+def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
+    """Whether bytes of a flow were recorded before those that they acknowledge: two clocks or queues recorded the two directions.
+
+    Not so where those wait for these: then they are there, and a copy that was sent again has the acknowledgement. Nor where nothing of the
+    other direction is captured.
+    """
+    side, other = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
+    if needs - side.has_fin <= other.next or other.passed == GIVEN_UP or side.packets == 0:
+        return False
+    return not (other.head >= 0 and tables.nodes[other.head].offset == other.next)
+
+
+@inline
 def drain(tables: TransportTables, flow: Flow) -> None:
     """Enters the waiting segments that are next."""
     while flow.head >= 0 and tables.nodes[flow.head].offset == flow.next:
         node = tables.nodes[flow.head]
+        if comes_early(tables, flow, node.needs):
+            if node.ack_seen < 0:
+                node.ack_seen = packets_of(tables, flow.number)
+                node.ack_time = tables.segment.packet.time
+            return
         if node.source == HOLE:
             flow.cut_off += node.length
             enter_hole(tables, flow, node.length, node.packet)
@@ -126,8 +144,12 @@ def drain(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
-    """Makes the gap before the first waiting segment a hole."""
-    enter_hole(tables, flow, tables.nodes[flow.head].offset - flow.next, packet)
+    """Makes the gap before the first waiting segment a hole; if there is none, it no longer waits for the other direction."""
+    length = tables.nodes[flow.head].offset - flow.next
+    if length > 0:
+        enter_hole(tables, flow, length, packet)
+    else:
+        tables.flows[flow_of(tables, flow.number ^ 1)].passed = GIVEN_UP
     drain(tables, flow)
 
 

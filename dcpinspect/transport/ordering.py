@@ -4,6 +4,9 @@ One kernel looks at every packet in capture order, decides which bytes of it are
 *entries*: "these bytes are next in that direction". No payload is touched. A *side* is one direction of one connection, numbered
 2 * connection + direction; its *flow* is what it carries, made with the first byte.
 
+Two clocks, or two queues, may have recorded the two directions: a question is in the capture behind its answer then. TCP says how it was,
+since the answer acknowledges the question. So bytes wait for those of the other direction that they acknowledge, as they wait for a gap.
+
 Any batches give the same entries, because each packet is handled completely before the next, and time is the packets' own.
 """
 
@@ -12,15 +15,28 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.flows import close_side, drain, drop_stray, end_side, enter_hole, flow_of, give_up_gap, late_bytes, own_flow
+from dcpinspect.transport.flows import (
+    close_side,
+    comes_early,
+    drain,
+    drop_stray,
+    end_side,
+    enter_hole,
+    flow_of,
+    give_up_gap,
+    late_bytes,
+    own_flow,
+)
 from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
 from dcpinspect.transport.rows import (
     BY_FIN,
     BY_RST,
+    GIVEN_UP,
     HOLE,
     OPEN,
     RECENT_HOLES,
     REPLACED,
+    SENT,
     Connection,
     Flow,
     Packet,
@@ -272,7 +288,8 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         if full == 0:
             return
     head = flow.head
-    if offset == wanted and (head < 0 or tables.nodes[head].offset >= offset + full):
+    is_next = offset == wanted and (head < 0 or tables.nodes[head].offset >= offset + full)
+    if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
         if have > 0:
             n = enter(tables, flow, have, source, packet)
             tables.entries[n].place = segment.place
@@ -319,11 +336,14 @@ def wait_no_more(tables: TransportTables, flow: Flow) -> None:
 
 @step
 def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
-    """Gaps of a flow that were acknowledged long enough ago become holes."""
+    """Gaps of a flow that were acknowledged long enough ago become holes, and what waited long for the other direction is entered."""
     packet = tables.segment.packet
     while flow.head >= 0:
         node = tables.nodes[flow.head]
-        if node.ack_seen < 0 or (seen - node.ack_seen < WAIT_PACKETS and packet.time - node.ack_time < WAIT_NS):
+        is_soon = seen - node.ack_seen < WAIT_PACKETS
+        if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
+            is_soon = True  # nothing says that what it waits for was lost, and a fast direction has many packets in a round trip
+        if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
             return
         give_up_gap(tables, flow, packet)
 
@@ -359,6 +379,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         segment.have = have
         segment.full = full
         segment.source = tcp[i, PAYLOAD]
+        segment.acked = 0
 
         # whose packet it is
         has_stray = False
@@ -389,6 +410,9 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         one, other = tables.sides[s], tables.sides[s ^ 1]
         connection.last_time = packet.time
         one.packets += 1
+        if tables.flows[flow_of(tables, 2 * c)].head >= 0:
+            # what a client sent after bytes that the packet before this one brought: of what one packet brings, the client's counts first
+            drain(tables, tables.flows[flow_of(tables, 2 * c)])
 
         # what it says of both directions
         if flags & SYN:
@@ -414,6 +438,11 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
                 acked = flow.fin_at
             if flow.acked_to < acked <= flow.next + WINDOW:
                 acknowledge(tables, tables.flows[own_flow(tables, s ^ 1)], acked)
+            if flow.next < acked <= flow.next + WINDOW:
+                segment.acked = acked
+        flow = tables.flows[flow_of(tables, s)]
+        if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > 0:
+            flow.passed = max(flow.passed, GIVEN_UP if flags & (FIN | RST) else SENT)
 
         # the bytes it brings
         if has_stray:
@@ -426,6 +455,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         # what ends by it
         if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
             note_last(tables, s, seq + full)
+        if tables.flows[flow_of(tables, 2 * c + 1)].head >= 0:
+            drain(tables, tables.flows[flow_of(tables, 2 * c + 1)])
         for x in range(2 * c, 2 * c + 2):
             one, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
             if flags & RST:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import kernel
-from dcpinspect.transport.flows import end_side, flow_of, give_up_gap, has_room
+from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_gap, has_room
 from dcpinspect.transport.ordering import WAIT_NS
 from dcpinspect.transport.rows import TransportTables
 
 
 @kernel("int64(int64, TransportTables)")
 def give_up_overdue(start: int, tables: TransportTables) -> int:
-    """Makes holes of the gaps that were acknowledged ``WAIT_NS`` before the packet at hand, in directions from ``start`` on, in order.
+    """Makes holes of the gaps that were acknowledged ``WAIT_NS`` before the packet at hand, in directions from ``start`` on, in order; what
+    waited so long for the other direction is entered.
 
     Returns the one it stopped before for want of room, or their number. One step a direction, and one a segment that waited.
     """
@@ -21,6 +22,7 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
             continue
         if not has_room(tables, flow):
             return side
+        drain(tables, flow)
         while flow.head >= 0:
             node = tables.nodes[flow.head]
             if node.ack_seen < 0 or packet.time - node.ack_time < WAIT_NS:

@@ -489,8 +489,8 @@ class Reassembler:
         places = self._first_flows(side // 2) + side % 2
         flows = self._tables.flows[places]
         number = first.packet.number
-        release = np.maximum(number, np.maximum(flows.released, flows.opened_by))
-        end_release = np.where(is_end, np.maximum(release, last.packet.number), release)
+        release = np.maximum(first.release, np.maximum(flows.released, flows.opened_by))
+        end_release = np.where(is_end, np.maximum(release, last.release), release)
         offered = FirstBytes(
             number=side,
             data=data,
@@ -544,7 +544,7 @@ class Reassembler:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
         columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
-        np.maximum.accumulate(np.maximum(columns[1], max(flow.released, flow.opened_by)), out=columns[5])
+        np.maximum.accumulate(np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5])
         if first > 0:
             flow.released = int(columns[5, -1])
         if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections

@@ -19,6 +19,9 @@ runs there."""
 ASIDE_BITS = 15
 """Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more where all of it was acknowledged."""
 
+SENT, GIVEN_UP = 1, 2
+"""Values of ``Flow.passed``."""
+
 RECENT_HOLES = 8
 """Holes remembered a flow, to tell late bytes from duplicates."""
 
@@ -40,6 +43,7 @@ class Segment(Struct[T]):
     full: T = number("How many there were on the wire.")
     source: T = number("Where the first is in the batch's data, or HELD and below.")
     place: T = number("Place of held bytes in the file, or -1.")
+    acked: T = number("Stream offset up to which its sender had the other direction, if that is not all there by now; else 0.")
     packet: Packet[T] = nested(Packet, "The packet.")
 
 
@@ -52,6 +56,7 @@ class Entry(Struct[T]):
     source: T = number("Where they are in the batch's data, or HOLE and below.")
     packet: Packet[T] = nested(Packet, "The packet that has them, or showed that they will not come.")
     place: T = number("Place of held bytes in the file.")
+    release: T = number("Number of the packet by which they were entered.")
 
 
 class Entries(Entry[Ints], Rows[Entry]):
@@ -97,6 +102,7 @@ class Flow(Struct[T]):
     opened_by: T = number(
         "Number of the packet that showed its connection to be one, where the first packet had seemed to be a mistake; else 0."
     )
+    passed: T = number("0; SENT: a packet was sent after the next byte wanted; GIVEN_UP: the other direction waits for that no more.")
     jump: T = number(
         "How far the first sequence number is from what the connection before it on the same addresses went on with; 0 after a SYN."
     )
@@ -151,6 +157,7 @@ class Node(Struct[T]):
     place: T = number("Place of held bytes in the file.")
     ack_seen: T = number("Packets of the connection when the other side had acknowledged up to its start, or -1.")
     ack_time: T = number("The time of that.")
+    needs: T = number("Stream offset up to which its sender had the other direction, as ``Segment.acked``.")
     next: T = number("The next one of the same flow, or of the free ones.", of="nodes")
     previous: T = number("The one before it.", of="nodes")
     wire: T = number("Bytes that it had on the wire.")

@@ -42,6 +42,7 @@ def new_node(tables: TransportTables, offset: int, length: int, source: int, pac
     node.place = -1
     node.ack_seen = -1
     node.ack_time = 0
+    node.needs = tables.segment.acked
     node.next = -1
     node.previous = -1
     node.wire = length

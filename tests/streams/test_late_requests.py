@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.streams.told import Told, opened, tables
+from dataclasses import replace
+
+import pytest
+
+from tests.damage import Packet
+from tests.streams.told import Seen, Told, opened, packets, tables
 
 
 def late(talk: Told) -> list[tuple[object, ...]]:
@@ -65,3 +70,35 @@ def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() ->
     for _ in range(4):
         talk.noop()
     assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]
+
+
+def recorded_late(captured: list[Packet], place: int, by: int) -> list[Packet]:
+    """A packet comes so many places later, as where the two directions have two clocks."""
+    late = replace(captured[place], time_ns=captured[place + by].time_ns + 1)
+    return [*captured[:place], *captured[place + 1 : place + by + 1], late, *captured[place + by + 1 :]]
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("by", [1, 3, 5, 7])
+def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(direction: int, by: int) -> None:
+    talk = opened(set_noop_interval="20")
+    for start in (0, 2):
+        stream = talk.stream(7, start=start, opaque=9)
+        stream.snapshot(start, start + 2, "memory")
+        for seqno in (start + 1, start + 2):
+            stream.mutation(seqno, f"k{seqno}")
+        stream.end("too-slow")
+        talk.noop()
+    told = packets(talk)
+
+    def seen(captured: list[Packet]) -> tuple[object, ...]:
+        found = Seen(captured)
+        assert Seen(captured, [1] * len(captured)).everything() == found.everything()
+        return [(one["requested_start"], one["answer"], one["items"], one["snapshots"]) for one in found.streams], found.anomalies
+
+    expected = seen(told)
+    assert expected == ([(0, "accepted", 2, 1), (2, "accepted", 2, 1)], [])
+    for place, packet in enumerate(told[:-by]):
+        passed = told[place + 1 : place + by + 1]
+        if packet.size and packet.flow[2] == direction and not any(one.size and one.flow == packet.flow for one in passed):
+            assert seen(recorded_late(told, place, by)) == expected, place

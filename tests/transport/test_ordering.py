@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,79 @@ def test_a_gap_that_nobody_acknowledged_waits_for_the_end(tmp_path: Path) -> Non
     reading = read(tmp_path, made.segments)
     assert reading.holes[1, 1] == [(7, 8)]
     assert reading.transport.accounts[1].missing == 1
+
+
+def asked(*, late: int, to_server: bool = True) -> Conversation:
+    """A question of one side and the other side's answer, in three segments; the question is recorded ``late`` places later."""
+    made = Conversation()
+    made.handshake()
+    made.send(to_server, b"ask")
+    for part in (b"an", b"sw", b"er"):
+        made.send(not to_server, part)
+    made.segments.insert(3 + late, made.segments.pop(3))
+    return made
+
+
+def released(tmp_path: Path, made: Conversation) -> dict[int, list[tuple[int, int]]]:
+    """By direction, of each segment with bytes: its number, and that of the packet that released it; what came before the end."""
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments), magic=0xA1B23C4D))
+    found: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
+    reassembler = builders.Reassembler()
+    for batch in builders.open_capture(path):
+        for chunk in reassembler.feed(batch):
+            found[chunk.direction] += zip(chunk.segments.packet.tolist(), chunk.segments.release.tolist(), strict=True)
+    return found
+
+
+@pytest.mark.parametrize("late", [1, 2, 3])
+def test_a_server_s_bytes_wait_for_those_that_they_acknowledge(tmp_path: Path, late: int) -> None:
+    came = [3 + place for place in range(4) if place != late]
+    found = released(tmp_path, asked(late=late))
+    assert found == {0: [(3 + late, 3 + late)], 1: [(packet, max(packet, 3 + late)) for packet in came]}
+
+
+def test_a_client_s_bytes_wait_for_the_packet_after_those_that_they_acknowledge(tmp_path: Path) -> None:
+    made = asked(late=2, to_server=False)
+    assert released(tmp_path, made) == {0: [(3, 6), (4, 6), (6, 6)], 1: [(5, 5)]}, "of one packet the client's bytes would be first"
+
+
+@pytest.mark.parametrize(("is_shown", "last"), [(True, 3 + 64), (False, 204)])
+def test_bytes_that_acknowledge_what_was_lost_wait_as_those_behind_a_gap(tmp_path: Path, is_shown: bool, last: int) -> None:
+    made = asked(late=0)
+    del made.segments[3]
+    if is_shown:
+        made.send(True)  # what it acknowledges is behind the question
+    for _ in range(199):
+        made.send(False)
+    made.segments[-1] = replace(made.segments[-1], time_ns=made.segments[3].time_ns + 200_000_000)
+    made.send(False, b"next")
+    assert released(tmp_path, made)[1] == [*((packet, last) for packet in (3, 4, 5)), (205 + is_shown, 205 + is_shown)]
+
+
+def test_bytes_do_not_wait_for_a_direction_that_has_ended_or_was_not_captured(tmp_path: Path) -> None:
+    made = asked(late=0)
+    made.send(True, flags=FIN | ACK)
+    del made.segments[3]
+    assert released(tmp_path, made)[1] == [(3, 6), (4, 6), (5, 6)]
+    made.segments = [segment for segment in made.segments if not segment.to_server]
+    assert released(tmp_path, made)[1] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_question_that_was_sent_again_does_not_wait_for_its_answer(tmp_path: Path) -> None:
+    made = asked(late=0)
+    del made.segments[3]
+    made.segments.append(Segment(True, made.client_isn + 1, made.next[False] & 0xFFFFFFFF, ACK, b"ask"))
+    assert released(tmp_path, made) == {0: [(6, 6)], 1: [(3, 6), (4, 6), (5, 6)]}
+
+
+def test_what_acknowledges_a_fin_waits_for_it(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.send(True, flags=FIN | ACK)
+    made.send(False, b"rest")
+    made.segments[3:] = made.segments[:2:-1]
+    assert released(tmp_path, made)[1] == [(3, 4)]
 
 
 @pytest.mark.parametrize("delay", [1, 5, 60])

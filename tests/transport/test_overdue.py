@@ -54,6 +54,22 @@ def test_a_connection_that_was_closed_behind_the_gap_ends(tmp_path: Path) -> Non
     assert [one for one in transport.finish() if one.direction == 1] == []
 
 
+def test_what_waited_for_the_other_direction_comes_when_its_wait_is_over(tmp_path: Path) -> None:
+    one = Conversation()
+    one.handshake()
+    one.send(True, b"lost")
+    one.send(False, b"answer")
+    path = tmp_path / "silent.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments[:3] + one.segments[4:])))
+    transport = Reassembler()
+    with open_capture(path) as capture:
+        assert [chunk for batch in capture for chunk in transport.feed(batch)] == []
+    last = one.segments[-1].time_ns
+    assert list(transport.pass_time(last + WAIT_NS - 1_000_000)) == []
+    (chunk,) = transport.pass_time(last + WAIT_NS)
+    assert (chunk.direction, chunk.data.tobytes(), chunk.holes) == (1, b"answer", ())
+
+
 def test_bytes_behind_the_gap_go_on_and_those_of_the_gap_are_late(tmp_path: Path) -> None:
     one = Conversation(mss=20)
     one.handshake()
