@@ -7,7 +7,7 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.late_requests import ask_instead, early_answer_of, implicit_stream, is_answered_between, question_before_answer
+from dcpinspect.streams.late_requests import ask_instead, first_answer_after, implicit_stream, is_answered_between, question_before_answer
 from dcpinspect.streams.lookup import (
     BACK,
     accept,
@@ -99,7 +99,7 @@ def on_request(state: State, message: Message) -> None:
         if q >= 0:
             ask_instead(state, message, key, q)
             return
-    r = early_answer_of(state, message, late)
+    r = first_answer_after(state, message) if late else -1
     st = -1
     if late and (r < 0 or state.early_answers[r].status == SUCCESS):
         st = implicit_stream(state, message, key.live)

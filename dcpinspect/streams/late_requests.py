@@ -1,4 +1,4 @@
-"""Stream requests that are read after their answers: a hole before them held them back, or two taps swapped the packets."""
+"""Stream requests that are read after their answers: a hole before them held them back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dcpinspect.streams.kinds import BY_START
 from dcpinspect.streams.lookup import BACK, open_stream
 from dcpinspect.streams.rows import CUT_VALUE, EarlyAnswer, Key, Message, Stream
 from dcpinspect.streams.state import State
-
-JUST_BEFORE_NS = 1_000_000
-"""Two taps or queues of one machine swap packets that are no farther apart."""
 
 
 @inline
@@ -81,14 +78,6 @@ def is_answered_between(state: State, answer: EarlyAnswer, stream: Stream) -> bo
 
 
 @inline
-def early_answer_of(state: State, message: Message, late: bool) -> int:
-    """The answer to a request that was read before it, of those that found no request; or -1."""
-    if late:
-        return int(first_answer_after(state, message))
-    return int(answer_just_before(state, message))
-
-
-@inline
 def first_answer_after(state: State, message: Message) -> int:
     """The first answer after a request, of its opaque, among those that found no request; or -1."""
     found = -1
@@ -98,20 +87,3 @@ def first_answer_after(state: State, message: Message) -> int:
         if is_its and (found < 0 or answer.place.row < state.early_answers[found].place.row):
             found = r
     return found
-
-
-@inline
-def answer_just_before(state: State, message: Message) -> int:
-    """The answer to a request that was recorded before it, as by two taps or queues: of a connection of which all is there, or -1."""
-    connection = state.connections[message.connection]
-    number = state.counts.early_answers
-    if number == 0 or connection.is_known == 0 or connection.losses[0] > 0 or connection.losses[1] > 0:
-        return -1
-    for _ in range(min(number, BACK)):
-        number -= 1
-        r = number % len(state.early_answers)
-        answer = state.early_answers[r]
-        waited = message.place.time - answer.place.time
-        if answer.connection == message.connection and answer.opaque == message.opaque and 0 <= waited <= JUST_BEFORE_NS:
-            return int(r)
-    return -1

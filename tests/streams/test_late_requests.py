@@ -1,4 +1,4 @@
-"""Requests that are read after their answers: held back behind a hole, or swapped by two taps."""
+"""Requests that are read after their answers, held back behind a hole; or only recorded after them, by two clocks."""
 
 from __future__ import annotations
 
