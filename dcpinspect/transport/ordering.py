@@ -441,7 +441,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             if flow.next < acked <= flow.next + WINDOW:
                 segment.acked = acked
         flow = tables.flows[flow_of(tables, s)]
-        if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > 0:
+        if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > one.has_fin:
             flow.passed = max(flow.passed, GIVEN_UP if flags & (FIN | RST) else SENT)
 
         # the bytes it brings

@@ -281,6 +281,23 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
     return tables, done
 
 
+def test_flows_of_a_connection_that_is_closed_as_usual_are_put_aside() -> None:
+    client, server = 1, 0
+    tables, _ = handled(
+        [
+            (client, 99, 0, 2, 0, 0, 0),
+            (server, 499, 100, 18, 0, 0, 1),
+            (client, 100, 500, 16, 9, 0, 2),
+            (client, 109, 500, 17, 0, 0, 3),
+            (server, 500, 110, 17, 0, 0, 4),
+            (client, 110, 501, 16, 0, 0, 5),
+        ],
+        "interpreted",
+        aside=True,
+    )
+    assert tables.counts.flows == 2  # those that nobody has
+
+
 @given(packets, st.booleans())
 def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int, int, int, int, int, int]], aside: bool) -> None:
     results = []
