@@ -27,20 +27,28 @@ from dcpinspect.streams.lookup import (
     unanswered,
 )
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
-from dcpinspect.streams.rows import LEAST, TAKEN, UNREAD_SEQNO, Answer, Connection, EarlyAnswer, Extra, Key, Message, Stream
+from dcpinspect.streams.rows import GREATEST, LEAST, TAKEN, UNREAD_SEQNO, Answer, Connection, EarlyAnswer, Extra, Key, Message, Stream
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
 from dcpinspect.streams.state import State, has_room
 
 SUCCESS, ROLLBACK = 0, 0x23
 
 
+END_ON_CLOSE_SIZE, OSO_SIZE, HISTORY_SIZE, WINDOW_SIZE = (24 + size for size in (42, 33, 18, 23))
+"""Bytes of the shortest control for each of these: header, key and value. What is most often lost, an acknowledgement, is smaller."""
+
+
 @inline
-def forget(connection: Connection) -> None:
-    """The consumer of a connection may have asked for something that was not captured: nothing is known to be off."""
-    connection.end_on_close = connection.end_on_close or -1
-    connection.oso = connection.oso or -1
-    connection.history = connection.history or -1
-    connection.window = connection.window or -1
+def forget(connection: Connection, lost: int) -> None:
+    """The consumer of a connection may have asked for something in ``lost`` bytes that were not captured: that is not known to be off."""
+    if lost >= END_ON_CLOSE_SIZE:
+        connection.end_on_close = connection.end_on_close or -1
+    if lost >= OSO_SIZE:
+        connection.oso = connection.oso or -1
+    if lost >= HISTORY_SIZE:
+        connection.history = connection.history or -1
+    if lost >= WINDOW_SIZE:
+        connection.window = connection.window or -1
 
 
 @inline
@@ -56,7 +64,7 @@ def know_producer(state: State, message: Message, connection: Connection, direct
     turn.after = direction
     connection.producer = direction
     if connection.losses[1 - direction] > 0:
-        forget(connection)
+        forget(connection, GREATEST)
 
 
 @inline
@@ -81,7 +89,7 @@ def on_loss(state: State, message: Message) -> None:
     connection.losses[way] += 1
     connection.is_based = 0
     if connection.producer != way:
-        forget(connection)
+        forget(connection, loss.end - loss.start)
 
 
 @inline
@@ -378,7 +386,7 @@ def say_balance(message: Message, connection: Connection) -> None:
 def on_fact(state: State, message: Message, connection: Connection, fact: Extra) -> None:
     """Something about a connection is known from now on."""
     if fact.value < 0:
-        forget(connection)
+        forget(connection, GREATEST)
     if fact.setting == k.FACT_WINDOW:
         on_window(state, message, connection, fact.value)
         say_balance(message, connection)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.streams import follow, tracker
 from dcpinspect.streams.state import _GROWING, State
@@ -125,3 +126,19 @@ def test_a_stream_that_began_before_the_capture_may_have_been_closed_before_it()
     stream.mutation(1, "a")
     talk.stream(7, start=1)
     assert tables(talk).anomalies == []
+
+
+@pytest.mark.parametrize(("value", "causes"), [("", ["capture-loss", "deduplicated"]), ("x" * 33, ["capture-loss"])])
+def test_a_hole_too_small_for_a_control_leaves_known_what_was_never_asked_for(value: str, causes: list[str]) -> None:
+    talk = opened()
+    with talk.lost():
+        talk.send("client", encode("noop", value=value.encode()))
+    talk.send("client", encode("noop"))
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk")
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.mutation(2, "b")
+    stream.mutation(5, "e")
+    stream.mutation(9, "i")
+    assert [gap["cause"] for gap in tables(talk).gaps] == causes
