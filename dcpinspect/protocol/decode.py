@@ -194,11 +194,14 @@ class Decoded:
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
             status = int(self.specific[first]) if self.is_response[first] else 0
             header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, status, 0, 0, 0)
+            is_cut = self._holes.hit(self.extras_at[rows], extras_size)
             distinctions = self._distinctions(header, rows)
-            for part in [rows] if distinctions is None else [rows[split] for split in _split(np.arange(len(rows)), distinctions)]:
-                one = int(part[0])
+            if is_cut.any():
+                distinctions = 2 * (np.zeros(len(rows), np.int64) if distinctions is None else distinctions) + is_cut
+            for split in [np.arange(len(rows))] if distinctions is None else _split(np.arange(len(rows)), distinctions):
+                part, one = rows[split], int(rows[split[0]])
                 extras = self._data[self.extras_at[one] : self.extras_at[one] + extras_size].tobytes()
-                choice = choose(header, extras, int(self.value.size[one]))
+                choice = choose(header, None if is_cut[split[0]] else extras, int(self.value.size[one]))
                 self.hides_key[part] = hides_key(choice, header.opcode, header.side, server=header.is_server)
                 yield self._noted(Group(part, choice))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.engine import Engine
+from dcpinspect.protocol.decode import PROBLEMS
 from dcpinspect.tables.messages import MessageBatch
 from tests import damage
 from tests.builders import Recorded, pcap
@@ -48,6 +49,9 @@ def test_columns_have_what_the_whole_capture_has_or_nothing(snaplen: int) -> Non
             found, true = numbers(batch, index), numbers(*whole[place])
             if batch.decoded.collections[index] != whole[place][0].decoded.collections[whole[place][1]]:
                 del found["collection_id"], found["key"]  # the HELLO that tells whether there are collections was cut
+            cut, full = batch.decoded, whole[place][0].decoded
+            own, others = PROBLEMS[cut.problem[index]], PROBLEMS[full.problem[whole[place][1]]]
+            assert own in ("", "truncated", others), (name, place)
             shown = {field.name for field in batch.annotate(index).fields if not field.missing}
             for column, value in found.items():
                 if value is not None:
