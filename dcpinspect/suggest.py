@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 HEADINGS = {"vb": "vbucket", "con": "connection", "seqno": "by_seqno", "message": "name", "bytes": "length"}
 """Columns by what lists call them, where that is another word."""
 
-_ALIKE, _MOST = 0.7, 3
+_ALIKE, _MOST = 0.65, 3
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
