@@ -76,8 +76,13 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
     ]
     bars += [Sign(glyphs.history[0], "snapshot-disk", "history"), Sign(glyphs.promised, "snapshot-unknown", "promised, did not come")]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
+    return [bars, letters, events_legend()]
+
+
+def events_legend() -> list[Sign]:
+    """What the letters of events mean."""
     words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed", "branch")
-    return [bars, letters, [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]]
+    return [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]
 
 
 def legend_lines(signs: Sequence[Sign], width: int | None = None) -> Iterator[list[Painted]]:

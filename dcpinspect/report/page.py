@@ -51,6 +51,7 @@ def page(told: Contents) -> str:
     script = folder.joinpath("page.js").read_text("utf-8")
     linked = frozenset(one.vbucket for one in told.timelines)
     clients = list(dict.fromkeys(told.vbuckets.values("client")))
+    timelines = [pictures.timeline(one) for one in told.timelines]
     return _template().render(
         told=told,
         title=told.title,
@@ -63,10 +64,11 @@ def page(told: Contents) -> str:
         findings=[_finding(told, one) for one in told.causes],
         maps=[(escape(client), _picture(pictures.vbucket_map(told.vbuckets, client, linked))) for client in clients[:8]],
         verdicts=_counts(told.vbuckets.values("verdict")),
-        timelines=[(one, _picture(pictures.timeline(one))) for one in told.timelines],
+        timelines=[(one, _picture(drawn)) for one, drawn in zip(told.timelines, timelines, strict=True)],
         charts=list(_charts(told)),
-        snapshots=pictures.legend(("snapshot",)),
-        causes=pictures.legend(("cause",)),
+        snapshots=pictures.legend("snapshot", timelines),
+        causes=pictures.legend("cause", timelines),
+        letters=pictures.letters(timelines),
         tables=list(_tables(told, linked)),
         shown=list(told.shown.values()),
         rules={one.id: one.rule for one in (*told.causes, *(one for several in told.effects.values() for one in several))},

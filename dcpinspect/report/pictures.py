@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import escape
+from dcpinspect.render.lane_paint import events_legend
 from dcpinspect.render.lanes import Scale
 from dcpinspect.render.lines import counted
+from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.shape import Shape, by_seqno
 from dcpinspect.report.contents import Timeline
 from dcpinspect.statistics import Charts, Counted
@@ -22,7 +25,7 @@ Whole = npt.NDArray[np.int64]
 
 WIDE = 960
 """Units of the width of a picture."""
-_LEFT, _RIGHT = 8, 952
+_LEFT, _RIGHT = 14, 946
 _CELL = 14
 _FINE = 2
 """Places in a unit of width; what falls on one place is drawn once."""
@@ -30,8 +33,8 @@ _BINS = 240
 """Of the density of items."""
 _MARKS = 200
 """Letters of a stream."""
-_STREAM = 78
-"""Units of the height of a stream."""
+_STREAM, _DELIVERED = 42, 36
+"""Units of the height of a stream, and so many more of one that delivered something: snapshots and items."""
 SIGNS = {
     "behind": "b",
     "orphaned": "O",
@@ -89,16 +92,22 @@ def timeline(told: Timeline) -> Element:
     shapes = [by_seqno(story) for story in told.streams]
     places = [place for shape in shapes for place in shape.places()]
     scale = Scale.filling(min(places, default=0), max(places, default=0), 1_000_000)
-    found = _svg(24 + _STREAM * len(shapes), f"streams of vbucket {told.vbucket} along their seqnos", kind="timeline")
+    tops = list(accumulate((_STREAM + _delivered(shape) for shape in shapes), initial=24))
+    found = _svg(tops[-1], f"streams of vbucket {told.vbucket} along their seqnos", kind="timeline")
     for tick in scale.ticks(max(1, scale.cells // 8)):
         x = _x(scale, tick)
-        _add(found, "line", x1=x, x2=x, y1=16, y2=24 + _STREAM * len(shapes), class_="grid")
+        _add(found, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         is_last = x > _RIGHT - 7 * len(str(tick))
         _add(found, "text", str(tick), x=x - 2 if is_last else x + 2, y=12, class_="tick end" if is_last else "tick")
     for number, (story, shape, title) in enumerate(zip(told.streams, shapes, told.names, strict=True)):
-        group = _add(found, "g", transform=f"translate(0 {24 + _STREAM * number})")
+        group = _add(found, "g", transform=f"translate(0 {tops[number]})")
         _stream(group, scale, shape, f"{title} on connection {story.stream['connection']}: {told.words[number]['axis']}")
     return found
+
+
+def _delivered(shape: Shape) -> int:
+    """The height of what a stream delivered."""
+    return _DELIVERED if len(shape.bars.first) or len(shape.item_first) else 0
 
 
 def _x(scale: Scale, place: float) -> float:
@@ -128,11 +137,12 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
         if last - first > 7 * len(text):
             _add(group, "text", text, x=first + 4, y=38, class_="inside")
     _density(group, scale, shape)
+    y = 26 + _delivered(shape)
     for first, last, cause, count in _gaps(scale, shape):
-        gap = _add(group, "rect", x=first, y=62, width=max(last - first, 1), height=9, class_=f"fill-cause-{cause}")
+        gap = _add(group, "rect", x=first, y=y, width=max(last - first, 1), height=9, class_=f"fill-cause-{cause}")
         _add(gap, "title", f"{cause}: {count:,} {'seqno' if count == 1 else 'seqnos'}")
         if last - first > 7 * len(cause):
-            _add(group, "text", cause, x=first + 3, y=70, class_="small inside")
+            _add(group, "text", cause, x=first + 3, y=y + 8, class_="small inside")
     for mark in shape.marks[:_MARKS]:
         x = _x(scale, mark.at)
         letter = _add(group, "text", mark.letter, x=x - 6 if mark.letter == "R" else x, y=22, class_=f"mark mark-{mark.letter}")
@@ -296,8 +306,17 @@ def _seconds(nanoseconds: int) -> str:
     return f"{nanoseconds} ns" if nanoseconds else "0"
 
 
-def legend(groups: Sequence[str]) -> list[tuple[str, str]]:
-    """Class and word of what colours mean, of these groups of the palette."""
-    from dcpinspect.render.palette import PAINTS
+def legend(group: str, shown: Sequence[Element]) -> list[tuple[str, str]]:
+    """Class and word of each colour of a group of the palette that these pictures have."""
+    classes, named = _classes(shown), [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
+    return [(name, word) for name, own, word in named if own == group and name in classes]
 
-    return [(f"fill-{title}", title.partition("-")[2]) for title in PAINTS if title.partition("-")[0] in groups]
+
+def letters(shown: Sequence[Element]) -> list[tuple[str, str]]:
+    """Each letter that these timelines have, and what it means."""
+    classes = _classes(shown)
+    return [(sign.glyph, sign.word) for sign in events_legend() if f"mark-{sign.glyph}" in classes]
+
+
+def _classes(shown: Sequence[Element]) -> set[str]:
+    return {name for picture in shown for one in picture.iter() for name in one.get("class", "").split()}

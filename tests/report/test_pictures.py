@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from dcpinspect.report import pictures
 from dcpinspect.statistics import Charts
@@ -53,3 +54,20 @@ def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None
     assert pictures.over_time(Charts(), of_bytes=True) is None
     assert pictures.round_trips(Charts()) is None
     assert [number for number, _ in pictures.windows(told.charts)] == [one[0] for one in told.charts.windows]
+
+
+def test_the_legend_has_what_is_drawn_and_no_more() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
+    drawn = [pictures.timeline(told)]
+    assert {word for _, word in pictures.legend("snapshot", drawn)} == {"memory", "disk"}
+    assert "capture-loss" not in {word for _, word in pictures.legend("cause", drawn)}
+    assert {letter for letter, _ in pictures.letters(drawn)} == {"B", "E", "Q", "R", "X"}
+    assert pictures.legend("cause", []) == pictures.letters([]) == []
+
+
+def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off() -> None:
+    told = next(one for one in gathered(SAMPLES / "loop.pcap").timelines if one.vbucket == 30)
+    drawn = pictures.timeline(told)
+    tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in drawn.iter("g")]
+    assert {below - top for top, below in pairwise(tops)} == {78, 42}
+    assert all(float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", ""))
