@@ -213,23 +213,25 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     if not charts.used or not charts.commands:
         return None
 
-    def values(one: Counted) -> Whole:
+    def values(one: Counted, of_bytes: bool = of_bytes) -> Whole:
         return (one.bytes if of_bytes else one.messages)[: charts.used]
 
-    ranked = sorted(charts.commands, key=lambda one: -int(values(one).sum()))
+    shares = [np.array([float(values(one, kind).sum()) for one in charts.commands]) for kind in (False, True)]
+    largest = np.maximum(*(share / max(1.0, float(share.sum())) for share in shares))
+    ranked = [charts.commands[place] for place in np.argsort(-largest, kind="stable")]  # in both charts the same, so that colours are
     layers = [(f"{one.name}{'' if one.side == 'request' else ' answer'}", values(one)) for one in ranked[:most]]
     if len(ranked) > most:
         layers.append(("others", np.sum([values(one) for one in ranked[most:]], axis=0)))
     what = "bytes" if of_bytes else "messages"
     found = _svg(170, f"{what} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
-    _frame(found, int(total.max()), f"{what} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
     base = np.zeros(charts.used)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
         area = _add(found, "path", d=_area(base, top, float(total.max()) or 1.0), class_=f"fill-layer-{number}")
         _add(area, "title", f"{title}: {int(layer.sum()):,} {what}")
         base = top
+    _frame(found, int(total.max()), f"{what} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
     return found, [title for title, _ in layers]
 
 
@@ -239,9 +241,9 @@ def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
         found = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
         highest = max(window, int(values.max()), 1)
-        _frame(found, highest, "bytes not acknowledged", used * span_ns)
         area = _add(found, "path", d=_area(np.zeros(used), values[:used].astype(float), highest), class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
+        _frame(found, highest, "bytes not acknowledged", used * span_ns)
         y = _y(window, highest)
         _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
         _add(found, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
@@ -281,6 +283,7 @@ def _y(value: float, highest: float) -> float:
 
 
 def _frame(found: Element, highest: int, unit: str, span_ns: int) -> None:
+    """Lines and numbers over what is drawn."""
     for share in (0, 0.5, 1):
         y = _y(share, 1)
         _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")

@@ -71,3 +71,11 @@ def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off(
     tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in drawn.iter("g")]
     assert {below - top for top, below in pairwise(tops)} == {78, 42}
     assert all(float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", ""))
+
+
+def test_a_command_has_one_colour_in_both_charts() -> None:
+    charts = gathered(SAMPLES / "tour.pcapng").charts
+    drawn = [pictures.over_time(charts, of_bytes=of_bytes) for of_bytes in (False, True)]
+    assert drawn[0] is not None
+    assert drawn[1] is not None
+    assert drawn[0][1] == drawn[1][1]
