@@ -31,6 +31,8 @@ STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 HANDLED = frozenset(("stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead", "noop-required", "open-refused"))
 """Rules about one request: where the client handled the answer it costs nothing, and is a note."""
 
+_NEAR = 64
+"""Granted streams that are looked at first."""
 _When = tuple[int, int]
 """Time and row."""
 
@@ -74,8 +76,7 @@ class Outcomes:
         if case.rule in ENDED_BY_A_STREAM and case.vbuckets:
             rows = [self._next_stream(client, vbucket, case.sid, since) for vbucket in case.vbuckets]
         elif case.rule in ENDED_BY_A_CONNECTION:
-            later = [number for number in self._connections.get(client, ()) if number > case.connections[0]]
-            rows = [min(filter(None, (self._next_on(number, since) for number in later)), default=(0, None))[1]]
+            rows = [self._next_connection(client, case.connections[0], since)]
         else:
             return "unknown", None
         found = [row for row in rows if row is not None]
@@ -102,30 +103,30 @@ class Outcomes:
         order = np.lexsort((when.row[taken], when.time[taken], keys))
         return keys[order], taken[order]
 
-    @cached_property
-    def _connections(self) -> Mapping[str, list[int]]:
-        """The connections of each client."""
-        found: dict[str, list[int]] = {}
-        for number, client in self._context.clients.items():
-            found.setdefault(client, []).append(number)
-        return found
-
-    @cached_property
-    def _granted(self) -> tuple[Rows, Rows, Rows]:
-        """Connection, time and row of the answers that accepted streams, in order of these."""
-        streams = self._context.streams
-        taken = streams[streams.answer == w.A_ACCEPTED]
-        order = np.lexsort((taken.answered.row, taken.answered.time, taken.connection))
-        return taken.connection[order], taken.answered.time[order], taken.answered.row[order]
-
-    def _next_on(self, connection: int, since: _When) -> _When | None:
-        """When the first stream of a connection was accepted later."""
-        connections, times, rows = self._granted
-        begin, end = (int(np.searchsorted(connections, connection, side)) for side in ("left", "right"))
+    def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
+        """The row of the first stream that a client was granted later, on a connection after this one."""
+        clients, times, rows, connections = self._granted
+        begin, end = (int(np.searchsorted(clients, self._context.names.number(client), side)) for side in ("left", "right"))
         at = begin + int(np.searchsorted(times[begin:end], since[0], "left"))
         while at < end and (int(times[at]), int(rows[at])) <= since:
             at += 1
-        return (int(times[at]), int(rows[at])) if at < end else None
+        step = _NEAR
+        while at < end:  # it is near, nearly always
+            found = np.flatnonzero(connections[at : min(at + step, end)] > connection)
+            if len(found):
+                return int(rows[at + found[0]])
+            at, step = at + step, 2 * step
+        return None
+
+    @cached_property
+    def _granted(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Client, time, row and connection of the answers that accepted streams, in this order."""
+        streams = self._context.streams
+        client = self._context.names.of[streams.connection]
+        taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (client >= 0))
+        when = streams.answered
+        order = taken[np.lexsort((when.row[taken], when.time[taken], client[taken]))]
+        return client[order], when.time[order], when.row[order], streams.connection[order]
 
     def named(self, found: Finding) -> Finding:
         """The same with its clients and their server in words."""

@@ -1,1 +1,3 @@
-"""All messages of a reading at hand: any row's columns, its bytes, its annotation, while the reading goes on."""
+"""The store of a reading: keeps all its messages at hand, so that any row's columns, bytes and annotation can be had while reading goes
+on.
+"""

@@ -1,6 +1,6 @@
-"""The bytes of many messages read at once: neighbours in a file in one go, then each copied to its place.
+"""Reads the bytes of many messages together: neighbours in a file in one go, which are then copied to their places.
 
-A message whose bytes are not all there, one after the other, is left: who wants it reads it by itself, segment by segment.
+A message whose bytes do not all stand one after the other is left out: whoever wants it reads it by itself, segment by segment.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from dcpinspect.store.originals import Originals
 from dcpinspect.store.places import Places
 
 APART = 1 << 14
-"""Bytes between two pieces that are rather read than left out: to read them costs less than to begin anew."""
+"""Greatest gap in bytes between two pieces that are still read in one go: reading the gap costs less than another read."""
 AT_ONCE = 4 << 20
-"""Bytes that are read at once at most, but for longer pieces."""
+"""Greatest number of bytes read in one go, unless a single piece is longer."""
 
 
 class Wanted(NamedTuple):
-    """Ranges of stream bytes, and where they go."""
+    """Ranges of stream bytes, and where they are to be copied to."""
 
     flow: Rows
     offset: Rows
     length: Rows
     target: Rows
-    """Where the first byte goes."""
+    """Index in the target data where the first byte of each range goes."""
 
     def take(self, some: Rows | Mask) -> Wanted:
-        """Some of them."""
+        """Returns the selected ranges only."""
         return Wanted(*(column[some] for column in self))
 
 
 class _Pieces(NamedTuple):
-    """Ranges of a file, and where they go."""
+    """Ranges of a file, and where they are to be copied to."""
 
     of: Rows
-    """Which of what is wanted each belongs to."""
+    """Index of the wanted range that each piece belongs to."""
     file: Rows
     place: Rows
     size: Rows
@@ -52,7 +52,10 @@ class _Pieces(NamedTuple):
 
 
 def gather(originals: Originals, places: Places, wanted: Wanted, data: Bytes) -> Mask:
-    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which. Raises ChangedCaptureError."""
+    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges those are.
+
+    Raises ChangedCaptureError if a capture has changed since it was read.
+    """
     is_read = np.zeros(len(wanted.flow), np.bool_)
     for flow in np.unique(wanted.flow).tolist():
         own = np.flatnonzero(wanted.flow == flow)
@@ -61,13 +64,13 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: Bytes) ->
         for run in _runs(pieces):
             try:
                 _read(originals, run, data)
-            except NotKeptError:  # of some of them, or of what is between
+            except NotKeptError:  # some of the bytes, or bytes between them, were dropped
                 is_read[own[run.of]] = False
     return is_read
 
 
 def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
-    """Where what is wanted of a flow stands, in order of files and places; of ranges that are there as a whole."""
+    """Returns where the wanted ranges of a flow stand, sorted by file and place; only of ranges whose bytes are all there."""
     low, high = np.searchsorted(places.flow, np.array([flow, flow + 1], np.uint32)).tolist()
     offset, length = places.offset[low:high], places.length[low:high].astype(np.int64)
     first = np.searchsorted(offset, wanted.offset, "right") - 1
@@ -91,7 +94,7 @@ def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
-    """Pieces of one file that stand so near to each other that they are read at once."""
+    """Yields groups of pieces of one file that stand so near to each other that they are read in one go."""
     if not len(pieces.of):
         return
     is_far = (np.diff(pieces.file) != 0) | (pieces.place[1:] > pieces.place[:-1] + pieces.size[:-1] + APART)

@@ -1,7 +1,7 @@
-"""The captures' own bytes, read again: from the files themselves where they stand there, else from copies in the spool.
+"""Reads the captures' own bytes again: from the files themselves where possible, else from copies in the spool.
 
-Compressed files are copied unpacked, once, while they are read. What comes from a pipe or an interface is copied too, and only the
-newest of it is kept. Captures are never mapped: one that shrinks would end the process.
+ Compressed files are copied to the spool unpacked, once, while they are read. Bytes from a pipe or an interface are copied too, and only
+the newest of them are kept. Captures are never mapped into memory: one that shrinks would end the process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dcpinspect.errors import ChangedCaptureError, NotKeptError, SpoolError
 from dcpinspect.store.spool import Spool
 
 BESIDE = -1
-"""Number of what stands in no file in one piece."""
+"""File number that stands for bytes which stand in no file in one piece."""
 PIECE = 64 << 20
-"""Bytes of a copied stream that are dropped at once, at most."""
+"""Greatest number of bytes of a copied stream that are dropped at once."""
 
 
 @dataclass(slots=True)
 class _File:
-    """A capture that is read where it stands, and what it was when it was read last."""
+    """A capture that is read where it stands, with its identity, size and time of change when it was last read."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Piece:
-    """A run of copied bytes, [start, end) of its file; those that were never read, between records, may be missing."""
+    """A run of copied bytes, [start, end) of their file; bytes that were never read, between records, may be missing."""
 
     number: int
     path: Path
@@ -44,15 +44,15 @@ class _Piece:
 
 
 class Originals:
-    """The bytes of every file of a reading. One thread adds, any number read."""
+    """The bytes of every file of a reading. One thread adds bytes, any number of threads read them."""
 
     def __init__(self, spool: Spool, keep: int) -> None:
-        """``keep``: bytes of streams that are kept at most; the oldest are dropped, a piece at a time."""
+        """``keep``: greatest number of bytes of streams to keep; the oldest are dropped, a piece at a time."""
         self.keep = keep
         self.floor = 0
-        """Number of the first piece that may still be there; all below were dropped."""
+        """Number of the first piece that may still be there; all pieces below were dropped."""
         self.newest = 0
-        """Number of the piece that bytes of a stream were copied to last; pieces count from 0 in order of their beginning."""
+        """Number of the piece that bytes of a stream were last copied to; pieces are numbered from 0 as they are begun."""
         self._spool = spool
         self._files: dict[int, _File] = {}
         self._copies: dict[int, tuple[_Piece, ...]] = {}
@@ -61,19 +61,19 @@ class Originals:
         self._beside = 0
 
     def note(self, number: int, name: str) -> None:
-        """File ``number`` of the reading, an uncompressed one, was read up to where it ends now."""
+        """Notes that file ``number`` of the reading, an uncompressed one, was read up to its present end."""
         known = self._files.get(number)
         path = os.path.abspath(name) if known is None else known.path
         try:
             now = os.stat(path)
-        except OSError:  # removed since; whoever wants its bytes is told
+        except OSError:  # the file was removed since: whoever wants its bytes gets the error
             if known is None:
                 self._files[number] = _File(name, path, (0, 0), 0, 0)
             return
         self._files[number] = _File(name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)
 
     def copy(self, number: int, offset: int, data: Bytes, *, is_bounded: bool) -> None:
-        """Keeps the bytes of file ``number`` from ``offset`` on; those kept already may come again. Raises SpoolError."""
+        """Keeps the bytes of file ``number`` from ``offset`` on; bytes that are kept already may come again. Raises SpoolError."""
         pieces = self._copies.get(number, ())
         last = pieces[-1] if pieces else None
         if last is not None and offset < last.end:
@@ -96,7 +96,7 @@ class Originals:
         self._drop()
 
     def _is_full(self, number: int, piece: _Piece) -> bool:
-        if number == BESIDE:  # so that neither stays longer than the packets of its time
+        if number == BESIDE:  # so that no bytes put beside stay longer than the packets of their time
             return piece.is_bounded and piece.number < self.newest
         return piece.is_bounded and piece.end - piece.start >= min(PIECE, self.keep // 8)
 
@@ -115,7 +115,10 @@ class Originals:
             piece.path.unlink(missing_ok=True)
 
     def read(self, number: int, offset: int, target: memoryview) -> None:
-        """Fills ``target`` with the bytes of file ``number`` from ``offset`` on. Raises ChangedCaptureError, NotKeptError."""
+        """Fills ``target`` with the bytes of file ``number`` from ``offset`` on.
+
+        Raises ChangedCaptureError if the file has changed since it was read, and NotKeptError if the bytes were dropped.
+        """
         file = self._files.get(number)
         if file is not None:
             _read_again(file, offset, target)
@@ -129,7 +132,7 @@ class Originals:
             piece = pieces[index]
             try:
                 descriptor = os.open(piece.path, os.O_RDONLY)
-            except FileNotFoundError:  # dropped a moment ago
+            except FileNotFoundError:  # the piece was dropped a moment ago
                 raise NotKeptError from None
             try:
                 _fill(descriptor, offset - piece.start, target[:size])
@@ -149,7 +152,7 @@ def _write(path: Path, data: memoryview, at: int) -> None:
 
 
 def _fill(descriptor: int, at: int, target: memoryview) -> int:
-    """Reads up to the end of the file; returns the bytes that were there."""
+    """Fills ``target`` from ``at`` on, up to the end of the file; returns how many bytes there were."""
     size = 0
     while size < len(target):
         got = os.preadv(descriptor, [target[size:]], at + size)

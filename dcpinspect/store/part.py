@@ -1,9 +1,9 @@
-"""A run of messages as it is kept: their columns, small, and the places of the bytes that came with them.
+"""A run of messages as the store keeps it: their columns in compact form, and the places of the bytes that came with them.
 
-Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as they can be, of a column of one
-value only that is left, and of one with few values these; one without any is not there at all. What other columns say is not kept:
-``row``, ``time``, ``key``. Columns that begin with ``_`` are for ``Store.messages``, which makes messages of them again, but for
-``_kind``: what a message is to its stream, which is asked of all messages of a vbucket at once.
+ Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as possible; a column with a single
+value keeps that value once, a column with few values keeps only those, and a column without any value is left out. Columns that follow from
+others are not kept: ``row``, ``time`` and ``key``. Columns whose names begin with ``_`` serve ``Store.messages``, which makes messages from
+them again, except ``_kind``: what a message is to its stream, which is asked of all messages of a vbucket at once.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
 
 DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION = 0x01, 0x02, 0x04, 0x08, 0x10, 5, 7
-"""Bits of ``_state``: s2c; the packets went the other way; sync by trial; datatype is the stored document's; vbucket is the request's;
-and from which bit on the state of collections stands (two bits), and the generation."""
+"""Bits of ``_state``: the direction is server to client; the packets went the other way than that; sync was found by trial; the datatype
+is that of the stored document; the vbucket is the request's. The last two are shifts: where the state of collections (two bits) and the
+generation begin.
+"""
 
 _HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint16(), "_kind": pa.uint8(), "_missing": pa.list_(pa.int64())}
 _NARROW = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _SPARSE = 8
-"""A column is sparse where fewer than one row in so many has a value."""
+"""A column is stored as sparse if fewer than one row in this many has a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Consecutive messages, ``first_row`` the first of them. There may be none, only places."""
+    """Consecutive messages, beginning with row ``first_row``. There may be no messages, only places."""
 
     first_row: int
     rows: int
@@ -48,12 +50,12 @@ class Part:
     """Arrow record batch of the kept columns."""
     places: Places
     piece: int
-    """First piece of copied bytes (originals.py) that its own packets may stand in."""
+    """Number of the first piece of copied bytes (originals.py) that packets of this part may stand in."""
     name: str | None = None
-    """Of its files in the spool; None while it is in memory."""
+    """Name of the part's files in the spool; None while the part is in memory."""
 
     def kept(self, name: str, rows: Rows | slice) -> Any:
-        """A kept column of some rows, counted within the part, in its short form; of null type where it has no value."""
+        """Returns a kept column in its short form, for rows counted within the part; of null type if it has no value."""
         index = self.table.schema.get_field_index(name)
         count = len(range(*rows.indices(self.rows))) if isinstance(rows, slice) else len(rows)
         if index < 0:
@@ -69,7 +71,10 @@ class Part:
         return array.take(pa.array(rows))
 
     def column(self, name: str, rows: Rows | slice, *, with_dictionaries: bool = False) -> Any:
-        """A column of the table in its own type; rows as above. ``with_dictionaries``: texts may stay in dictionaries."""
+        """Returns a column of the table in its own type, for rows counted within the part.
+
+        ``with_dictionaries``: texts may stay dictionary-encoded.
+        """
         if name == "row":
             numbers = np.arange(self.first_row, self.first_row + self.rows, dtype=np.int64)
             return pa.array(numbers[rows])
@@ -86,7 +91,9 @@ class Part:
 
 
 def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: int) -> Part:
-    """The messages of a batch; ``turned`` are connections whose packets go the other way than their messages are said to."""
+    """Returns the messages of a batch as a part; packets of the connections in ``turned`` went the other way than their messages are
+    said to.
+    """
     rows = np.arange(len(batch), dtype=np.int64)
     arrays = {name: short(batch, rows, name) for name in KEPT}
     state = (
@@ -109,28 +116,28 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
 
 
 def only_places(first_row: int, places: Places, piece: int) -> Part:
-    """Places whose messages, if they ever come, belong to later parts."""
+    """Returns a part of places alone: messages whose bytes they hold, if any, belong to later parts."""
     return Part(first_row, 0, _table({}), places, piece)
 
 
 def small(part: Part) -> Part:
-    """The same in as little room as it can be."""
+    """Returns the same part in as little room as possible."""
     return replace(part, table=_table({name: _smallest(part.table.column(name)) for name in part.table.schema.names}))
 
 
 def no_rows(name: str) -> Any:
-    """A column of nothing."""
+    """Returns a column without rows."""
     return pa.array([], _HIDDEN[name] if name in _HIDDEN else type_of(name))
 
 
 def numbers(array: Any) -> Numbers:
-    """Of an Arrow array of integers, 0 where it has no value."""
+    """Returns the numbers of an Arrow array of integers, with 0 where it has no value."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Neighbours as one."""
+    """Returns neighbouring parts as one."""
     names = {name: None for part in parts for name in part.table.schema.names}
     arrays = {name: pa.concat_arrays([_wide(part.kept(name, slice(None)), name) for part in parts]) for name in names}
     places = joined_places([part.places for part in parts])
@@ -138,7 +145,7 @@ def joined(parts: Sequence[Part]) -> Part:
 
 
 def _wide_type(name: str) -> Any:
-    """The type in which short forms of different batches go together."""
+    """Returns the type in which short forms of different batches can be joined."""
     if name in _HIDDEN:
         return _HIDDEN[name]
     kind = BY_NAME[name].kind
@@ -179,8 +186,8 @@ def _smallest(array: Any) -> Any:
 
 
 def _narrow(array: Any) -> Any:
-    """Integers in the narrowest type that holds them; negative ones stay as they are."""
-    import pyarrow.compute as pc  # deferred: 40 ms
+    """Returns integers in the narrowest type that holds them; negative ones stay as they are."""
+    import pyarrow.compute as pc  # deferred: importing it takes 40 ms
 
     low, high = (value.as_py() for value in pc.min_max(array).values())
     if low == high and low is not None and not array.null_count:
@@ -192,4 +199,4 @@ def _narrow(array: Any) -> Any:
 
 def _once(value: Any, count: int) -> Any:
     kind = pa.run_end_encoded(pa.int32(), value.type)
-    return pa.Array.from_buffers(kind, count, [None], children=[pa.array([count], pa.int32()), value])  # from_arrays takes 0.1 ms
+    return pa.Array.from_buffers(kind, count, [None], children=[pa.array([count], pa.int32()), value])  # because from_arrays takes 0.1 ms

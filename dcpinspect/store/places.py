@@ -1,7 +1,7 @@
-"""Where the bytes of every stream stand: an entry a segment, found by bisection.
+"""Where the bytes of every stream stand: one entry per segment, found by bisection.
 
-The entries of one part of the reading are one table, sorted by flow and stream offset. A message's bytes came with its own part or
-with one before it, so who looks for them begins there and goes back.
+ The entries of one part of the reading form one table, sorted by flow and stream offset. A message's bytes came with its own part or with
+an earlier one, so a search for them begins at its own part and goes back.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Segment:
     """Bytes of a stream that stand in one piece in a file."""
 
     offset: int
-    """Stream offset of the first one."""
+    """Stream offset of the first byte."""
     length: int
     file: int
     place: int
-    """Offset in that file."""
+    """Offset of the first byte in that file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """One entry a segment in each column."""
+    """A table of segments: each column has one entry per segment."""
 
     flow: npt.NDArray[np.uint32]
-    """2 * connection + direction, as the packets went."""
+    """2 * connection + direction, where the direction is that of the packets."""
     offset: npt.NDArray[np.int64]
     length: npt.NDArray[np.uint32]
     file: npt.NDArray[np.int32]
@@ -48,7 +48,7 @@ class Places:
         return len(self.flow)
 
     def of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
-        """The segments that have any of the stream bytes [start, end) of a flow, last first."""
+        """Yields the segments that hold any of the stream bytes [start, end) of a flow, last first."""
         low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
         offsets = self.offset[low:high]
         last = low + int(np.searchsorted(offsets, end)) - 1
@@ -61,19 +61,19 @@ class Places:
             last -= 1
 
     def batch(self) -> Any:
-        """As an Arrow record batch."""
+        """Returns the table as an Arrow record batch."""
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([pa.array(getattr(self, name)) for name in _TYPES], names=list(_TYPES))
 
 
 def from_batch(batch: Any) -> Places:
-    """The other way; without a copy."""
+    """Returns the table that an Arrow record batch holds, without copying it."""
     return Places(*(batch.column(name).to_numpy() for name in _TYPES))
 
 
 def joined(parts: Sequence[Places]) -> Places:
-    """All entries, sorted."""
+    """Returns all entries of several tables as one, sorted."""
     columns: dict[str, npt.NDArray[Any]] = {
         name: np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in parts)]) for name, dtype in _TYPES.items()
     }
@@ -82,7 +82,10 @@ def joined(parts: Sequence[Places]) -> Places:
 
 
 def located(chunks: Sequence[StreamChunk], told: Sequence[Told], put_beside: Callable[[Bytes], int]) -> Places:
-    """The places of the bytes of chunks, and of messages that are in none; ``put_beside`` keeps what stands in no file in one piece."""
+    """Returns the places of the bytes of chunks, and of messages that are in no chunk.
+
+    ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
+    """
     return joined([_of_chunks(chunks, put_beside), *(_of_told(one, put_beside) for one in told)])
 
 

@@ -1,7 +1,7 @@
-"""The folder that a store keeps its tables in: for its owner alone, and gone with the session, whatever ends that.
+"""The folder that a store keeps its tables in: readable by its owner alone, and removed with the session, however that ends.
 
-A process that is killed leaves its folder behind; the next one removes it. A lock on the folder tells who is still alive, because
-the system takes it back with the process, which a process number in a file would not do.
+ A process that is killed leaves its folder behind; the next process removes it. A lock on the folder shows whether its process is alive,
+because the system releases the lock with the process; a process number in a file would not show that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "dcpinspect-spool-"
 
 
 class Spool:
-    """A new folder in ``parent`` (the one for large temporary files, which ``TMPDIR`` names). ``close`` removes it."""
+    """A new folder in ``parent`` (by default the folder for large temporary files, which ``TMPDIR`` names). ``close`` removes it."""
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         place = Path(parent) if parent is not None else _parent()
@@ -35,13 +35,13 @@ class Spool:
         self._finalizer = weakref.finalize(self, _remove, self.folder, lock, os.getpid())
 
     def path(self, name: str) -> Path:
-        """Where a file of this name belongs."""
+        """Returns the path of the file of this name."""
         return self.folder / name
 
     def put(self, name: str, batch: Any) -> Any:
-        """Writes a record batch as an uncompressed Arrow file; returns it mapped. Raises SpoolError.
+        """Writes a record batch as an uncompressed Arrow file; returns it mapped into memory. Raises SpoolError.
 
-        Nothing else writes to the file or shortens it, so reading what is mapped cannot fail.
+        Nothing else writes to the file or shortens it, so reading the mapped batch cannot fail.
         """
         import pyarrow as pa
 
@@ -55,11 +55,11 @@ class Spool:
         return pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
 
     def remove(self, name: str) -> None:
-        """Deletes a file; what is mapped of it stays readable."""
+        """Deletes a file; a batch that is mapped from it stays readable."""
         self.path(name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Removes the folder and all in it."""
+        """Removes the folder and everything in it."""
         self._finalizer()
 
 
@@ -75,11 +75,11 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # another process took it for abandoned, and was quick
+        except FileNotFoundError:  # another process took the folder for abandoned and removed it at once
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # another process has just taken it for abandoned
+        except BlockingIOError:  # another process has just taken the folder for abandoned
             os.close(lock)
             continue
         if os.fstat(lock).st_nlink:
@@ -88,14 +88,14 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 
 def _remove(folder: Path, lock: int, owner: int) -> None:
-    if os.getpid() == owner:  # a child that was forked shares everything but the right to do this
+    if os.getpid() == owner:  # because a forked child shares everything, yet must not remove its parent's folder
         shutil.rmtree(folder, ignore_errors=True)
         forget(folder)
     os.close(lock)
 
 
 def remove_abandoned(parent: Path) -> int:
-    """Removes the folders that processes of this user left behind in ``parent``; returns how many."""
+    """Removes the folders that killed processes of this user left behind in ``parent``; returns how many."""
     removed = 0
     for folder in parent.glob(f"{PREFIX}*"):
         try:

@@ -1,8 +1,8 @@
-"""The messages of a reading, kept so that any of them is at hand while the reading goes on.
+"""Keeps the messages of a reading, so that any of them is at hand while the reading goes on.
 
-One thread fills, any number read. Readers see the rows from ``first_row`` to ``rows`` as they were when they looked; rows never change,
-and only streams of which no more may be kept lose any, the oldest first. Columns lie in the spool, mapped; bytes are read again where
-the capture has them.
+ One thread fills the store, any number of threads read it. Readers see the rows from ``first_row`` to ``rows`` as they were when they
+looked. Rows never change; only streams of which a limited number of bytes is kept lose rows, the oldest first. Columns lie in the spool,
+mapped into memory; bytes are read again from where the capture has them.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
 
 KEEP = 2 << 30
-"""Bytes of packets that are kept of pipes and interfaces."""
+"""Number of bytes of packets kept of pipes and interfaces by default."""
 PART_ROWS = 1 << 15
-"""Messages that are worth a file of their own; fewer wait in memory for others."""
+"""Number of messages from which on a part is worth a file of its own; smaller parts wait in memory for others."""
 PARTS_AT_ONCE = 16
-"""Parts that a filter is evaluated on in one query: planning one takes as long as evaluating it on several parts."""
+"""Number of parts that one query evaluates a filter on: planning a query takes as long as evaluating it on several parts."""
 _READ_AT_ONCE = 1 << 12
-"""Messages whose bytes are read again at once."""
+"""Number of messages whose bytes are read again in one go."""
 _ON_REQUEST = frozenset(column.name for column in ON_REQUEST)
 PART_PLACES = 1 << 17
-"""Segments that are worth one, should no message come with them."""
+"""Number of segments from which on a part is worth a file of its own, even if no message came with them."""
 
 
 def _is_full(part: Part) -> bool:
@@ -61,23 +61,26 @@ def _is_full(part: Part) -> bool:
 
 
 def _joined(parts: Sequence[Part], rests: Sequence[slice], name: str) -> Any:
-    """A column of several parts, for a filter: with every text on its own one of names takes twice the time."""
+    """Returns a column of several parts, for a filter.
+
+    Texts stay in dictionaries if possible: a filter by names takes twice the time if every text stands on its own.
+    """
     arrays = [part.column(name, rest, with_dictionaries=True) for part, rest in zip(parts, rests, strict=True)]
-    if any(array.type != arrays[0].type for array in arrays):  # dictionaries of other widths, or none
+    if any(array.type != arrays[0].type for array in arrays):  # because the dictionaries differ in width, or some parts have none
         arrays = [part.column(name, rest) for part, rest in zip(parts, rests, strict=True)]
     return pa.chunked_array(arrays)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What there is at one moment."""
+    """What the store holds at one moment."""
 
     parts: tuple[Part, ...] = ()
     first_rows: tuple[int, ...] = ()
     rows: int = 0
 
     def place_of(self, row: int) -> int:
-        """Number of the part that holds a row. Raises IndexError, NotKeptError."""
+        """Returns the number of the part that holds a row. Raises IndexError, NotKeptError."""
         if not 1 <= row <= self.rows:
             there = f"rows are 1 to {self.rows:,}" if self.rows else "there are no messages"
             raise IndexError(f"row {row}: {there}")
@@ -87,18 +90,18 @@ class _View:
 
     @property
     def first_row(self) -> int:
-        """The first row there is, or would be."""
+        """The number of the first row there is; without rows, of the next one to come."""
         return self.first_rows[0] if self.first_rows else self.rows + 1
 
 
 class Store:
-    """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``; ``close`` when done.
+    """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``; ``close`` it when done.
 
-    Rows are numbered from 1, as the table ``messages`` has them. Row lists are arrays of such numbers.
+    Rows are numbered from 1, as in the table ``messages``. Lists of rows are arrays of such numbers.
     """
 
     def __init__(self, *, keep: int = KEEP, spool: Path | None = None) -> None:
-        """``keep``: bytes kept of pipes and interfaces; ``spool``: the folder in which to make one for temporary files."""
+        """``keep``: number of bytes to keep of pipes and interfaces; ``spool``: the folder in which to make one for temporary files."""
         self._spool = Spool(spool)
         self._originals = Originals(self._spool, keep)
         self._view = _View()
@@ -106,9 +109,9 @@ class Store:
         self._files: Sequence[str] = ()
         self._endpoints = Endpoints([], [])
         self._collections = NO_NAMES
-        self._waiting: list[Places] = []  # of packets since the last part
+        self._waiting: list[Places] = []  # places of the packets since the last part
         self._waiting_places = 0
-        self._piece = 0  # the first that those packets may stand in
+        self._piece = 0  # the first piece that those packets may stand in
         self._is_stream = False
         self._names = 0
 
@@ -119,16 +122,16 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Removes all that was kept."""
+        """Removes everything that was kept."""
         self._view = _View()
         self._spool.close()
 
     # -- filling: one thread ----------------------------------------------------------------------------
 
     def fill(self, reading: Reading) -> Iterator[MessageBatch]:
-        """Reads on to the end; gives each batch when it is kept. Raises SpoolError, and what reading raises.
+        """Reads to the end; yields each batch once it is kept. Raises SpoolError, and the errors of reading.
 
-        With the reading's redactor nobody is told more than its tables say: not here, and not by what is kept.
+        If the reading has a redactor, nobody is told more than its tables allow: neither the batches nor the kept columns tell more.
         """
         self._reading = reading
         for batch in (one.redacted(reading.redactor) for one in reading):
@@ -137,7 +140,7 @@ class Store:
             yield batch
 
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
-        """As ``engine.Keeper``."""
+        """Keeps the places of packets, as ``engine.Keeper`` describes."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
         if packets is not None:
             file = self._reading.capture.files[packets.file]
@@ -155,13 +158,13 @@ class Store:
             self._append(p.only_places(self.rows + 1, *self._taken()))
 
     def _taken(self) -> tuple[Places, int]:
-        """The places since the last part, and the first piece that those may be in."""
+        """Returns the places since the last part, and the first piece that they may stand in."""
         places, self._waiting, self._waiting_places = pl.joined(self._waiting), [], 0
         piece, self._piece = self._piece, self._originals.newest
         return places, piece
 
     def _append(self, part: Part) -> None:
-        """Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
+        """Appends a part. Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
         parts = [*self._view.parts, part]
         while len(parts) > 1 and parts[-2].name is None and not _is_full(parts[-1]) and parts[-2].rows < 2 * parts[-1].rows:
             parts[-2:] = [p.joined(parts[-2:])]
@@ -179,7 +182,7 @@ class Store:
         return replace(part, table=table, places=places, name=name)
 
     def _drop(self) -> None:
-        """Forgets the first parts, whose bytes are gone."""
+        """Forgets the first parts, whose bytes were dropped."""
         parts = self._view.parts
         kept = next((index for index, part in enumerate(parts) if part.piece >= self._originals.floor), len(parts))
         if kept:
@@ -197,16 +200,16 @@ class Store:
 
     @property
     def rows(self) -> int:
-        """Number of the last row so far; 0 when there is none."""
+        """Number of the last row so far; 0 if there is none."""
         return self._view.rows
 
     @property
     def first_row(self) -> int:
-        """The first row that is still there: 1, unless some of a stream were dropped."""
+        """The first row that is still there: 1, unless rows of a stream were dropped."""
         return self._view.first_row
 
     def batches(self, columns: Sequence[str], *, after: int = 0) -> Iterator[Any]:
-        """Arrow record batches of these columns, of all rows after row ``after`` that there are now."""
+        """Yields Arrow record batches of these columns, for all present rows after row ``after``."""
         schema = arrow_schema(columns)
         for part in self._view.parts:
             rest = slice(max(0, after + 1 - part.first_row), part.rows)
@@ -216,9 +219,9 @@ class Store:
     def matching(
         self, filter_: FilterRows, *, after: int = 0, goes_on: Callable[[float], bool] = lambda _: True
     ) -> npt.NDArray[np.uint32 | np.uint64]:
-        """The rows after row ``after`` for which a filter is true, of all that there are now.
+        """Returns the present rows after row ``after`` for which a filter is true.
 
-        ``goes_on`` is told how much was looked at, 0 to 1, and says whether to look on; if not, InterruptedError is raised.
+        ``goes_on`` is called with the share of rows evaluated so far, 0 to 1; if it returns False, InterruptedError is raised.
         """
         view = self._view
         found = [np.empty(0, np.int64)]
@@ -239,7 +242,7 @@ class Store:
         return np.concatenate(found).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
 
     def of_vbucket(self, vbucket: int) -> Rows:
-        """The rows of a vbucket that there are now. Of ten million messages it takes 5 ms to look at the two bytes of each."""
+        """Returns the present rows of a vbucket. Ten million messages take 5 ms, for two bytes of each are compared."""
         found = [np.empty(0, np.int64)]
         for part in self._view.parts:
             numbers = p.numbers(part.column("vbucket", slice(None)))
@@ -248,24 +251,27 @@ class Store:
         return np.concatenate(found)
 
     def numbers(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> list[Numbers]:
-        """These columns of integers of these rows, also ``_kind``, without a look at any bytes. Raises IndexError, NotKeptError."""
+        """Returns these columns of integers of these rows without reading any message's bytes; ``_kind`` may be among them.
+
+        Raises IndexError, NotKeptError.
+        """
         found = _Found(self._view, rows)
         return [found.numbers(name, np.uint64 if name == "by_seqno" else np.int64) for name in columns]
 
     def take(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> Any:
-        """An Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
+        """Returns an Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
         found = _Found(self._view, rows)
         arrays = [self._read_column(found.rows, name) if name in _ON_REQUEST else found.column(name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
     def _column(self, part: Part, name: str, rows: slice) -> Any:
-        """A column of some rows of a part."""
+        """Returns a column of some rows of a part."""
         if name in _ON_REQUEST:
             return self._read_column(part.first_row + np.arange(part.rows, dtype=np.int64)[rows], name)
         return part.column(name, rows)
 
     def _read_column(self, rows: Rows, name: str) -> Any:
-        """A column that is made of the bytes of the messages, which are read again."""
+        """Returns a column that is computed from the bytes of the messages, which are read again."""
         pieces = []
         for first in range(0, len(rows), _READ_AT_ONCE):
             batch = self.messages(rows[first : first + _READ_AT_ONCE])
@@ -273,15 +279,15 @@ class Store:
         return pa.concat_arrays(pieces) if pieces else pa.array([], type_of(name))
 
     def bytes_of(self, row: int) -> bytes:
-        """The bytes of a message, zeros where the capture lacks some. Raises IndexError, NotKeptError, ChangedCaptureError."""
+        """Returns the bytes of a message, zeros where the capture lacks some. Raises IndexError, NotKeptError, ChangedCaptureError."""
         return self.messages([row]).bytes_of(0)
 
     def annotate(self, row: int) -> Message:
-        """The message with every field explained. Raises as ``bytes_of``."""
+        """Returns the message with every field explained. Raises the same errors as ``bytes_of``."""
         return self.messages([row]).annotate(0)
 
     def messages(self, rows: Sequence[int] | Rows) -> MessageBatch:
-        """These messages as reading gave them, in this order: for lines, annotations, any format.
+        """Returns these messages as reading gave them, in this order: for lines, annotations, any format.
 
         Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError, ChangedCaptureError.
         """
@@ -340,14 +346,14 @@ class Store:
         )
 
     def _gathered(self, found: _Found, wanted: Wanted, data: Bytes) -> Mask:
-        """Reads the messages whose bytes are all in their own part; returns which."""
+        """Reads the messages whose bytes are all in their own part; returns which messages those are."""
         read = np.zeros(len(found), np.bool_)
         for part, rows in found.groups:
             read[rows] = gather(self._originals, part.places, wanted.take(rows), data)
         return read
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
-        """Fills ``target`` with the stream bytes from ``start`` on as far as there are any; returns how many."""
+        """Fills ``target`` with the stream bytes from ``start`` on, as far as there are any; returns how many there were."""
         end = start + len(target)
         size = 0
         for one in view.parts[part::-1]:
@@ -363,7 +369,7 @@ class Store:
 
 
 class _Found:
-    """Rows that were looked up: their columns, gathered from the parts they are in."""
+    """Rows that were looked up, whose columns are gathered from the parts that they are in."""
 
     def __init__(self, view: _View, rows: Sequence[int] | Rows) -> None:
         self.rows: Rows = np.asarray(rows, np.int64)
@@ -380,7 +386,7 @@ class _Found:
         return len(self.rows)
 
     def column(self, name: str) -> Any:
-        """A column as Arrow array."""
+        """Returns a column as an Arrow array."""
         if len(self.groups) == 1:
             ((part, _),) = self.groups
             return part.column(name, self.rows - part.first_row)
@@ -388,28 +394,28 @@ class _Found:
         return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
 
     def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> Numbers:
-        """A column of integers, 0 where it has no value."""
+        """Returns a column of integers, with 0 where it has no value."""
         found = p.numbers(self.column(name))
         return Numbers(found.values.astype(dtype), found.valid)
 
     def integers(self, name: str) -> Rows:
-        """A column of which every row has a value."""
+        """Returns a column in which every row has a value."""
         return self.numbers(name).values
 
     def given(self, name: str) -> tuple[Rows, list[Any]]:
-        """Which of the rows have a value in a column that few have one in, and those values."""
+        """Returns which of the rows have a value in a sparse column, and those values."""
         array = self.column(name)
         return np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)), array.drop_null().to_pylist()
 
     def missing(self) -> Missing:
-        """The ranges that the capture lacks, by place among the rows."""
+        """Returns the ranges that the capture lacks, each with the index of its row."""
         places, spans_of = self.given("_missing")
         ranges = [(index, spans) for index, spans in zip(places.tolist(), spans_of, strict=True) if spans]
         found = [(index, spans[at], spans[at + 1]) for index, spans in ranges for at in range(0, len(spans), 2)]
         return Missing(*np.array(found, np.int64).reshape(-1, 3).T)
 
     def are_same(self, data: npt.NDArray[np.uint8], start: Rows) -> Mask:
-        """Whether the messages that begin at ``start`` begin as those did that were read."""
+        """Whether the messages that begin at ``start`` in ``data`` begin with the same header as when they were first read."""
         same: Mask = (data[start] == self.integers("magic")) & (data[start + 1] == self.integers("opcode"))
         same &= numbers_at(data, start + 8, 4).astype(np.int64) + HEADER_SIZE == self.integers("length")
         same &= numbers_at(data, start + 12, 4).astype(np.int64) == self.integers("opaque")
