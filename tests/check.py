@@ -20,7 +20,7 @@ STAGES = (
     {"lint": ["-m", "ruff", "check"]},
     {
         "kernels": ["-m", "tests.kernels"],  # the tests need them
-        "types": ["-m", "mypy", "--num-workers", "auto"],
+        "types": ["-m", "mypy"],
         "imports": ["-c", _IMPORTS],
     },
     {

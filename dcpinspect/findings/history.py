@@ -173,11 +173,11 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
 
 def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
     row = context.streams[number]
-    logs = context.logs.of(number)
     uuid = int(row.request.uuid) & _MASK
-    if plain(row.rollback) or not uuid or not all(logs.different):
+    if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
         return
-    if not logs or context.logs.names(int(row.vbucket), uuid):
+    logs = context.logs.of(number)
+    if not logs or not all(logs.different):
         return
     log = context.logs.nearest(number) or logs[-1]
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])

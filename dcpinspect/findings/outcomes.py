@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,10 +11,11 @@ import numpy as np
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Over, who_alone
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
 
 ENDED_BY_A_STREAM = frozenset(
@@ -84,49 +85,26 @@ class Outcomes:
 
     def _next_stream(self, client: str, vbucket: int, sid: int | None, since: _When) -> int | None:
         """The row of the first stream of a vbucket that a client was granted later."""
-        keys, numbers = self._accepted
+        streams, wanted = self._context.streams, -1 if sid is None else sid
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
-        own = numbers[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")]
-        streams = self._context.streams
-        time, row = streams.answered.time[own], streams.answered.row[own]
-        is_later = (time > since[0]) | ((time == since[0]) & (row > since[1]))
-        found = np.flatnonzero(is_later & (np.maximum(streams.sid[own], -1) == (-1 if sid is None else sid)))
-        return int(row[found[0]]) if len(found) else None
-
-    @cached_property
-    def _accepted(self) -> tuple[Rows, Rows]:
-        """Client and vbucket of each stream that was accepted, as one number, and the streams in order of that, and of when."""
-        streams = self._context.streams
-        client = self._context.names.of[streams.connection]
-        taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (client >= 0))
-        keys, when = client[taken] << VBUCKET_BITS | streams.vbucket[taken], streams.answered
-        order = np.lexsort((when.row[taken], when.time[taken], keys))
-        return keys[order], taken[order]
+        return self._granted_by_vbucket.next(key, since, lambda numbers: np.maximum(streams.sid[numbers], -1) == wanted)
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
         """The row of the first stream that a client was granted later, on a connection after this one."""
-        clients, times, rows, connections = self._granted
-        begin, end = (int(np.searchsorted(clients, self._context.names.number(client), side)) for side in ("left", "right"))
-        at = begin + int(np.searchsorted(times[begin:end], since[0], "left"))
-        while at < end and (int(times[at]), int(rows[at])) <= since:
-            at += 1
-        step = _NEAR
-        while at < end:  # it is near, nearly always
-            found = np.flatnonzero(connections[at : min(at + step, end)] > connection)
-            if len(found):
-                return int(rows[at + found[0]])
-            at, step = at + step, 2 * step
-        return None
+        streams = self._context.streams
+        key = self._context.names.number(client)
+        return self._granted_by_client.next(key, since, lambda numbers: streams.connection[numbers] > connection)
 
     @cached_property
-    def _granted(self) -> tuple[Rows, Rows, Rows, Rows]:
-        """Client, time, row and connection of the answers that accepted streams, in this order."""
+    def _granted_by_vbucket(self) -> _Granted:
+        """By client and vbucket."""
         streams = self._context.streams
-        client = self._context.names.of[streams.connection]
-        taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (client >= 0))
-        when = streams.answered
-        order = taken[np.lexsort((when.row[taken], when.time[taken], client[taken]))]
-        return client[order], when.time[order], when.row[order], streams.connection[order]
+        return _Granted(streams, self._context.names.of[streams.connection] << VBUCKET_BITS | streams.vbucket)
+
+    @cached_property
+    def _granted_by_client(self) -> _Granted:
+        streams = self._context.streams
+        return _Granted(streams, self._context.names.of[streams.connection])
 
     def named(self, found: Finding) -> Finding:
         """The same with its clients and their server in words."""
@@ -148,6 +126,30 @@ class Outcomes:
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
         name = names[0] if len(names) == 1 else short[0] if short else ""
         return f"client {name} ({inside})" if name else f"client {inside}"
+
+
+class _Granted:
+    """Streams that were accepted, in order of a key, which is negative where there is none, and of when."""
+
+    def __init__(self, streams: Streams, keys: Rows) -> None:
+        taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (keys >= 0))
+        when = streams.answered
+        self._streams = taken[np.lexsort((when.row[taken], when.time[taken], keys[taken]))]
+        self._keys, self._times, self._rows = keys[self._streams], when.time[self._streams], when.row[self._streams]
+
+    def next(self, key: int, since: _When, is_wanted: Callable[[Rows], Mask]) -> int | None:
+        """The row of the answer to the first wanted stream of a key that was accepted later."""
+        begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
+        at = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
+        while at < end and (int(self._times[at]), int(self._rows[at])) <= since:
+            at += 1
+        step = _NEAR
+        while at < end:  # it is near, nearly always
+            found = np.flatnonzero(is_wanted(self._streams[at : min(at + step, end)]))
+            if len(found):
+                return int(self._rows[at + found[0]])
+            at, step = at + step, 2 * step
+        return None
 
 
 def _when(case: Finding) -> _When | None:

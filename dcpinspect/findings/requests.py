@@ -197,12 +197,13 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
     tells = _may_tell(context.streams)
     for numbers in context.of_client.having(tells):
+        granted = int(np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1))
         for place, number in enumerate(numbers):
             if not tells[number]:
                 continue
             row = context.streams[number]
             if row.request.form and row.answer in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
-                yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
+                yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :], is_granted_later=place < granted)
                 if row.answer == w.A_ROLLBACK:
                     yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
             yield from _ended(context, number, numbers[place + 1 :])
@@ -220,7 +221,9 @@ def _may_tell(streams: Streams) -> Mask:
     return found
 
 
-def _answered(context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
+def _answered(
+    context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int], *, is_granted_later: bool
+) -> Iterator[Occurrence]:
     row = context.streams[number]
     bad = _bad_range(context, number, before)
     if bad is not None:
@@ -230,7 +233,7 @@ def _answered(context: Context, clients: Clients, number: int, before: Sequence[
         if not_honoured is not None:
             yield not_honoured
     elif row.answer == w.A_REFUSED and bad is None:
-        yield _refused(context, number, before, after)
+        yield _refused(context, number, before, is_granted_later=is_granted_later)
     elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
         wanted = [one for one in before if context.streams.request.form[one] and plain(context.streams.request.end[one]) > 0]
         if wanted:
@@ -289,7 +292,7 @@ def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) 
     return int(numbers[-1]) if len(numbers) else None
 
 
-def _refused(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Occurrence:
+def _refused(context: Context, number: int, before: Sequence[int], *, is_granted_later: bool) -> Occurrence:
     row = context.streams[number]
     status = int(row.status)
     connection = int(row.connection)
@@ -309,7 +312,7 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return of_one("noop-required", "warning", "noop must be enabled first", places)
-    passed = status in _MAY_PASS and any(context.streams.answer[one] == w.A_ACCEPTED for one in after)
+    passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
@@ -77,10 +78,9 @@ class Told(Sequence[KnownLog]):
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """How many were told before a message; ``right``: or in it."""
-        told = self._logs.told.place
-        times = told.time[self._rows]
-        first, last = (int(np.searchsorted(times, time_ns, way)) for way in ("left", "right"))
-        return first + int(np.searchsorted(told.row[self._rows[first:last]], row, side))
+        at = self._logs.told.place
+        find = bisect_right if side == "right" else bisect_left
+        return find(self._rows, (time_ns, row), key=lambda log: (at.time[log], at.row[log]))
 
 
 class FailoverLogs:
@@ -92,6 +92,7 @@ class FailoverLogs:
         """By connection."""
         self._streams, self._raw = streams, conversation.logs
         self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
+        self._uuids: dict[int, frozenset[int]] = {}
         reported = reports[reports.kind == LOG]
         answered = np.concatenate(
             (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
@@ -136,8 +137,10 @@ class FailoverLogs:
 
     def names(self, vbucket: int, uuid: int) -> bool:
         """Whether any log of a vbucket has a branch, on whatever server."""
-        logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
-        return any(own == uuid for log in logs for own, _ in self.entries(log))
+        if vbucket not in self._uuids:
+            logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
+            self._uuids[vbucket] = frozenset(own for log in logs for own, _ in self.entries(log))
+        return uuid in self._uuids[vbucket]
 
     def of(self, stream: int) -> Told:
         """The logs of a stream's vbucket on its server, in the order in which they were told."""

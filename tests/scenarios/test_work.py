@@ -215,14 +215,14 @@ def tiny_connections(
     return builders.pcap(builders.recorded(made))
 
 
-def reconnecting(n: int) -> bytes:
-    """A client that opens a stream on one connection after the other."""
+def reconnecting(n: int, **answer: Any) -> bytes:
+    """A client that asks for a stream on one connection after the other, and what it is answered."""
     made: list[Segment] = []
     for number in range(n):
         one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
         one.handshake()
         one.stream(True, asked([(7, 0x11)]))
-        one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]))
+        one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, **answer))
         one.close()
         made += one.segments
     return builders.pcap(builders.recorded(made))
@@ -312,7 +312,9 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "connections of half a message": (16, lambda n: tiny_connections(n, encode("noop", opaque=5)[:15], close=False)),
     "connections that go on": (10, lambda n: tiny_connections(n, b"\1\2\3\4\5", more=encode("noop", opaque=5))),
     "connections that begin in the middle": (16, lambda n: tiny_connections(n, b"\1\2\3\4\5", handshake=False, close=False)),
-    "connections with a stream each": (32, reconnecting),
+    "connections with a stream each": (32, lambda n: reconnecting(n, failover_log=[{"uuid": 1, "seqno": 0}])),
+    "connections with a refusal each": (32, lambda n: reconnecting(n, status=7)),
+    "connections with a rollback each": (32, lambda n: reconnecting(n, status=0x23, rollback_seqno=0)),
     "framing extras": (60, framed_extras),
     "xattrs": (24, lambda n: documents([encode_xattrs((b"x%d" % place, b"{}") for place in range(n)) + b"{}"], 5)),
     "snappy claims": (12, lambda n: documents([b"\x80\x80\x80\x0a" + bytes(4)] * n, 3)),
