@@ -10,7 +10,8 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshot, Snapshots, Stream, Streams
+from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshots, Stream, Streams
+from dcpinspect.streams.seqnos import is_beside
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 
@@ -223,16 +224,10 @@ def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, 
 
 
 @inline
-def is_outside(snapshot: Snapshot, seqno: int) -> bool:
-    """Whether a seqno is beside the range of its snapshot."""
-    return bool(snapshot.layout != k.OSO_LAYOUT and snapshot.layout != k.UPR_LAYOUT and not snapshot.start <= seqno <= snapshot.end)
-
-
-@inline
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
     """An event changes the document of entry ``h``; ``cas`` is LEAST where it tells none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
-    if n >= 0 and is_outside(tables.snapshots[n], seqno):
+    if n >= 0 and is_beside(tables.snapshots[n], seqno):
         n = -1  # which is the fault, and not that the key is in the snapshot, too
     is_ordered = message.standing & k.IS_SUSPENDED == 0  # nothing was lost since the marker
     if is_ordered and n >= 0 and entry.snapshot == n and seqno != entry.seqno:

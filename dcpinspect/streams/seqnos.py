@@ -224,10 +224,14 @@ def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
 @inline
 def is_within(state: State, n: int, seqno: int) -> bool:
     """Whether a seqno lies inside the range of snapshot ``n``, -1 for none; an out-of-order one has all that came in it."""
-    if n < 0 or state.snapshots[n].layout == k.UPR_LAYOUT:
-        return False
-    snapshot = state.snapshots[n]
-    return bool(snapshot.layout == k.OSO_LAYOUT or snapshot.start <= seqno <= snapshot.end)
+    return bool(n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT and not is_beside(state.snapshots[n], seqno))
+
+
+@inline
+def is_beside(snapshot: Snapshot, seqno: int) -> bool:
+    """Whether a seqno is outside of the range of its snapshot; those out of order and of the first generation have none."""
+    has_range = snapshot.layout != k.OSO_LAYOUT and snapshot.layout != k.UPR_LAYOUT
+    return bool(has_range and not snapshot.start <= seqno <= snapshot.end)
 
 
 @inline
