@@ -488,6 +488,8 @@ def document(batch: MessageBatch, row: int) -> bytes:
 
 def text(raw: bytes) -> str:
     """What a peer calls something; bytes that are no UTF-8 as escapes."""
+    if raw and not raw.strip(b"\0"):  # what ``-w --redact`` leaves of a name
+        return f"[{len(raw)} byte{'s' if len(raw) != 1 else ''} redacted]"
     return raw[:_MOST_TEXT].decode(errors="backslashreplace")
 
 

@@ -57,6 +57,14 @@ def test_out_of_order_snapshots_are_on_with_or_without_a_seqno_advanced(value: s
     assert [(gap["after_seqno"], gap["before_seqno"]) for gap in tables(talk).gaps] == known
 
 
+def test_a_name_of_zeros_is_one_that_was_redacted_in_a_file_of_packets() -> None:
+    talk = Told("x")
+    talk.ask("hello", key=bytes(9))
+    talk.ask("select_bucket", key=bytes(1))
+    (found,) = tables(talk).connections
+    assert (found["agent"], found["bucket"]) == ("[9 bytes redacted]", "[1 byte redacted]")
+
+
 def test_names_that_are_no_text_are_escaped() -> None:
     talk = Told("x")
     talk.ask("hello", key=b"\xffapp")
