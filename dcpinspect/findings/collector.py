@@ -270,7 +270,7 @@ class Collector:
             occurrence = Occurrence(
                 rule.id,
                 severity,
-                self._words(batch, found, row),
+                self._words(batch, found, row, severity),
                 connection,
                 (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
                 vbucket if vbucket >= 0 else None,
@@ -284,10 +284,11 @@ class Collector:
             self.add(occurrence)
 
     @staticmethod
-    def _words(batch: MessageBatch, found: Candidates, row: int) -> str:
+    def _words(batch: MessageBatch, found: Candidates, row: int, severity: Severity) -> str:
         if found.words is not None:
             return found.words(row)
-        return next((problem.reason for problem in batch.annotate(row).problems if problem.rule == found.rule), found.rule)
+        problems = [problem for problem in batch.annotate(row).problems if problem.rule == found.rule]
+        return min(problems, key=lambda problem: problem.severity != severity).reason if problems else found.rule
 
     def __len__(self) -> int:
         return len(self._heaps)

@@ -23,6 +23,7 @@ from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
 from dcpinspect.protocol.layouts import DCP, LAYOUTS
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
@@ -110,7 +111,7 @@ RULES = (
         "wire",
         "error",
         "an element of the framing extras goes beyond their end, or has a wrong size",
-        "unknown ids",
+        "unknown ids, which are a note",
         BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -401,28 +402,31 @@ _KNOWN[1, [int(code) for code in ServerOpcode]] = True
 def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Framing extras: few different ones occur, so each is divided once."""
     decoded = batch.decoded
-    known: dict[tuple[bool, bytes], bool] = {}
-    bad = []
+    known: dict[tuple[bool, bytes], Severity | None] = {}
+    bad: dict[Severity, list[int]] = {}
     for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & whole).tolist():
         at = int(batch.start[row]) + HEADER_SIZE
         raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
         key = (bool(decoded.is_response[row]), raw)
         if key not in known and len(known) < 4096:
-            known[key] = _is_bad_framing(*key)
-        if known[key] if key in known else _is_bad_framing(*key):
-            bad.append(row)
-    if bad:
-        yield Candidates("bad-framing-extras", np.array(bad, dtype=np.int64))
+            known[key] = _framing_fault(*key)
+        severity = known[key] if key in known else _framing_fault(*key)
+        if severity is not None:
+            bad.setdefault(severity, []).append(row)
+    for severity, rows in bad.items():
+        yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
 
 
-def _is_bad_framing(is_response: bool, raw: bytes) -> bool:
+def _framing_fault(is_response: bool, raw: bytes) -> Severity | None:
     frames, used = decode_frames(raw)
     table = RESPONSE_FRAMES if is_response else REQUEST_FRAMES
     for frame in frames:
         spec = table.get(frame.id)
         if spec is not None and (len(frame.data) not in spec.sizes if spec.sizes is not None else not frame.data):
-            return True
-    return used < len(raw)
+            return "error"
+    if used < len(raw):
+        return "error"
+    return None if all(frame.id in table for frame in frames) else "note"
 
 
 def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:

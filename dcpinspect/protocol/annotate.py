@@ -213,14 +213,15 @@ class _Annotator(Annotation):
                 end = frame.data_offset + len(frame.data)
                 name = known.name if known is not None else f"frame_{frame.id}"
                 item = FieldValue(name, name.replace("_", " "), at + frame.offset, end - frame.offset, raw[frame.offset : end], depth=1)
+                path = f"framing_extras.{name}"
                 if known is None:
                     item.meaning = f"id {frame.id}, unknown"
+                    self.problem("bad-framing-extras", "note", path, at + frame.offset, f"framing extras with the unknown id {frame.id}")
                 elif (known.sizes is not None and len(frame.data) not in known.sizes) or (known.sizes is None and not frame.data):
                     item.meaning = "wrong size"
-                    wrong = f"{name} of {len(frame.data)} bytes"
-                    self.problem("bad-framing-extras", "error", f"framing_extras.{name}", at + frame.offset, wrong)
+                    self.problem("bad-framing-extras", "error", path, at + frame.offset, f"{name} of {len(frame.data)} bytes")
                 elif known.fields:
-                    item.fields = tuple(self._run(known.fields, at + frame.data_offset, len(frame.data), 2, f"framing_extras.{name}"))
+                    item.fields = tuple(self._run(known.fields, at + frame.data_offset, len(frame.data), 2, path))
                     item.meaning = item.fields[0].meaning if len(item.fields) == 1 else None
                 if frame.id == STREAM_ID and header.side == "request" and len(frame.data) == 2:
                     self.message.sid = int.from_bytes(frame.data, "big")

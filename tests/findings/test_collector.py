@@ -14,9 +14,11 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, duration
 from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Severity
 from tests.damage import PORT, batches
 from tests.streams.told import opened, packets
+from tests.tables import build
 
 RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown") for name in ("broad", "narrow")}
 
@@ -199,6 +201,15 @@ def test_what_one_rule_found_of_two_severities_in_a_batch_is_two_findings() -> N
     collector.add_batch(batch, [mild, bad])
     found = [(one.severity, one.message, one.count, [place.row for place in one.places]) for one in collector.findings({})]
     assert found == [("error", "bad 0", 4, [1, 2, 3, 4]), ("warning", "mild 1", 2, [2, 4])]
+
+
+def test_what_is_wrong_with_a_message_is_said_by_severity() -> None:
+    rule = "bad-framing-extras"
+    collector = Collector({rule: replace(RULES["broad"], id=rule)})
+    severities: tuple[Severity, ...] = ("error", "note")
+    several = [Candidates(rule, np.zeros(1, np.int64), severity=severity) for severity in severities]
+    collector.add_batch(build.batch(encode("dcp_noop", frames=[(9, b"x"), (0, b"y")])), several)
+    assert [one.message for one in collector.findings({})] == ["barrier of 1 bytes", "framing extras with the unknown id 9"]
 
 
 def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:

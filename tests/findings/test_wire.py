@@ -159,6 +159,12 @@ def test_bytes_that_the_capture_lacks_accuse_nobody() -> None:
     assert found(batch(text, missing={0: [(len(text) - 2, len(text))]})) == []
 
 
+def test_framing_extras_of_an_unknown_id_are_a_note_unless_others_are_broken() -> None:
+    parts = [encode("dcp_noop", frames=frames) for frames in ([(9, b"x")], [(9, b"x"), (0, b"y")], [(5, b"")])]
+    said = [(one.rule, one.severity, one.rows.tolist()) for one in candidates(batch(*parts)) if len(one.rows)]
+    assert said == [("bad-framing-extras", "note", [0]), ("bad-framing-extras", "error", [1])]
+
+
 def test_a_hole_elsewhere_leaves_what_can_be_read() -> None:
     data = mutation(datatype=0x88, value=b"0123456789")
     assert found(batch(data, missing={0: [(len(data) - 2, len(data))]})) == [(0, "undefined-datatype")]

@@ -167,11 +167,14 @@ def test_a_known_frame_of_another_size_is_an_error(frame: tuple[int, bytes]) -> 
     assert rules(annotate(encode("dcp_noop", frames=[frame]))) == ["bad-framing-extras"]
 
 
-def test_an_unknown_frame_is_shown_raw_and_no_problem() -> None:
+def test_an_unknown_frame_is_shown_raw_and_noted() -> None:
     message = annotate(encode("dcp_noop", frames=[(200, b"abc")]))
     framing = message.field("framing_extras")
     assert framing is not None
-    assert (message.problems, framing.fields[0].name, framing.fields[0].meaning) == ([], "frame_200", "id 200, unknown")
+    assert (framing.fields[0].name, framing.fields[0].meaning) == ("frame_200", "id 200, unknown")
+    assert [(problem.rule, problem.severity, problem.field, problem.offset) for problem in message.problems] == [
+        ("bad-framing-extras", "note", "framing_extras.frame_200", 24)
+    ]
 
 
 @pytest.mark.parametrize(("command", "size"), [("dcp_deletion", 21), ("dcp_expiration", 20)])
