@@ -68,8 +68,8 @@ def place_of(batch: MessageBatch, index: int) -> Place:
 class _Heap:
     """Occurrences of one key so far."""
 
-    first: Occurrence
-    shown: list[tuple[Place, ...]] = field(default_factory=list)
+    shown: list[Occurrence]
+    """The first ones, without the rows of all."""
     last: tuple[Place, ...] = ()
     count: int = 0
     unnamed: int = 0
@@ -82,9 +82,18 @@ class _Heap:
     rows: array[int] | None = None
     """Of the messages that show it; None where nobody wants them."""
 
+    @property
+    def first(self) -> Occurrence:
+        """What the finding says is what this one says."""
+        return self.shown[0]
+
+    def changed(self, **changes: Any) -> _Heap:
+        """The same with other values in its occurrences."""
+        return replace(self, shown=[replace(one, **changes) for one in self.shown])
+
     def add(self, occurrence: Occurrence) -> None:
         if len(self.shown) < SHOWN:
-            self.shown.append(occurrence.places)
+            self.shown.append(replace(occurrence, rows=()))
         else:
             self.last = occurrence.places
         if len(self.advice) <= MOST_ADVICE:
@@ -102,12 +111,11 @@ class _Heap:
     def joined(cls, heaps: Sequence[_Heap]) -> _Heap:
         """Of several that were gathered from different messages each, in any order, and without the rows of all."""
         in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
-        named = sorted((places for heap in in_order for places in (*heap.shown, heap.last) if places), key=lambda places: places[0].row)
         count = sum(heap.count for heap in heaps)
         found = replace(
             in_order[0],
-            shown=named[:SHOWN],
-            last=named[-1] if count > SHOWN else (),
+            shown=sorted((one for heap in in_order for one in heap.shown), key=lambda one: one.places[:1])[:SHOWN],
+            last=max((places for heap in in_order for places in heap.named), default=()) if count > SHOWN else (),
             count=count,
             unnamed=sum(heap.unnamed for heap in heaps),
             last_time_ns=max(heap.last_time_ns for heap in heaps),
@@ -127,7 +135,7 @@ class _Heap:
 
     def without(self, is_out: Callable[[Place], bool]) -> _Heap | None:
         """The same without the occurrences that a message shows which is out; None when none is left. Rows stay."""
-        shown = [places for places in self.shown if not places or not is_out(places[0])]
+        shown = [one for one in self.shown if not one.places or not is_out(one.places[0])]
         is_last_out = bool(self.last) and is_out(self.last[0])
         if len(shown) == len(self.shown) and not is_last_out:
             return self
@@ -143,9 +151,14 @@ class _Heap:
         return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
 
     @property
+    def named(self) -> list[tuple[Place, ...]]:
+        """The messages of each occurrence that has any, the offender first."""
+        return [places for places in (*(one.places for one in self.shown), self.last) if places]
+
+    @property
     def places(self) -> tuple[Place, ...]:
         """Evidence, each message once."""
-        return tuple(dict.fromkeys(place for places in (*self.shown, self.last) for place in places))
+        return tuple(dict.fromkeys(place for places in self.named for place in places))
 
 
 def renumbered_place(place: Place, connections: Rows) -> Place:
@@ -197,7 +210,7 @@ class Collector:
             self._apart[kind] += 1
         if heap is None:
             rows = array("q") if self._keeps_rows else None
-            heap = self._heaps[(*occurrence.key, cause)] = _Heap(replace(occurrence, rows=()), cause=cause, rows=rows)
+            heap = self._heaps[(*occurrence.key, cause)] = _Heap([], cause=cause, rows=rows)
         heap.add(occurrence)
         if occurrence.closes is not None:
             self.explained.add(occurrence.closes)
@@ -314,10 +327,9 @@ class Collector:
             for (rule, severity, cause, connection, vbucket, sid, _), heap in part._heaps.items():
                 number = int(of[connection])
                 advice = {what: None if place is None else renumbered_place(place, of) for what, place in heap.advice.items()}
-                first = replace(heap.first, connection=number, places=renumbered_places(heap.first.places, of))
-                shown = [renumbered_places(places, of) for places in heap.shown]
+                shown = [replace(one, connection=number, places=renumbered_places(one.places, of)) for one in heap.shown]
                 whole._heaps[rule, severity, cause, number, vbucket, sid, None] = replace(
-                    heap, first=first, shown=shown, last=renumbered_places(heap.last, of), advice=advice
+                    heap, shown=shown, last=renumbered_places(heap.last, of), advice=advice
                 )
         return whole
 
@@ -370,7 +382,7 @@ class Collector:
             if is_of or any(place.connection in connections for place in heap.places):
                 key = (*heap.first.key, heap.cause)
                 self._past.pop(key, None)  # to be the latest
-                without = replace(heap, first=replace(heap.first, stream=None, explains=()), rows=heap.rows and heap.rows[-MOST_PAST:])
+                without = replace(heap.changed(stream=None, explains=()), rows=heap.rows and heap.rows[-MOST_PAST:])
                 self._past[key] = without, replace(case, rows=case.rows[-MOST_PAST:])
         kinds: dict[tuple[object, ...], list[tuple[*Key, Key | None]]] = {}
         for key in self._past:
@@ -403,7 +415,7 @@ class Collector:
         """Makes notes of a rule's warnings on these connections and vbuckets."""
         for key, heap in self._heaps.items():
             if key[0] == rule and (key[3], key[4]) in places and heap.first.severity == "warning":
-                self._heaps[key] = replace(heap, first=replace(heap.first, severity="note"))
+                self._heaps[key] = heap.changed(severity="note")
 
     def drop(self, rule: str, connections: Collection[int]) -> None:
         """Drops a rule's warnings on these connections."""
@@ -416,7 +428,7 @@ class Collector:
     def offenders(self) -> set[int]:
         """Rows of the messages that anything worse than a note was found in."""
         worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
-        return {places[0].row for heap in worse for places in (*heap.shown, heap.last) if places}
+        return {places[0].row for heap in worse for places in heap.named}
 
     def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
         """What these rules have found by now, vbucket by vbucket, whether another rule silences it or not."""
@@ -470,9 +482,8 @@ class Collector:
             if before is not None:
                 old, case = before
                 one = replace(
-                    old,
-                    first=replace(old.first, is_over=heap.first.is_over),
-                    last=heap.last or next(reversed(heap.shown), ()),
+                    old.changed(is_over=heap.first.is_over),
+                    last=heap.last or heap.shown[-1].places,
                     count=case.count + heap.count,
                     rows=old.rows and old.rows + (heap.rows or old.rows[:0]),
                     last_time_ns=max(old.last_time_ns, heap.last_time_ns),
@@ -497,7 +508,7 @@ class Collector:
         speakers: dict[str, list[_Heap]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
-                spoken.setdefault(silent, set()).update(places[0].row for places in heap.shown if places)
+                spoken.setdefault(silent, set()).update(one.places[0].row for one in heap.shown if one.places)
                 speakers.setdefault(silent, []).append(heap)
         rows_of = {silent: np.concatenate([_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -522,7 +533,7 @@ class Collector:
     def _one(self, heap: _Heap) -> Finding:
         first = heap.first
         places = heap.places
-        latest = heap.last or (heap.shown[-1] if heap.shown else ())
+        latest = heap.last or heap.shown[-1].places
         return Finding(
             rule=first.rule,
             severity=first.severity,

@@ -143,6 +143,12 @@ def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
     ]
 
 
+def test_a_finding_says_what_the_first_of_its_messages_shows_that_is_left() -> None:
+    collector = collected(*(replace(once("broad", row), seqnos=(row,)) for row in (1, 2, 3)), once("narrow", 1))
+    narrow, broad = collector.findings({"narrow": ("broad",)})
+    assert (narrow.message, broad.message, broad.seqnos, [each.row for each in broad.places]) == ("at 1", "at 2", (2,), [2, 3])
+
+
 def test_rules_that_nobody_asked_for_are_dropped() -> None:
     assert collected(once("other", 1)).findings({}) == []
 
