@@ -556,7 +556,7 @@ def _number_places(batch: MessageBatch, index: int) -> dict[str, _NumberPlace]:
     """Where the numbers stand that are columns of messages of this one's kind."""
     found: dict[str, _NumberPlace] = {}
     layout, decoded = batch.layout_of(index), batch.decoded
-    if layout is not None and layout.columns and decoded.extras_fit[index]:
+    if layout is not None and decoded.extras_fit[index]:
         has_value = decoded.fits[index] and layout.value_size is not None and decoded.value.size[index] > 0
         for is_in_value, items in ((False, layout.extras), (True, layout.value if has_value else ())):
             for item in items:

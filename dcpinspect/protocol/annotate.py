@@ -265,19 +265,19 @@ class _Annotator(Annotation):
 
     def _document_key(self, spec: Field, at: int, size: int, depth: int, path: str) -> tuple[FieldValue, bytes | None, int | None]:
         """(field, key without collection id, collection id) of a key."""
-        raw = self.take(at, size)
+        raw, state = self.take(at, size), self.context.collections
+        has_prefix = spec.kind is Kind.KEY and state in ("on", "inferred")
+        decoded = decode_leb128(self.held(at, size)) if has_prefix else None
+        if decoded is not None and (1 <= decoded[0] <= 7 or decoded[1] == size):
+            decoded = None
         if raw is None:
-            return self._raw(spec, at, size, depth, "not complete in the capture"), None, None
+            return self._raw(spec, at, size, depth, "not complete in the capture"), None, decoded and decoded[0]
         field = FieldValue(spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec)
-        if spec.kind is not Kind.KEY:
-            return field, raw, None
-        state = self.context.collections
-        if state == "unknown":
+        if spec.kind is Kind.KEY and state == "unknown":
             field.meaning = "collections unknown: shown whole"
-        if state in ("unknown", "off"):
+        if not has_prefix:
             return field, raw, None
-        decoded = decode_leb128(raw)
-        if decoded is None or 1 <= decoded[0] <= 7 or decoded[1] == size:
+        if decoded is None:
             self.problem("bad-collection-prefix", "error", path, at, "key has no valid collection id")
             return field, raw, None
         collection, used = decoded
@@ -443,8 +443,6 @@ class _Annotator(Annotation):
         if self._hides(spec, held):
             return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
         value = None if raw is None else text_or_bytes(raw) if spec.kind is Kind.TEXT else raw
-        if spec.name == "value" and self.message.value is None:
-            self._set_value(True, Value("binary" if raw is not None else "missing", size, held))
         return FieldValue(spec.name, spec.title, at, size, held, value, meaning, depth=depth, spec=spec, missing=raw is None)
 
     def _hides(self, spec: Field, held: bytes) -> bool:

@@ -7,6 +7,7 @@ group. Columns are cut out of the bytes when somebody asks for them: who wants t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -15,8 +16,9 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.columns import NO_HOLES, Array, Holes, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
+from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
+from dcpinspect.protocol.fields import Field, Item, Kind
 from dcpinspect.protocol.flags import UNDERLYING_DATATYPE
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
@@ -24,10 +26,12 @@ from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
 from dcpinspect.protocol.header_columns import HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.leb128 import LONGEST_ID, read_collection_ids
+from dcpinspect.protocol.meanings import stream_id_in
 from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
 from dcpinspect.protocol.session import ABOVE_ONE, LATER, UPR, CollectionsState, Fact, Sessions, context, generation_of
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)
@@ -59,9 +63,11 @@ _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
 
 
-_Place = tuple[Rows, Rows, int, Mapping[int, int] | None]
-"""Rows of a column, where its number stands in each, how many bytes it has, and which numbers are written for others."""
+_Place = tuple[Rows, Rows, Field, Mapping[int, int] | None]
+"""Rows of a column, where the section of its number begins in every message, which field it is, and which numbers stand for others."""
 _Places = dict[str, list[_Place]]
+_Told = tuple[Field, int, int, int]
+"""A value that is read by itself: what it is, its row, its place in the buffer and its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,7 @@ class Decoded:
 
     @cached_property
     def sid(self) -> Numbers:
-        """DCP stream-id of requests that have one in their framing extras."""
+        """DCP stream-id of requests that have one in their framing extras or in their JSON."""
         values = np.zeros(len(self), dtype=np.uint64)
         valid = np.zeros(len(self), dtype=np.bool_)
         is_whole = (self.framing_size <= self.body_size) & (self._start + HEADER_SIZE + self.framing_size <= len(self._data))
@@ -178,12 +184,23 @@ class Decoded:
             found = self._stream_id_among_frames(row)
             if found is not None:
                 values[row], valid[row] = found, True
+        for group in self.groups:
+            for spec, row, place, size in self._read_one_by_one(group):
+                found = self._stream_id_in_json(spec, row, place, size) if spec.stream_id else None
+                if found is not None:
+                    values[row], valid[row] = found, True
         return Numbers(values, valid)
 
     def _stream_id_among_frames(self, row: int) -> int | None:
         start = int(self._start[row]) + HEADER_SIZE
         frames, _ = decode_frames(self._data[start : start + int(self.framing_size[row])].tobytes())
         return next((int.from_bytes(frame.data, "big") for frame in frames if frame.id == STREAM_ID and len(frame.data) == 2), None)
+
+    def _stream_id_in_json(self, spec: Field, row: int, at: int, size: int) -> int | None:
+        value = self._data[at : at + size].tobytes()
+        with suppress(SnappyError):
+            value = decode_snappy(value) if self.datatype[row] & SNAPPY else value
+        return stream_id_in(value, spec.stream_id)
 
     # -- sections and layouts -------------------------------------------------------------------------
 
@@ -242,38 +259,36 @@ class Decoded:
         """For each message-specific column: how to make it from the groups whose layout has it."""
         places: _Places = {}
         for group in self.groups:
-            layout = group.choice.layout
-            if layout is None or not group.choice.extras_fit:
-                continue
-            self._add_places(places, layout, layout.extras, group.rows, self.extras_at)
-            size = layout.value_size
-            if group.choice.value_fits and size:
-                full = group.rows[self.value.size[group.rows] == size]
-                self._add_places(places, layout, layout.value, full, self.value.start)
-            for spec in layout.value:
-                if isinstance(spec, Field) and spec.kind is Kind.FLATBUFFER:
-                    for slot in spec.slots:
-                        places.setdefault(slot.name, [])
+            layout, rows = group.choice.layout, group.rows
+            if layout is not None and group.choice.extras_fit:
+                self._add_places(places, layout.extras, rows, self.extras_at)
+            if layout is not None and group.choice.value_fits and layout.value_size:
+                self._add_places(places, layout.value, rows[self.value.size[rows] == layout.value_size], self.value.start)
+        flatbuffers = [one for group in self.groups for one in self._read_one_by_one(group) if one[0].slots]
+        for spec in {id(spec): spec for spec, *_ in flatbuffers}.values():
+            for slot in spec.slots:
+                places.setdefault(slot.name, [])
         # Nothing here may refer to self: a cycle would keep the bytes of the batch until the collector comes by.
-        flatbuffers = _FlatBuffers(self._data, [table for group in self.groups for table in self._tables(group)])
-        return {name: partial(_column, self._data, len(self), name, found, flatbuffers, self._holes) for name, found in places.items()}
+        told = _FlatBuffers(self._data, flatbuffers)
+        return {name: partial(_column, self._data, len(self), name, found, told, self._holes) for name, found in places.items()}
 
-    def _tables(self, group: Group) -> Iterator[tuple[int, int, int, tuple[Slot, ...]]]:
-        """(row, place, size, slots) of the FlatBuffers among the values of a group."""
+    def _read_one_by_one(self, group: Group) -> Iterator[_Told]:
+        """The values of a group that are FlatBuffers, or JSON that may have a stream-id."""
         layout = group.choice.layout
-        slots = layout.value[0].slots if layout is not None and layout.value and isinstance(layout.value[0], Field) else ()
-        rows = group.rows if slots and group.choice.value_fits else group.rows[:0]
+        spec = layout.value[0] if layout is not None and layout.value and group.choice.value_fits else None
+        if not isinstance(spec, Field) or not (spec.slots or spec.stream_id):
+            return
+        rows = group.rows[self.value.size[group.rows] > 0]
         for row in rows[~self._holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
-            yield row, int(self.value.start[row]), int(self.value.size[row]), slots
+            yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
-    def _add_places(self, places: _Places, layout: Layout, items: tuple[Item, ...], rows: Rows, section: Rows) -> None:
+    def _add_places(self, places: _Places, items: tuple[Item, ...], rows: Rows, section: Rows) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
-                for name in (spec.name, spec.alias):
-                    if name and (layout.columns or name == "collection_id"):  # the table has that one for every message
-                        places.setdefault(name, []).append((rows, section[rows] + spec.offset, spec.kind.size, None))
+                for name in filter(None, (spec.name, spec.alias)):
+                    places.setdefault(name, []).append((rows, section, spec, None))
                 if spec.first_generation is not None and len(first := rows[self.generation[rows] == UPR]):
-                    places[spec.name].append((first, section[first] + spec.offset, spec.kind.size, spec.first_generation))
+                    places[spec.name].append((first, section, spec, spec.first_generation))
 
     # -- what connections negotiate -------------------------------------------------------------------
 
@@ -384,7 +399,7 @@ def _split(rows: Rows, group: Rows) -> list[Rows]:
 class _FlatBuffers:
     """Numbers of the FlatBuffers among the values, by row; collections come and go rarely."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], tables: list[tuple[int, int, int, tuple[Slot, ...]]]) -> None:
+    def __init__(self, data: npt.NDArray[np.uint8], tables: list[_Told]) -> None:
         self._data = data
         self._tables = tables
 
@@ -392,9 +407,9 @@ class _FlatBuffers:
     def numbers(self) -> dict[int, dict[str, int]]:
         """Numbers by name of each row that has such a table."""
         found: dict[int, dict[str, int]] = {}
-        for row, at, size, slots in self._tables:
+        for spec, row, at, size in self._tables:
             try:
-                table = decode_table(self._data[at : at + size].tobytes(), slots)
+                table = decode_table(self._data[at : at + size].tobytes(), spec.slots)
             except FlatBufferError:
                 continue
             found[row] = {slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)}
@@ -405,7 +420,8 @@ def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Pl
     """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
-    for rows, at, size, renumbered in places:
+    for rows, section, spec, renumbered in places:
+        at, size = section[rows] + spec.offset, spec.kind.size
         is_lost = holes.hit(at, size)
         read = numbers_at(data, at, size)
         if renumbered is not None:

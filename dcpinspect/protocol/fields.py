@@ -188,7 +188,7 @@ class Layout:
     legacy: bool = False
     """An older generation, worth a note when met."""
     columns: bool = True
-    """Fixed-size numbers become columns of the messages table."""
+    """The messages table has columns of its numbers; False: only of those that other layouts have, too."""
     note: str = ""
     """What to say to somebody who meets this generation."""
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from dcpinspect.protocol.message import Collections
 
+_MAX_STREAM_ID = 0xFFFF
+
 
 def text_or_bytes(raw: bytes) -> str | bytes:
     """UTF-8 text where it is that, else the bytes."""
@@ -34,8 +36,8 @@ def collection_name(collection: int, state: Collections, known: str | None = Non
     return f"{name}, inferred" if state == "inferred" else name
 
 
-def json_number(text: bytes, key: str) -> int | None:
-    """The number that a JSON object has under a key; None for anything else."""
+def stream_id_in(text: bytes, key: str) -> int | None:
+    """The DCP stream-id that a JSON object has under a key; None for anything else."""
     import orjson  # deferred: not every command shows values
 
     try:
@@ -43,7 +45,7 @@ def json_number(text: bytes, key: str) -> int | None:
     except orjson.JSONDecodeError:
         return None
     number = found.get(key) if isinstance(found, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    return number if type(number) is int and 0 <= number <= _MAX_STREAM_ID else None
 
 
 def json_members(text: bytes, names: Sequence[str]) -> str:

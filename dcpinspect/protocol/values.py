@@ -9,7 +9,7 @@ from dcpinspect.protocol.annotation import Annotation
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.json_grammar import is_json_text
-from dcpinspect.protocol.meanings import json_error, json_number, text_or_bytes
+from dcpinspect.protocol.meanings import json_error, stream_id_in, text_or_bytes
 from dcpinspect.protocol.message import Encoding, FieldValue, Value
 from dcpinspect.protocol.secrecy import Secrecy
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -177,8 +177,8 @@ def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth:
         error = json_error(body)
         if error is None:
             encoding = "json"
-            if spec.stream_id and annotation.message.sid is None:
-                annotation.message.sid = json_number(body, spec.stream_id)
+            if spec.stream_id and (stream_id := stream_id_in(body, spec.stream_id)) is not None:
+                annotation.message.sid = stream_id
         elif not is_json_text(body):
             where, inside = _place(at, error[0], inflated is not None)
             annotation.problem("json-bit-not-json", "warning", path, where, f"should be JSON, but {error[1]} at byte {error[0]}{inside}")

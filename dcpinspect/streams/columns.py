@@ -16,7 +16,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows as r
-from dcpinspect.streams.session import Conversation, Fact, failover_logs, readable, stream_request_values
+from dcpinspect.streams.session import Conversation, Fact, failover_logs, readable, stream_request_filters
 from dcpinspect.streams.state import Details, biased
 from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
 from dcpinspect.tables.messages import MessageBatch
@@ -162,7 +162,8 @@ class MessageColumns:
             table.uuid = _column(batch, "vbucket_uuid", asked).view(np.int64)
             table.flags = _column(batch, "flags", asked)
             table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
-            table.filter, messages.sid[own.at[chosen]] = stream_request_values(batch, asked, self._conversation)
+            table.filter = stream_request_filters(batch, asked, self._conversation)
+            messages.sid[own.at[chosen[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
             table[own.kind[chosen] == k.UNREADABLE_REQUEST] = _UNREAD
         return table
 

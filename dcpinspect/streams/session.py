@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _MOST = 1 << 12
 """Controls of a connection, and requests of one kind that wait for an answer, at most."""
 _MOST_TEXT = 1 << 10
-_MAX_SID = 0xFFFF
 COLLECTIONS = "Collections"
 """Feature of HELLO without which no request can ask for some collections only."""
 SYNC_WRITES = "enable_sync_writes"
@@ -268,15 +267,13 @@ class Conversation:
                 self.news.append(News(row, connection, opcode, status, told))
         return sorted(facts + unclear)
 
-    def filter_of(self, value: bytes) -> tuple[int, int]:
-        """(number among ``filters``, stream-id or -1) of a stream request's value."""
+    def filter_of(self, value: bytes) -> int:
+        """Number among ``filters`` of a stream request's value."""
         number = self._filter_numbers.get(value)
         if number is None:
             number = self._filter_numbers[value] = len(self.filters)
             self.filters.append(json_object(value))
-        parsed = self.filters[number]
-        sid = parsed.get("sid") if parsed is not None else None
-        return number, sid if isinstance(sid, int) and 0 <= sid <= _MAX_SID else -1
+        return number
 
     def log_of(self, value: bytes) -> int:
         """Number among ``logs`` of a failover log, or -1 for what is none."""
@@ -534,15 +531,14 @@ def json_object(raw: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def stream_request_values(batch: MessageBatch, rows: Rows, conversation: Conversation) -> tuple[Rows, Rows]:
-    """(number of the value, stream-id) of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
+def stream_request_filters(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
+    """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
     has_value = batch.decoded.value.size[rows] > 0
     is_cut = np.isin(rows, batch.missing.row) & has_value  # what comes before the value is there
     numbers: Rows = np.where(is_cut, CUT_VALUE, -1)
-    sids = numbers.copy()
     for place in np.flatnonzero(has_value & ~is_cut).tolist():
-        numbers[place], sids[place] = conversation.filter_of(_value(batch, int(rows[place])))
-    return numbers, sids
+        numbers[place] = conversation.filter_of(_value(batch, int(rows[place])))
+    return numbers
 
 
 def failover_logs(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dcpinspect.protocol.annotate import MAX_RECORDS
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.protocol.fields import Kind, Records, bit_names, fixed_size
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.tables.arrow_types import hex64, record_type
 from dcpinspect.tables.messages import MessageBatch
@@ -17,19 +17,22 @@ from dcpinspect.tables.schema import BY_NAME
 
 
 def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
-    """The records of each message; null for those whose value has none of them, or is not all in the capture."""
+    """The records of each message; null for those whose value has none of them."""
     run = BY_NAME[name].records
     assert run is not None
-    layouts = [number for number, layout in enumerate(LAYOUTS) if run.name in {item.name for item in layout.value}]
-    has_some = np.isin(batch.decoded.layout[rows], layouts) & batch.decoded.fits[rows] & (batch.decoded.value.size[rows] > 0)
-    has_some &= ~np.isin(rows, batch.missing.row)
-    chosen = rows[has_some]
+    least = fixed_size(run.fields) or 1
+    has_some = np.zeros(len(batch), np.bool_)
+    for choice, members in ((group.choice, group.rows) for group in batch.decoded.groups):
+        if choice.layout is not None and choice.value_fits and run.name in {item.name for item in choice.layout.value}:
+            has_some[members] = batch.decoded.value.size[members] >= least
+    chosen = rows[has_some[rows]]
     if not len(chosen):
         return pa.nulls(len(rows))
-    counts, values = _fixed(batch, chosen, run) if _is_fixed(run) else _varied(batch, chosen, run)
+    in_bulk = _is_fixed(run) and not np.isin(chosen, batch.missing.row).any()
+    counts, values = _fixed(batch, chosen, run) if in_bulk else _varied(batch, chosen, run)
     ends = np.zeros(len(rows) + 1, np.int32)
-    ends[1:][has_some] = counts
-    offsets = pa.array(np.cumsum(ends, dtype=np.int32), mask=np.append(~has_some, False))
+    ends[1:][has_some[rows]] = counts
+    offsets = pa.array(np.cumsum(ends, dtype=np.int32), mask=np.append(ends[1:] == 0, False))
     return pa.ListArray.from_arrays(offsets, values)
 
 
@@ -41,7 +44,7 @@ def _is_fixed(run: Records) -> bool:
 def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
     """(records of each message, all of them), read off the bytes."""
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
-    counts = batch.decoded.value.size[rows] // dtype.itemsize
+    counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
     starts = batch.decoded.value.start[rows]
     pieces = [
         np.frombuffer(batch.data, dtype, count, start) if count else np.empty(0, dtype)

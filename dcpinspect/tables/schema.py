@@ -6,13 +6,13 @@ The columns that only some messages have come from the layouts, so a new field t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.protocol.fields import Field, Kind, Records
+from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.suggest import did_you_mean
@@ -90,24 +90,36 @@ FIELD_KINDS: dict[Kind, ColumnKind] = {
 }
 
 
+def _numbers(layout: Layout) -> Iterator[tuple[str, Field]]:
+    """The numbers of a layout under each of their names."""
+    for spec in (*layout.extras, *layout.value):
+        if isinstance(spec, Field) and not spec.reserved and spec.kind in FIELD_KINDS:
+            yield from ((name, spec) for name in (spec.name, spec.alias) if name)
+
+
 def _specific() -> tuple[Column, ...]:
     base = {column.name for column in BASE}
-    found: dict[str, tuple[ColumnKind, Field]] = {}
-    meanings: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    found: dict[str, list[tuple[Layout, Field]]] = {
+        name: [] for layout in LAYOUTS if layout.columns for name, _ in _numbers(layout) if name not in base
+    }
     for layout in LAYOUTS:
-        if not layout.columns:
-            continue
-        for spec in (*layout.extras, *layout.value):
-            if not isinstance(spec, Field) or spec.reserved or spec.kind not in FIELD_KINDS:
-                continue
-            kind: ColumnKind = "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind]
-            for name in (spec.name, spec.alias):
-                if name and name not in base:
-                    found.setdefault(name, (kind, spec))
-                    meanings.setdefault(name, {}).setdefault(spec.doc, []).append(
-                        (opcode_name(layout.opcode, server=layout.server), layout.side)
-                    )
-    return tuple(Column(name, kind, _doc(meanings[name]), spec) for name, (kind, spec) in found.items())
+        for name, spec in _numbers(layout):
+            if name in found:
+                found[name].append((layout, spec))
+    return tuple(_column(name, several) for name, several in found.items())
+
+
+def _column(name: str, several: Sequence[tuple[Layout, Field]]) -> Column:
+    """The column of all fields of a name, as wide as the widest."""
+    spec = max((spec for _, spec in several), key=lambda spec: spec.kind.size)
+    meanings: dict[str, list[tuple[str, str]]] = {}
+    for layout, one in several:
+        meanings.setdefault(one.doc, []).append((opcode_name(layout.opcode, server=layout.server), layout.side))
+    return Column(name, "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind], _doc(meanings), spec)
+
+
+_MOST_COMMANDS = 4
+"""Commands of one meaning that are named."""
 
 
 def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
@@ -115,11 +127,12 @@ def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     if len(meanings) == 1:
         return next(iter(meanings))
     of = Counter(command for those in meanings.values() for command in dict(those))
-    named = {
-        meaning: ", ".join(dict.fromkeys(command if of[command] == 1 else f"{command} {side}" for command, side in those))
-        for meaning, those in meanings.items()
-    }
-    return "; ".join(f"{commands}: {meaning}" for meaning, commands in named.items())
+    texts = []
+    for meaning, those in meanings.items():
+        commands = list(dict.fromkeys(command if of[command] == 1 else f"{command} {side}" for command, side in those))
+        more = ", …" if len(commands) > _MOST_COMMANDS else ""
+        texts.append(f"{', '.join(commands[:_MOST_COMMANDS])}{more}: {meaning}")
+    return "; ".join(texts)
 
 
 def _lists() -> tuple[Column, ...]:

@@ -50,7 +50,7 @@ def vocabulary(column: str) -> Vocabulary | None:
 
 def _specs(column: str) -> list[Field]:
     """The fields of all layouts that give a column its values; they need not share their words."""
-    items = (item for layout in LAYOUTS if layout.columns for item in (*layout.extras, *layout.value))
+    items = (item for layout in LAYOUTS for item in (*layout.extras, *layout.value))
     return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
 
 

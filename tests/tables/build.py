@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import Holes, Numbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Origins, Requests
@@ -39,10 +39,13 @@ def batch(
     columns = np.array(holes, dtype=np.int64).reshape(-1, 3)
     incomplete = np.zeros(count, dtype=np.bool_)
     incomplete[columns[:, 0]] = True
-    data = np.frombuffer(b"".join(messages), np.uint8)
+    data = np.frombuffer(bytearray(b"".join(messages)), np.uint8)
+    ranges = Holes.of(start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2])
+    for low, high in zip(ranges.start.tolist(), ranges.end.tolist(), strict=True):
+        data[low:high] = 0
     sessions = Sessions()
     sessions.begin(connection, np.full(len(connection), handshake))
-    decoded = Decoded(data, start, connection, incomplete, sessions)
+    decoded = Decoded(data, start, connection, incomplete, sessions, holes=ranges)
     direction = decoded.is_response.astype(np.int64)
     times = np.array(time_ns, dtype=np.int64) if len(time_ns) else START_NS + STEP_NS * index
     pairs = Requests().pair(decoded, Origins(connection, direction, start, times), index + 1, np.zeros(count, dtype=np.bool_))

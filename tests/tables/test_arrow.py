@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 
 from dcpinspect.export.json import message_object
+from dcpinspect.export.json_run import JsonRows
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.tables.arrow import arrow_schema, plain, record_batch, short, type_of
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import COLUMNS, SPECIFIC
+from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.protocol.every import COLLECTIONS_ON, cut_messages, whole_messages
+from tests.tables.build import batch as made_of
 
-CAPTURES = sorted(path for path in SAMPLES.glob("*.pcap*") if "large" not in path.name)
+CAPTURES = sorted(SAMPLES.glob("*.pcap*"))
 NAMES = [column.name for column in COLUMNS]
-NOT_IN_JSON = {"time_ns", "key_bytes", "value_size", "status_name", "missing_bytes", "problem", "relative_ns", "request_key"}
-"""Columns that JSON has in another shape."""
-BULK_ONLY = {"sid"}
-"""JSON also has the stream-id that a stream request's value names."""
+ITEM = [field.name for field in type_of("items").value_type]
+OF_OTHERS = {"relative_ns", "request_key"}
+"""Columns that are made of other messages."""
 
 
 def batches(path: Path) -> list[MessageBatch]:
@@ -31,34 +37,79 @@ def batches(path: Path) -> list[MessageBatch]:
         return list(reading)
 
 
-def expected(record: dict[str, Any], name: str) -> Any:
-    value = record.get(name)
-    if name == "status":
-        return value and value["code"]
-    if name == "key" and isinstance(value, dict):
-        return None
-    if name == "items" and value is not None:
-        return [{part: item[part] for part in item if part != "value"} for item in value]
-    return value
+def expected(record: dict[str, Any]) -> dict[str, Any]:
+    """What the columns have to say, by an object of JSON; docs/formats.md explains what has another form."""
+    seconds = int(datetime.fromisoformat(record["time"][:19] + "Z").timestamp())
+    key, value, items, status = record["key"], record["value"], record.get("items"), record["status"] or {"code": None, "name": None}
+    return record | {
+        "time": record["time"][:26],
+        "time_ns": seconds * 10**9 + int(record["time"][20:29]),
+        "status": status["code"],
+        "status_name": status["name"],
+        "key": _text(key),
+        "key_bytes": bytes.fromhex(key["hex"]) if isinstance(key, dict) else key and key.encode(),
+        "items": items and [{part: _text(one.get(part)) for part in ITEM} for one in items],
+        "value": value and _value(value),
+        "value_size": value["size"] if value else 0,
+        "missing_bytes": sum(end - start for start, end in record["missing"]),
+        "problem": {None, *(problem["rule"] for problem in record["problems"]), *(["truncated"] if record["missing"] else [])},
+    }
+
+
+def _text(key: Any) -> Any:
+    return None if isinstance(key, dict) else key
+
+
+def _value(value: dict[str, Any]) -> Any:
+    """A value as text; JSON as an object with what it says."""
+    if "hex" not in value:
+        return {"json": value["json"]} if "json" in value else value.get("text") or None
+    raw = bytes.fromhex(value["hex"])
+    try:
+        return raw.decode() or None
+    except UnicodeDecodeError:
+        return f"0x{value['hex']}"
+
+
+def differences(batch: MessageBatch) -> list[tuple[Any, ...]]:
+    """(column, row, command, what it is, what JSON says) where columns are not what the JSON says, of each column the first ones."""
+    rows = np.arange(len(batch))
+    text = b"".join(JsonRows(fields=False, values="full", after=b"\n").pieces(batch, rows))
+    records = [expected(orjson.loads(one)) for one in text.splitlines()]
+    found = []
+    for name, column in zip(BY_NAME, record_batch(batch, rows, list(BY_NAME)).columns, strict=True):
+        own: list[Any] = column.to_pylist()
+        said: list[Any] = [record.get(name) for record in records]
+        if name == "time":
+            own = [f"{time:%Y-%m-%dT%H:%M:%S.%f}" for time in own]
+        elif name == "value":
+            own = [{"json": orjson.loads(one)} if isinstance(wanted, dict) else one for one, wanted in zip(own, said, strict=True)]
+        elif name == "problem":
+            said = [one if one in rules else rules for one, rules in zip(own, said, strict=True)]
+        if own != said and name not in OF_OTHERS:
+            wrong = (row for row in rows.tolist() if own[row] != said[row])
+            found += [(name, row, records[row]["name"], own[row], said[row]) for row in islice(wrong, 3)]
+    return found
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_columns_are_what_the_json_says(path: Path) -> None:
-    for batch in batches(path):
-        rows = np.arange(len(batch))
-        table = record_batch(batch, rows, NAMES).to_pydict()
-        specific = {column.name for column in SPECIFIC}
-        for index in rows.tolist():
-            record = message_object(batch, index, fields=False)
-            layout = batch.layout_of(index)
-            for name in set(NAMES) - NOT_IN_JSON - {"time"} - BULK_ONLY:
-                if name in specific and (layout is None or not layout.columns or table[name][index] is None):
-                    continue  # numbers of other families, and those inside FlatBuffers, are in the JSON only
-                assert table[name][index] == expected(record, name), (index, name)
-            assert table["time"][index].isoformat(timespec="microseconds").replace("+00:00", "") == record["time"][:26]
-            assert table["time_ns"][index] // 1000 % 10**6 == int(record["time"][20:26])
-            assert table["missing_bytes"][index] == sum(end - start for start, end in record["missing"])
-            assert (table["status_name"][index] or "") == (record["status"] or {"name": ""})["name"]
+    assert [one for batch in batches(path) for one in differences(batch)] == []
+
+
+@pytest.mark.parametrize("before", [(), COLLECTIONS_ON], ids=["without collections", "with collections"])
+def test_columns_of_every_command_are_what_the_json_says(before: tuple[bytes, ...]) -> None:
+    assert differences(made_of(*before, *whole_messages())) == []
+
+
+def test_columns_of_messages_that_lack_bytes_are_what_the_json_says() -> None:
+    messages, missing = zip(*cut_messages(), strict=True)
+    spans = {len(COLLECTIONS_ON) + row: part for row, part in enumerate(missing)}
+    assert differences(made_of(*COLLECTIONS_ON, *messages, missing=spans)) == []
+
+
+def test_columns_of_redacted_messages_are_what_the_json_says() -> None:
+    assert differences(made_of(*COLLECTIONS_ON, *whole_messages()).redacted(Redactor(b"salt"))) == []
 
 
 def test_every_column_has_its_type_also_without_rows(tmp_path: Path) -> None:

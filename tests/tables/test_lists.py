@@ -60,12 +60,16 @@ def test_what_does_not_divide_leaves_the_rest_out(tmp_path: Path) -> None:
     assert column(batch_of(tmp_path / "x.pcap", cut), "failover_log") == [[{"uuid": "0x0000000000000001", "seqno": 2}]]
 
 
-def test_a_list_that_the_capture_lacks_a_part_of_is_null(tmp_path: Path) -> None:
+def test_a_list_that_the_capture_lacks_a_part_of_has_nulls_there(tmp_path: Path) -> None:
     builders.capture(tmp_path / "x.pcap", server=log(1, LOG * 200) + b"".join(builders.mutations(80)), loss=[4], mss=1000)
     with Reading([str(tmp_path / "x.pcap")]) as reading:
         first = next(batch for batch in reading if len(batch.missing.row))
     assert first.missing.row.tolist() == [0]
-    assert column(first, "failover_log")[0] is None
+    found, entries = column(first, "failover_log")[0], column(batch_of(tmp_path / "y.pcap", log(1, LOG * 200)), "failover_log")[0]
+    assert len(found) == len(entries) == 200 * len(LOG)
+    lacking = [one for one in found if None in one.values()]
+    assert len(lacking) == 1000 // 16 + 1
+    assert [one for one in found if one not in lacking] == [one for one, own in zip(entries, found, strict=True) if own not in lacking]
 
 
 def test_records_of_any_size_are_structs_too_their_documents_left_out(tmp_path: Path) -> None:

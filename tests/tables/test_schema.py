@@ -50,4 +50,12 @@ def test_a_column_of_the_layouts_knows_its_field() -> None:
 
 def test_a_column_that_differs_between_a_request_and_its_response_says_which() -> None:
     doc = BY_NAME["vbucket_uuid"].doc
-    assert doc.endswith("; observe_seqno request: branch of the history asked about; observe_seqno response: branch of the history")
+    assert "; observe_seqno request: branch of the history asked about; observe_seqno response: branch of the history; " in doc
+
+
+def test_a_column_that_many_commands_have_names_some_of_them() -> None:
+    assert BY_NAME["expiration"].doc.startswith("dcp_mutation, dcp_prepare, gat, gatq, …: when the document expires; ")
+
+
+def test_a_column_is_as_wide_as_the_widest_field() -> None:
+    assert (BY_NAME["version"].kind, BY_NAME["deleted"].kind) == ("u16", "u32")
