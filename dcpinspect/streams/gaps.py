@@ -174,7 +174,8 @@ class ExplainedGaps:
         own = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
         begins = np.where(gaps.begins.time > 0, gaps.begins.time, known.streams.opened.time[gaps.stream])
         self._times = [np.concatenate((of, own[:, way])) for way, of in enumerate((begins, gaps.ends.time))]
-        self._order = np.lexsort((after, row))
+        order = np.lexsort((after, row))
+        self._order = order[before[order] - 1 > after[order]]  # a gap is empty once all came that was taken to be missing
         self.after, self.before = after[self._order], before[self._order]
         self.last_time = self._times[1][self._order]
         self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]

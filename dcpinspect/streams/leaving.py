@@ -79,8 +79,9 @@ class Left:
         """These leave; ``cause``: of each gap."""
         self._snapshots = _padded(self._snapshots, streams) + np.bincount(snapshots.stream, minlength=streams)
         counts, seqnos = self.gaps(streams)
-        np.add.at(counts, (gaps.stream, cause), 1)
-        np.add.at(seqnos, (gaps.stream, cause), unbiased(gaps.before) - unbiased(gaps.after) - np.uint64(1))
+        width = unbiased(gaps.before) - unbiased(gaps.after) - np.uint64(1)
+        np.add.at(counts, (gaps.stream, cause), width > 0)
+        np.add.at(seqnos, (gaps.stream, cause), width)
         self._gaps = counts, seqnos
 
 

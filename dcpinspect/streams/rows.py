@@ -243,6 +243,7 @@ class Stream(Struct[T]):
     orphans: T = number("``Connection.orphans`` by its latest message; -1 if unknown its stream-id.")
     suspended: T = number("Capture loss since its last marker.")
     disorder: T = number("Capture loss may hide the start of an OSO snapshot.")
+    open_gap: T = number("The gap of that loss, which seqnos of such a snapshot make narrower.", reset=-1, of="gaps")
     is_whole: T = number("No capture loss since its answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
     acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)

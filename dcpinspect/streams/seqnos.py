@@ -62,6 +62,17 @@ def enter_gap(state: State, message: Message, stream: Stream, before: int, flags
 
 
 @inline
+def narrow_gap(state: State, message: Message, stream: Stream) -> None:
+    """A seqno came that was taken to be missing: the start of an OSO snapshot was lost, and of the gap is left what lies below."""
+    if stream.open_gap < 0:
+        return
+    gap = state.gaps[stream.open_gap]
+    if message.seqno < gap.before:
+        gap.before = max(message.seqno, gap.after + 1)
+        gap.ends = message.place
+
+
+@inline
 def move(state: State, message: Message, stream: Stream, position: int, by: int) -> None:
     """The stream has accounted for everything up to ``position``, as the message shows."""
     stream.has_position = 1
@@ -125,9 +136,9 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
     """An event of the stream, or SeqnoAdvanced."""
     seqno = message.seqno
     is_advanced = message.kind == k.SEQNO_ADVANCED
+    if stream.seen > 0:
+        stream.first = min(stream.first, seqno)
     if stream.in_oso >= 0:
-        if stream.seen > 0:
-            stream.first = min(stream.first, seqno)
         see(seqno, stream)
         in_oso(state, message, state.snapshots[stream.in_oso])
         return
@@ -155,6 +166,7 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
         stream.disorder = 1
     if stream.disorder:
         see(seqno, stream)
+        narrow_gap(state, message, stream)
         if not is_low:
             stream.position = seqno
         return
@@ -193,6 +205,8 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
             before = seqno + 1 if seqno < GREATEST else seqno
         if before - 1 > position:
             enter_gap(state, message, stream, before, flags, n)
+            if n < 0 and suspended and connection.oso != 0:
+                stream.open_gap = state.counts.gaps - 1
     see(seqno, stream)
     move(state, message, stream, seqno, k.BY_ADVANCED if is_advanced else k.BY_EVENT)
     see_in_snapshot(state, message, n)

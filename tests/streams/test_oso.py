@@ -177,3 +177,42 @@ def test_what_came_out_of_order_is_counted() -> None:
     stream.oso("end")
     (found,) = tables(talk).snapshots
     assert (found["items"], found["first_seqno"], found["last_seqno"]) == (3, 1, 4)
+
+
+@pytest.mark.parametrize("oso_is", ["on", "unknown"])
+@pytest.mark.parametrize(
+    ("came", "missing"),
+    [((8, 6, 7, 2, 1, 3, 4, 5), []), ((8, 6, 7, 3, 4, 5), [(0, 3)]), ((2, 5, 1), [])],
+)
+def test_what_came_after_a_lost_start_is_no_gap(oso_is: str, came: tuple[int, ...], missing: list[tuple[int, int]]) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    if oso_is == "unknown":
+        talk = opened()
+        with talk.lost():
+            talk.control("enable_out_of_order_snapshots", "true")
+        stream = talk.stream(7)
+    with talk.lost():
+        stream.oso("start")
+    for seqno in came:
+        stream.mutation(seqno, f"k{seqno}")
+    stream.oso("end")
+    stream.snapshot(9, 10, "memory")
+    stream.mutation(9, "k9")
+    stream.mutation(10, "k10")
+    seen = tables(talk)
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(*of, "capture-loss") for of in missing]
+    (record,) = seen.streams
+    assert (record["first_seqno"], record["gaps"]) == (min(came), len(missing))
+
+
+def test_nor_is_it_while_the_snapshot_runs_and_the_hole_stays_the_reason_of_the_rest() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.oso("start")
+    for seqno in (9, 4, 5):
+        stream.mutation(seqno, f"k{seqno}")
+    (gap,) = tables(talk).gaps
+    assert (gap["after_seqno"], gap["before_seqno"], gap["cause"]) == (0, 4, "capture-loss")
+    assert "could not be read, between frames" in gap["evidence"]
