@@ -7,7 +7,14 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.late_requests import ask_instead, first_answer_after, implicit_stream, is_answered_between, question_before_answer
+from dcpinspect.streams.late_requests import (
+    ask_instead,
+    begin_late,
+    first_answer_after,
+    implicit_stream,
+    is_answered_between,
+    question_before_answer,
+)
 from dcpinspect.streams.lookup import (
     BACK,
     accept,
@@ -134,6 +141,8 @@ def on_request(state: State, message: Message) -> None:
             stream.position_losses = -1
             if losses_of(connection):
                 stream.losses = -1  # since the answer, perhaps
+    if not is_new:
+        begin_late(state, message, stream)
 
 
 @inline

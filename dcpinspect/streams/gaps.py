@@ -125,8 +125,9 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
     is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
+    is_empty = gaps.before - 1 <= gaps.after  # what was taken to be missing has come, or nobody knows yet where the stream began
     conditions = [
-        (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER)),
+        (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER) | is_empty),
         (w.ADVANCED, _has(flags, IS_ADVANCED)),
         (w.INVISIBLE, has_visible & (gaps.after >= visible)),
         (w.TAIL, _has(flags, IS_TAIL)),
@@ -175,7 +176,7 @@ class ExplainedGaps:
         begins = np.where(gaps.begins.time > 0, gaps.begins.time, known.streams.opened.time[gaps.stream])
         self._times = [np.concatenate((of, own[:, way])) for way, of in enumerate((begins, gaps.ends.time))]
         order = np.lexsort((after, row))
-        self._order = order[before[order] - 1 > after[order]]  # a gap is empty once all came that was taken to be missing
+        self._order = order[before[order] - 1 > after[order]]
         self.after, self.before = after[self._order], before[self._order]
         self.last_time = self._times[1][self._order]
         self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
@@ -312,7 +313,7 @@ class ExplainedGaps:
         marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
         if cause == w.LOSS:
             unreadable = int(gap.unreadable)
-            return [first, last] if unreadable < 0 else [first, unreadable, last]
+            return sorted({first, last} if unreadable < 0 else {first, unreadable, last})
         if cause == w.ADVANCED:
             return [self._advanced(gap)]
         if cause == w.TAIL:

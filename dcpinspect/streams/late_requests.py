@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import inline
-from dcpinspect.streams.kinds import BY_START
-from dcpinspect.streams.lookup import BACK, open_stream
-from dcpinspect.streams.rows import CUT_VALUE, EarlyAnswer, Key, Message, Stream
+from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.streams.kinds import BY_START, IS_LOST
+from dcpinspect.streams.lookup import BACK, losses_of, open_stream
+from dcpinspect.streams.rows import CUT_VALUE, Connection, EarlyAnswer, Key, Message, Stream
 from dcpinspect.streams.state import State
 
 
@@ -64,6 +65,39 @@ def implicit_stream(state: State, message: Message, st: int) -> int:
             found = st
         st = stream.previous
     return int(found)
+
+
+@inline
+def begin_late(state: State, message: Message, stream: Stream) -> None:
+    """The stream had begun by the time its request was read: what it did not bring from the seqno asked for on is a gap all the same."""
+    if stream.request.form == 0 or stream.request.flags & FROM_LATEST != 0:
+        return
+    losses = losses_by(state, state.connections[stream.connection], message.place.time)
+    at = stream.answered if stream.answered.row > 0 else message.place
+    if stream.has_position == 0 and stream.seen == 0:
+        stream.has_position = 1
+        stream.position = stream.request.start
+        stream.position_by = BY_START
+        stream.position_losses = losses
+        stream.at = at
+    elif stream.open_gap >= 0 and stream.request.start < state.gaps[stream.open_gap].before - 1:
+        gap = state.gaps[stream.open_gap]
+        gap.after = stream.request.start
+        gap.begins = at
+        gap.losses -= losses
+        if gap.losses == 0:
+            gap.flags &= ~IS_LOST
+            gap.loss = -1
+
+
+@inline
+def losses_by(state: State, connection: Connection, time: int) -> int:
+    """Losses in the producer's direction of a connection before a time."""
+    losses, loss = losses_of(connection), connection.last_loss[connection.producer]
+    while loss >= 0 and state.losses[loss].after_time > time:
+        loss = state.losses[loss].previous
+        losses -= 1
+    return int(losses)
 
 
 @inline

@@ -141,14 +141,7 @@ def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
     stream.snapshot = snapshot
     stream.in_oso = in_oso
     stream.suspended = 0
-    keep_order(stream)
-
-
-@inline
-def keep_order(stream: Stream) -> None:
-    """Whatever OSO snapshot may have begun in what was lost is over."""
     stream.disorder = 0
-    stream.open_gap = -1
 
 
 @inline
@@ -202,7 +195,7 @@ def end_oso(state: State, message: Message, stream: Stream) -> None:
     if stream.in_oso < 0:
         if stream.suspended == 0 and stream.request.form > 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)
-        keep_order(stream)
+        stream.disorder = 0
         stream.has_position = 0  # what came in it since its start, which was not captured, nobody knows
         return
     snapshot = state.snapshots[stream.in_oso]

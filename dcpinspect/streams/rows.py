@@ -238,12 +238,17 @@ class Stream(Struct[T]):
     position_in: T = number("Snapshot by then.", of="snapshots")
     position_losses: T = number("Losses of the connection by then; -1 where a message since could not be read.")
     before_leap: T = number("Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.", reset=GREATEST)
-    unreadable: T = number("Row of that message.")
+    unreadable: T = number("Row of that message, or -1.", reset=-1)
     losses: T = number("Losses of the connection by its latest message; -1 is always in doubt.")
     orphans: T = number("``Connection.orphans`` by its latest message; -1 if unknown its stream-id.")
     suspended: T = number("Capture loss since its last marker.")
     disorder: T = number("Capture loss may hide the start of an OSO snapshot.")
-    open_gap: T = number("The gap of that loss, which seqnos of such a snapshot make narrower.", reset=-1, of="gaps")
+    open_gap: T = number(
+        "A gap that is not sure yet: seqnos of an OSO snapshot, whose start was lost, make it narrower; and a request that is read late"
+        " tells where that before the first seqno begins, which is empty until then.",
+        reset=-1,
+        of="gaps",
+    )
     is_whole: T = number("No capture loss since its answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
     acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)

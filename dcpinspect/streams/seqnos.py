@@ -8,7 +8,7 @@ from dcpinspect.streams import kinds as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import find_key, has_doubt, is_late, losses_of, note
-from dcpinspect.streams.rows import GREATEST, Message, Snapshot, Stream
+from dcpinspect.streams.rows import GREATEST, LEAST, Message, Snapshot, Stream
 from dcpinspect.streams.state import State
 
 
@@ -67,8 +67,9 @@ def narrow_gap(state: State, message: Message, stream: Stream) -> None:
     if stream.open_gap < 0:
         return
     gap = state.gaps[stream.open_gap]
-    if message.seqno < gap.before:
-        gap.before = max(message.seqno, gap.after + 1)
+    if LEAST < message.seqno < gap.before:
+        gap.after = min(gap.after, message.seqno - 1)
+        gap.before = message.seqno
         gap.ends = message.place
 
 
@@ -197,16 +198,15 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
         stream.before_leap = GREATEST
     elif is_outside and is_jump and stream.before_leap == GREATEST:
         stream.before_leap = position
-    if is_jump and (is_lost or is_advanced or not is_unclear):
+    before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
+    is_begun = stream.seen == 0 and not has_position and not is_known and seqno > LEAST
+    if is_begun:
+        stream.position = position = before - 1
+    if is_begun or (is_jump and before - 1 > position and (is_lost or is_advanced or not is_unclear)):
         flags = gap_flags(state, stream, n, within)
-        before = seqno
-        if is_advanced:
-            flags |= k.IS_ADVANCED
-            before = seqno + 1 if seqno < GREATEST else seqno
-        if before - 1 > position:
-            enter_gap(state, message, stream, before, flags, n)
-            if n < 0 and suspended and connection.oso != 0:
-                stream.open_gap = state.counts.gaps - 1
+        enter_gap(state, message, stream, before, flags | k.IS_ADVANCED if is_advanced else flags, n)
+        if is_begun or (is_known and is_unclear):
+            stream.open_gap = state.counts.gaps - 1
     see(seqno, stream)
     move(state, message, stream, seqno, k.BY_ADVANCED if is_advanced else k.BY_EVENT)
     see_in_snapshot(state, message, n)

@@ -102,3 +102,48 @@ def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(
         passed = told[place + 1 : place + by + 1]
         if packet.size and packet.flow[2] == direction and not any(one.size and one.flow == packet.flow for one in passed):
             assert seen(recorded_late(told, place, by)) == expected, place
+
+
+@pytest.mark.parametrize("events_before", [0, 3])
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "de-duplicated"])
+@pytest.mark.parametrize("start", [0, 50])
+def test_a_gap_behind_the_start_is_told_where_the_request_is_read_late(start: int, is_lost: bool, events_before: int) -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    stream = talk.stream(7, start=start)
+    stream.snapshot(start, start + 10, "memory")
+    if is_lost and events_before:
+        with talk.lost():
+            stream.mutation(start + 1, "a")
+    for seqno in range(2, 2 + events_before):
+        stream.mutation(start + seqno, f"k{seqno}")
+    talk.wait(1)
+    talk.noop()
+    if is_lost and not events_before:
+        with talk.lost():
+            stream.mutation(start + 1, "a")
+    for seqno in range(2 + events_before, 11):
+        stream.mutation(start + seqno, f"k{seqno}")
+    captured = packets(talk)
+    seen = Seen(captured)
+    (gap,) = seen.gaps
+    assert (gap["after_seqno"], gap["before_seqno"], gap["cause"]) == (start, start + 2, "capture-loss" if is_lost else "deduplicated")
+    assert seen.streams[0]["gaps"] == 1
+    assert Seen(captured, [1] * len(captured)).everything() == seen.everything()
+
+
+@pytest.mark.parametrize("events_before", [0, 1])
+def test_nothing_is_missing_before_the_first_seqno_of_a_stream_that_was_asked_for_late_and_came_whole(events_before: int) -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()
+    stream = talk.stream(7, start=4)
+    stream.snapshot(4, 6, "memory")
+    for seqno in range(5, 5 + events_before):
+        stream.mutation(seqno, f"k{seqno}")
+    talk.wait(1)
+    talk.noop()
+    for seqno in range(5 + events_before, 7):
+        stream.mutation(seqno, f"k{seqno}")
+    assert tables(talk).gaps == []
