@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import Clients
-from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask, Rows
@@ -300,13 +301,13 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 
 def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
     last = rounds[-1]
-    found = context.rollbacks.of(last)
-    is_wrong = found.resume_uuid is not None and found.asked.start <= found.to and found.asked.uuid != found.resume_uuid
+    found, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
+    is_wrong = found.resume_uuid is not None and found.asked.start <= to and found.asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = _sent_again(context, in_order, rounds)
-    right = f"; for {found.to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
-    message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+    right = f"; for {to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
+    message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:-1][:MOST_ROUNDS]]
     told = [place for number in shown for place in (context.request(number), context.answer(number))]
     loop = occurrence(
@@ -318,9 +319,9 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         told,
         cause=cause,
         next_=f"{_ADVICE[cause]}{right}",
-        seqnos=(found.to,),
+        seqnos=(to,),
         shared="rolled back again and again to the same seqno",
-        facts={"asked": found.asked.start, "told": found.to, "times": len(rounds), "items sent again": again},
+        facts={"asked": found.asked.start, "told": to, "times": len(rounds), "items sent again": again},
         is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )

@@ -377,9 +377,9 @@ def _followed(context: Context, number: int, after: Sequence[int]) -> int | None
 
 def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:
     """``followed``: the request by which the client did as it was told; None where it did not, or nobody knows."""
-    row = context.streams[number]
-    if row.rollback == UNREAD_SEQNO:
-        start = plain(row.request.start)
+    found = context.rollbacks.of(number)
+    start, to = found.asked.start, found.to
+    if to is None:
         return occurrence(
             context,
             number,
@@ -393,8 +393,6 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
             seqnos=(start,),
             facts={"asked": start},
         )
-    found = context.rollbacks.of(number)
-    start, to = found.asked.start, found.to
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
     told = f"asked {start}, told {to}: {found.why.text}"
     again = context.request(followed) if followed is not None else None

@@ -114,9 +114,9 @@ class Captured:
         return frozenset(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True))
 
     @cached_property
-    def rollbacks(self) -> Mapping[tuple[int, ...], list[int]]:
+    def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
         """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and seqno."""
-        found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        found: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
         streams = self.context.streams
         for number, one in self.context.rollbacks.everything():
             asked = one.asked

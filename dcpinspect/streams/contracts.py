@@ -142,7 +142,7 @@ ROLLBACKS = RecordTable(
         _C("snapshot_end", "u64", "its end"),
         _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
         _C("request_flags", "words", "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS)),
-        _C("rollback_seqno", "u64", "rollback seqno of the answer"),
+        _C("rollback_seqno", "u64", "rollback seqno of the answer; null if it was not captured"),
         _C(
             "failover_log",
             "log",
@@ -151,7 +151,7 @@ ROLLBACKS = RecordTable(
         _C("purge_seqno", "u64", "greatest purge seqno of a marker of the vbucket; null if there is none"),
         _C("cause", "word", "why it was rolled back", ROLLBACK_CAUSES),
         _C("explanation", "text", "evidence of the cause in words"),
-        _C("resume_start", "u64", "start of the request that would work"),
+        _C("resume_start", "u64", "start of the request that would work; null if the rollback seqno was not captured"),
         _C("resume_uuid", "hex64", "its uuid: the newest branch that began at or below the start; null without a failover log"),
         _C("resume_snapshot_start", "u64", "start of its snapshot: the client's own around the start, if it has the items up to there"),
         _C("resume_snapshot_end", "u64", "its end"),

@@ -61,8 +61,10 @@ class Explanation:
         return _SHARED[self.cause]
 
 
-def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
-    """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
+def explain_rollback(asked: Asked, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
+    """The first cause that holds; ``rollback``: None if not captured; ``log``: the nearest known of the vbucket on that server."""
+    if rollback is None:
+        return Explanation("unknown", "the rollback seqno is not in the capture", None)
     if not log:
         return Explanation("unknown", "the capture has no failover log of the vbucket", None)
     resume = max((entry for entry in log if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]

@@ -36,17 +36,18 @@ class Rollback:
     """A request that was answered with a rollback."""
 
     asked: Asked
-    to: int
+    to: int | None
+    """None where the capture lacks the seqno, and so of what would work."""
     why: Explanation
     log: KnownLog | None
     seen: VbucketFacts
-    snapshot: tuple[int, int]
+    snapshot: tuple[int, int] | None
     """To name in the request that would work, from ``to``."""
 
     @property
     def resume_uuid(self) -> int | None:
         """To name in that request; None where nobody can know it."""
-        return self.why.resume_uuid if self.why.resume_uuid is not None or self.to else 0
+        return 0 if self.why.resume_uuid is None and self.to == 0 else self.why.resume_uuid
 
 
 class Rollbacks:
@@ -55,8 +56,7 @@ class Rollbacks:
     def __init__(self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]) -> None:
         """``clients``: the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
-        is_known = (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
-        is_rolled = (streams.answer == w.A_ROLLBACK) & is_known
+        is_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
         self._clients = clients
         is_wanted = np.isin(streams.vbucket, streams.vbucket[is_rolled])
         self._keys = logs.key(streams.connection, streams.vbucket)
@@ -80,12 +80,8 @@ class Rollbacks:
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
-        start, low, high, to = (
-            _plain(row.request.start),
-            _plain(row.request.snapshot_start),
-            _plain(row.request.snapshot_end),
-            _plain(row.rollback),
-        )
+        start, low, high = _plain(row.request.start), _plain(row.request.snapshot_start), _plain(row.request.snapshot_end)
+        to = _plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
         if row.request.form != 1:
             low = high = start
         asked = Asked(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
@@ -94,7 +90,8 @@ class Rollbacks:
             log = None
         seen = self._seen(number, asked.uuid)
         why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
-        return Rollback(asked, to, why, log, seen, self._resumable(number, to, why.resume_uuid, log))
+        snapshot = None if to is None else self._resumable(number, to, why.resume_uuid, log)
+        return Rollback(asked, to, why, log, seen, snapshot)
 
     def _look(self, is_wanted: Mask) -> None:
         """Gathers what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
@@ -154,15 +151,15 @@ class Rollbacks:
             "snapshot_end": Numbers(unbiased(rows.request.snapshot_end), rows.request.form == 1),
             "vbucket_uuid": Numbers(rows.request.uuid.view(np.uint64)),
             "request_flags": [list(bit_names(STREAM_FLAGS, one.asked.flags)) for one in found],
-            "rollback_seqno": Numbers(unbiased(rows.rollback)),
+            "rollback_seqno": Numbers(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
             "failover_log": [list(one.log.entries) if one.log is not None else None for one in found],
             "purge_seqno": [one.seen.purge_seqno for one in found],
             "cause": [one.why.cause for one in found],
             "explanation": [one.why.text for one in found],
             "resume_start": [one.to for one in found],
             "resume_uuid": [one.resume_uuid for one in found],
-            "resume_snapshot_start": [one.snapshot[0] for one in found],
-            "resume_snapshot_end": [one.snapshot[1] for one in found],
+            "resume_snapshot_start": [one.snapshot and one.snapshot[0] for one in found],
+            "resume_snapshot_end": [one.snapshot and one.snapshot[1] for one in found],
             "request_row": Numbers(rows.opened.row),
             "answer_row": Numbers(rows.answered.row),
             "log_row": [one.log.at.row if one.log is not None else None for one in found],

@@ -83,6 +83,10 @@ def test_a_rollback_whose_seqno_was_cut_off() -> None:
     seen = Seen(captured)
     (stream,) = seen.streams
     assert (stream["answer"], stream["rollback_seqno"], stream["verdict"]) == ("rollback", None, "rolled-back")
-    assert (seen.rollbacks, seen.gaps, seen.anomalies) == ([], [], [])
+    assert (seen.gaps, seen.anomalies) == ([], [])
+    (listed,) = seen.rollbacks
+    unknown = ("rollback_seqno", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
+    assert (listed["requested_start"], listed["cause"], *(listed[name] for name in unknown)) == (150, "unknown", *[None] * 5)
+    assert listed["explanation"] == "the rollback seqno is not in the capture"
     (found,) = found_in(captured, rules=["rollback"])
     assert (found.cause, found.message) == ("unknown", "asked 150, rolled back to a seqno that is not in the capture")
