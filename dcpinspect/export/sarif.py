@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from dcpinspect import __version__
 from dcpinspect.capture.source import STDIN
-from dcpinspect.findings.collector import places_of
+from dcpinspect.findings.cases import places_of
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import SEVERITIES, Rule
 

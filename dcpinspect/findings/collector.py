@@ -7,46 +7,33 @@ the rows of all, up to ``MOST_ROWS``, of which the rule with the most forgets th
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
 from typing import Any, Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.finding import Finding, Key, Occurrence, Place, ranges
+from dcpinspect.findings.cases import case_of, shape, together
+from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
+from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
-from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
-SHOWN = 3
-"""Occurrences of a finding whose messages are named, besides the last one."""
-MOST_PLACES = 24
-"""Messages that a finding of several cases names: each case has its turn."""
-MOST_ADVICE = 3
-"""Different things to do that one finding names."""
 MOST_PAST = 1000
 """Cases of one kind on connections that have left that are kept: the first and the latest; it counts for those between."""
-FEW = 3
-"""Values that differ between the cases of a finding, and are named."""
-MANY_VBUCKETS = 4
-"""So many vbuckets at once are no accident of a few."""
 MOST_APART = 1 << 12
 """Vbuckets and stream-ids of a connection that are told apart in one thing; those that come later are told together."""
 MOST_ROWS = 1 << 21
 """Rows that are kept for who wants all: 16 MiB."""
-_VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
-"""What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
-_SEVERAL = re.compile(r"# (\w+?)s\b")
-"""How many there were of something."""
 
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
@@ -62,103 +49,6 @@ def place_of(batch: MessageBatch, index: int) -> Place:
         int(batch.last_frame[index]),
         int(batch.time_ns[index]),
     )
-
-
-@dataclass(slots=True)
-class _Heap:
-    """Occurrences of one key so far."""
-
-    shown: list[Occurrence]
-    """The first ones, without the rows of all."""
-    last: tuple[Place, ...] = ()
-    count: int = 0
-    unnamed: int = 0
-    """Messages of single occurrences that are not among their places."""
-    last_time_ns: int = 0
-    cause: Key | None = None
-    """What they are effects of."""
-    advice: dict[str | None, Place | None] = field(default_factory=dict)
-    """What to do, and the message that first led to it; one more than are named tells that there are too many."""
-    rows: array[int] | None = None
-    """Of the messages that show it; None where nobody wants them."""
-
-    @property
-    def first(self) -> Occurrence:
-        """What the finding says is what this one says."""
-        return self.shown[0]
-
-    def changed(self, **changes: Any) -> _Heap:
-        """The same with other values in its occurrences."""
-        return replace(self, shown=[replace(one, **changes) for one in self.shown])
-
-    def add(self, occurrence: Occurrence) -> None:
-        if len(self.shown) < SHOWN:
-            self.shown.append(replace(occurrence, rows=()))
-        else:
-            self.last = occurrence.places
-        if len(self.advice) <= MOST_ADVICE:
-            self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
-        if self.rows is not None:
-            shown = occurrence.rows if len(occurrence.rows) else [place.row for place in occurrence.places[:1]]
-            self.rows.frombytes(np.asarray(shown, np.int64).tobytes())
-        self.count += occurrence.count
-        if len(occurrence.rows) > occurrence.count:
-            self.unnamed += len({*occurrence.rows} - {place.row for place in occurrence.places})
-        times = [place.time_ns for place in occurrence.places]
-        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
-
-    @classmethod
-    def joined(cls, heaps: Sequence[_Heap]) -> _Heap:
-        """Of several that were gathered from different messages each, in any order, and without the rows of all."""
-        in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
-        count = sum(heap.count for heap in heaps)
-        found = replace(
-            in_order[0],
-            shown=sorted((one for heap in in_order for one in heap.shown), key=lambda one: one.places[:1])[:SHOWN],
-            last=max((places for heap in in_order for places in heap.named), default=()) if count > SHOWN else (),
-            count=count,
-            unnamed=sum(heap.unnamed for heap in heaps),
-            last_time_ns=max(heap.last_time_ns for heap in heaps),
-            advice={},
-        )
-        for what, place in sorted((one for heap in in_order for one in heap.advice.items()), key=lambda one: one[1].row if one[1] else 0):
-            if len(found.advice) <= MOST_ADVICE:
-                found.advice.setdefault(what, place)
-        return found
-
-    def only_rows(self, kept: Callable[[Rows], Mask]) -> _Heap:
-        """The same with some of the rows."""
-        if self.rows is None:
-            return self
-        rows = _rows(self.rows)
-        return replace(self, rows=array("q", rows[kept(rows)].tobytes()))
-
-    def without(self, is_out: Callable[[Place], bool]) -> _Heap | None:
-        """The same without the occurrences that a message shows which is out; None when none is left. Rows stay."""
-        shown = [one for one in self.shown if not one.places or not is_out(one.places[0])]
-        is_last_out = bool(self.last) and is_out(self.last[0])
-        if len(shown) == len(self.shown) and not is_last_out:
-            return self
-        if not shown:
-            return None
-        left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
-        advice = {what: place for what, place in self.advice.items() if place is None or not is_out(place)}
-        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left, advice=advice)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Times of the first message and of the last."""
-        return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
-
-    @property
-    def named(self) -> list[tuple[Place, ...]]:
-        """The messages of each occurrence that has any, the offender first."""
-        return [places for places in (*(one.places for one in self.shown), self.last) if places]
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Evidence, each message once."""
-        return tuple(dict.fromkeys(place for places in self.named for place in places))
 
 
 def renumbered_place(place: Place, connections: Rows) -> Place:
@@ -182,13 +72,13 @@ class Collector:
         self._rules = rules
         self._keeps_rows = keeps_rows
         self._owns = owns or {}
-        self._heaps: dict[tuple[*Key, Key | None], _Heap] = {}
+        self._heaps: dict[tuple[*Key, Key | None], Heap] = {}
         """By what occurrences share, and what they are effects of."""
         self._apart: Counter[tuple[object, ...]] = Counter()
         """By rule, severity, cause and connection: heaps of vbuckets that there were."""
         self._causes: dict[tuple[str, int], Key] = {}
         """By rule and stream: what findings of it are effects of."""
-        self._past: dict[tuple[*Key, Key | None], tuple[_Heap, Finding]] = {}
+        self._past: dict[tuple[*Key, Key | None], tuple[Heap, Finding]] = {}
         """By the same, what was found on connections that have left, as it was told last."""
         self.explained: set[int] = set()
         """Connections of which a rule says why they were closed."""
@@ -210,7 +100,7 @@ class Collector:
             self._apart[kind] += 1
         if heap is None:
             rows = array("q") if self._keeps_rows else None
-            heap = self._heaps[(*occurrence.key, cause)] = _Heap([], cause=cause, rows=rows)
+            heap = self._heaps[(*occurrence.key, cause)] = Heap([], cause=cause, rows=rows)
         heap.add(occurrence)
         if occurrence.closes is not None:
             self.explained.add(occurrence.closes)
@@ -261,19 +151,42 @@ class Collector:
         vbucket = np.where(_has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1)
         sids = batch.decoded.sid.take(rows)
         sid = sids.values.astype(np.int64) if sids.valid is None else np.where(sids.valid, sids.values.astype(np.int64), -1)
-        keys, inverse = np.unique(np.stack([batch.connection[rows], vbucket, sid]), axis=1, return_inverse=True)
-        order = np.argsort(inverse.reshape(-1), kind="stable")
-        bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(keys.shape[1] + 1))
-        for number in range(keys.shape[1]):
-            mine = order[bounds[number] : bounds[number + 1]]
-            self._add_same(batch, rule, severity, several, source[mine], rows[mine], keys[:, number].tolist())
+        connection = batch.connection[rows]
+        groups = Groups([connection, vbucket, sid])
+        first = groups.rows[groups.begins]
+        is_apart = self._are_apart(rule.id, severity, connection[first].tolist(), vbucket[first].tolist(), sid[first].tolist())
+        if not all(is_apart):
+            late = ~np.array(is_apart)[groups.of]
+            vbucket[late] = sid[late] = -1
+            groups = Groups([connection, vbucket, sid])
+        for begin, count in zip(groups.begins.tolist(), groups.counts.tolist(), strict=True):
+            mine = groups.rows[begin : begin + count]
+            key = int(connection[mine[0]]), int(vbucket[mine[0]]), int(sid[mine[0]])
+            self._add_same(batch, rule, severity, several, source[mine], rows[mine], key)
+
+    def _are_apart(self, rule: str, severity: Severity, connections: list[int], vbuckets: list[int], sids: list[int]) -> list[bool]:
+        """Which of these connections, vbuckets and stream-ids are told by themselves: of each connection those that come first."""
+        found, new = [], Counter[int]()
+        for connection, vbucket, sid in zip(connections, vbuckets, sids, strict=True):
+            key = rule, severity, None, connection, vbucket, sid if sid >= 0 else None
+            is_new = vbucket >= 0 and (*key, None) not in self._heaps
+            found.append(not is_new or self._apart[key[:4]] + new[connection] < MOST_APART)
+            new[connection] += is_new
+        return found
 
     def _add_same(
-        self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates], source: Rows, rows: Rows, key: list[int]
+        self,
+        batch: MessageBatch,
+        rule: Rule,
+        severity: Severity,
+        several: Sequence[Candidates],
+        source: Rows,
+        rows: Rows,
+        key: tuple[int, int, int],
     ) -> None:
         """The rows of one key; ``source``: which of ``several`` found each of them."""
-        connection, vbucket, sid = key
-        known = self._heaps.get((rule.id, severity, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None, None))
+        connection, vbucket, sid = key[0], *(one if one >= 0 else None for one in key[1:])
+        known = self._heaps.get((rule.id, severity, None, connection, vbucket, sid, None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
         chosen = list(range(min(max(room, 0), len(rows))))
         if len(rows) > len(chosen):
@@ -283,11 +196,11 @@ class Collector:
             occurrence = Occurrence(
                 rule.id,
                 severity,
-                self._words(batch, found, row, severity),
+                self._words(batch, found, row, severity) if place < room else "",  # of the last one only its place is told
                 connection,
                 (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
-                vbucket if vbucket >= 0 else None,
-                sid if sid >= 0 else None,
+                vbucket,
+                sid,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),
                 shared=found.shared,
                 rows=batch.row[rows[len(chosen) - 1 :]] if is_last and self._keeps_rows else (),
@@ -336,7 +249,7 @@ class Collector:
     def include(self, other: Collector) -> None:
         """What was gathered from other messages of the same connections, which are numbered alike."""
         for key, heap in other._heaps.items():
-            self._heaps[key] = _Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
+            self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
     def found_again(self, found: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> None:
         """``found``: what is found once something has left; what is kept of the same does not count that again."""
@@ -348,7 +261,7 @@ class Collector:
                     self._past[key] = old, replace(case, count=case.count - heap.count)
 
     @property
-    def past(self) -> Collection[tuple[_Heap, Finding]]:
+    def past(self) -> Collection[tuple[Heap, Finding]]:
         """What is kept of connections that have left."""
         return self._past.values()
 
@@ -369,7 +282,7 @@ class Collector:
         return other
 
     def let_go(
-        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[_Heap, Finding]]
+        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[Heap, Finding]]
     ) -> None:
         """These connections leave, and streams of these vbuckets of others (connection, vbucket).
 
@@ -432,7 +345,7 @@ class Collector:
 
     def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
         """What these rules have found by now, vbucket by vbucket, whether another rule silences it or not."""
-        return [(heap.first.key, self._one(heap)) for key, heap in self._heaps.items() if key[0] in rules]
+        return [(heap.first.key, case_of(heap, self._rules[heap.first.rule])) for key, heap in self._heaps.items() if key[0] in rules]
 
     def findings(
         self,
@@ -472,7 +385,7 @@ class Collector:
         of_connection: Mapping[str, Collection[str]] | None = None,
         *,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
-    ) -> list[tuple[_Heap, Finding]]:
+    ) -> list[tuple[Heap, Finding]]:
         """What was found on each vbucket of each connection; also on those that have left, unless it is found now. As ``findings``."""
         heard = self._heard(silences, of_connection or {})
         past = dict(self._past)
@@ -488,29 +401,32 @@ class Collector:
                     rows=old.rows and old.rows + (heap.rows or old.rows[:0]),
                     last_time_ns=max(old.last_time_ns, heap.last_time_ns),
                 )
-            now.append((one, self._one(one)))
+            now.append((one, case_of(one, self._rules[one.first.rule])))
         told = [*past.values(), *now]
         judgements = ((heap, judged(case)) for heap, case in told)
         return [(heap, one) for heap, one in judgements if one is not None]
 
-    def _grouped(self, several: Iterable[tuple[_Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[_Heap]]]:
+    def _grouped(self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[Heap]]]:
         """One finding for one thing, and what it was made of; ``several``: each with the id of its cause."""
-        shared: dict[tuple[object, ...], list[tuple[_Heap, Finding]]] = {}
+        shared: dict[tuple[str, *tuple[object, ...]], list[tuple[Heap, Finding]]] = {}
         for number, (heap, case, cause) in enumerate(several):
             first = heap.first
             kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
             shared.setdefault((first.rule, first.cause, case.severity, cause, kind), []).append((heap, replace(case, effect_of=cause)))
-        return [(self._many(members) if len(members) > 1 else members[0][1], [heap for heap, _ in members]) for members in shared.values()]
+        return [
+            (together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1], [heap for heap, _ in members])
+            for kind, members in shared.items()
+        ]
 
-    def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[_Heap]:
+    def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[Heap]:
         """The heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
-        speakers: dict[str, list[_Heap]] = {}
+        speakers: dict[str, list[Heap]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
                 spoken.setdefault(silent, set()).update(one.places[0].row for one in heap.shown if one.places)
                 speakers.setdefault(silent, []).append(heap)
-        rows_of = {silent: np.concatenate([_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
+        rows_of = {silent: np.concatenate([as_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for heap in self._heaps.values():
             for silent in of_connection.get(heap.first.rule, ()):
@@ -530,96 +446,6 @@ class Collector:
                 heard.append(left.only_rows(lambda own, others=others: ~np.isin(own, others)))  # type: ignore[misc]
         return heard
 
-    def _one(self, heap: _Heap) -> Finding:
-        first = heap.first
-        places = heap.places
-        latest = heap.last or heap.shown[-1].places
-        return Finding(
-            rule=first.rule,
-            severity=first.severity,
-            cause=first.cause,
-            message=first.message,
-            next=self._next([heap]) or self._rules[first.rule].next,
-            connections=(first.connection,) if first.connection > 0 else (),
-            vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
-            sid=first.sid,
-            places=places,
-            seqnos=first.seqnos,
-            first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
-            last_time_ns=heap.last_time_ns,
-            count=heap.count,
-            left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,
-            facts=first.facts,
-            clients=(first.client,) if first.client is not None else (),
-            latest=latest[0] if latest else None,
-            rows=_rows(heap.rows) if heap.rows is None else np.unique(_rows(heap.rows)),
-            over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
-        )
-
-    @staticmethod
-    def _next(heaps: list[_Heap]) -> str | None:
-        """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
-        found: dict[tuple[str | None, str], list[_Heap]] = {}
-        for heap in heaps:
-            for what, place in heap.advice.items():
-                row = f"row {place.row}" if place is not None and len(heap.advice) > 1 else ""
-                found.setdefault((what, row), []).append(heap)
-        different = {what for what, _ in found}
-        if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
-            return different.pop() if len(different) == 1 else None
-        parts = []
-        for (what, row), of in found.items():
-            vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
-            connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}" if of[0].first.connection > 0 else ""
-            where = f"vb {ranges(sorted(vbuckets))}" if vbuckets else connections
-            label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
-            parts.append(f"{label}: {what}" if label else f"{what}")
-        return "; ".join(parts)
-
-    def _many(self, members: list[tuple[_Heap, Finding]]) -> Finding:
-        members = sorted(members, key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets))
-        heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
-        whole = cases[0]
-        vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
-        connections = sorted({number for case in cases for number in case.connections})
-        sids = {case.sid for case in cases}
-        first = min((case.first_time_ns for case in cases if case.first_time_ns), default=0)
-        last = max(case.last_time_ns for case in cases)
-        what = in_common([case.message for case in cases], heaps[0].first.shared)
-        on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
-        of = [f"{len(connections)} connections"] if len(connections) > 1 else []
-        listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
-        time = f" in {duration((last - first) / 1e9)}" if first else ""
-        time = "" if time in what else time  # the cases may say it
-        overs = {case.over for case in cases}
-        places, left_out = places_of(cases)
-        return replace(
-            whole,
-            next=self._next(heaps) or self._rules[whole.rule].next,
-            what=what,
-            message=f"{what} on {' of '.join(on + of)}{time}: {listed}" if on + of else what,
-            connections=tuple(connections),
-            vbuckets=tuple(vbuckets),
-            sid=sids.pop() if len(sids) == 1 else None,
-            places=places,
-            left_out=left_out,
-            seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
-            first_time_ns=first,
-            last_time_ns=last,
-            count=sum(case.count for case in cases),
-            clients=tuple(sorted({client for case in cases for client in case.clients})),
-            over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
-            over_row=max((case.over_row or 0 for case in cases), default=0) or None,
-            facts={},
-            rows=np.unique(np.concatenate([case.rows for case in cases])) if self._keeps_rows else NO_ROWS,
-            cases=cases,
-        )
-
-
-def _rows(rows: array[int] | None) -> Rows:
-    """As they can be counted with; a copy, since nothing can be added to what is looked at."""
-    return NO_ROWS if rows is None else np.array(rows, np.int64)
-
 
 def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
     """Which rows are in none of the spans, which exclude both ends."""
@@ -629,48 +455,8 @@ def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
     return found
 
 
-def places_of(cases: Sequence[Finding]) -> tuple[tuple[Place, ...], int]:
-    """Messages that show cases, some of each where they are too many, case by case; and how many more there are."""
-    turns = zip_longest(*(case.places for case in cases))
-    in_turn = list(dict.fromkeys(place for turn in turns for place in turn if place is not None))
-    named = set(in_turn[:MOST_PLACES])
-    places = tuple(dict.fromkeys(place for case in cases for place in case.places if place in named))
-    return places, len(in_turn) - len(named) + sum(case.left_out for case in cases)
-
-
-def shape(message: str) -> str:
-    """A message without what differs between two cases of the same thing."""
-    return _SEVERAL.sub(r"# \1", _VALUE.sub("#", message))
-
-
-def in_common(messages: Sequence[str], shared: str | None) -> str:
-    """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
-    first = messages[0]
-    if all(one == first for one in messages):
-        return first
-    if shared is not None:
-        return shared
-    values = [_VALUE.findall(one) for one in messages]
-    different = iter([list(dict.fromkeys(of[place] for of in values)) for place in range(min(map(len, values)))])
-
-    def named(_: re.Match[str]) -> str:
-        known = next(different, ())
-        return " or ".join(sorted(known, key=lambda one: (len(one), one))) if 0 < len(known) <= FEW else "several"
-
-    return _VALUE.sub(named, first)
-
-
 def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Messages that speak of a vbucket, rather than having two bytes there that mean nothing."""
     decoded = batch.decoded
     known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
     return np.asarray(known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])
-
-
-def duration(seconds: float) -> str:
-    """A length of time as people say it."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

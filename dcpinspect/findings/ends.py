@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import PATIENCE_NS
-from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import CLOSED, GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.findings.clients import PATIENCE_NS
-from dcpinspect.findings.collector import MANY_VBUCKETS
 from dcpinspect.findings.context import Context, occurrence
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
@@ -17,6 +16,9 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.logs import KnownLog, Told, told_at
+
+MANY_VBUCKETS = 4
+"""So many vbuckets at once are no accident of a few."""
 
 RULES = (
     Rule(

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.findings.collector import SHOWN
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import LOST, Cost
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask

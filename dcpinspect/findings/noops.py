@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.findings.collector import duration
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place

@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import duration, place_of, renumbered_place
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES

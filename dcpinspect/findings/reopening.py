@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import Clients, Turn
-from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Occurrence

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dcpinspect.findings.collector import duration
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence

@@ -10,7 +10,8 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import duration, place_of, renumbered_place
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher

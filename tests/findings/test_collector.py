@@ -11,39 +11,17 @@ import pytest
 from dcpinspect.engine import Engine
 from dcpinspect.findings import collector as module
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import Collector, duration
-from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
+from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.opcodes import Opcode
 from tests.damage import PORT, batches
+from tests.findings.gathered import RULES, collected, once
+from tests.peers.script import Stream
 from tests.streams.told import opened, packets
 from tests.tables import build
-
-RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown") for name in ("broad", "narrow")}
-
-
-def place(row: int) -> Place:
-    return Place(row, 1, "s2c", 100 * row, 0, row, 1_000 * row)
-
-
-def once(
-    rule: str, row: int, vbucket: int | None = 7, cause: str | None = None, severity: Severity = "warning", next_: str | None = None
-) -> Occurrence:
-    return Occurrence(rule, severity, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_)
-
-
-def collected(*occurrences: Occurrence) -> Collector:
-    collector = Collector(RULES)
-    for one in occurrences:
-        collector.add(one)
-    return collector
-
-
-def test_the_first_three_and_the_last_are_kept() -> None:
-    (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings({})
-    assert ([one.row for one in found.places], found.count, found.message) == ([1, 2, 3, 100], 100, "at 1")
-    assert (found.first_time_ns, found.last_time_ns, found.next) == (1_000, 100_000, "do something")
 
 
 def test_causes_are_told_apart_and_vbuckets_are_not() -> None:
@@ -54,29 +32,6 @@ def test_causes_are_told_apart_and_vbuckets_are_not() -> None:
 def test_what_is_worse_is_another_finding() -> None:
     found = collected(once("broad", 1, severity="note"), once("broad", 2), once("broad", 3, severity="note")).findings({})
     assert [(one.severity, [each.row for each in one.places], one.count) for one in found] == [("warning", [2], 1), ("note", [1, 3], 2)]
-
-
-@pytest.mark.parametrize(
-    ("advice", "expected"),
-    [
-        (["do a", "do a"], "do a"),
-        (["do a", "do b", "do a"], "row 1: do a; row 2: do b"),
-        (["do a", "do b", "do c", "do d"], "do something"),
-        (["do a", None], "do something"),
-    ],
-)
-def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(advice: list[str | None], expected: str) -> None:
-    (found,) = collected(*(once("broad", row, next_=one) for row, one in enumerate(advice, 1))).findings({})
-    assert (found.next, found.count) == (expected, len(advice))
-
-
-def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
-    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
-    collector = Collector({"broad": rule})
-    for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
-        collector.add(once("broad", row, vbucket, next_=what))
-    (found,) = collector.findings({})
-    assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8: do b"
 
 
 def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
@@ -90,43 +45,6 @@ def test_several_vbuckets_are_one() -> None:
     assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [((row,), f"at {row}", 1) for row in (1, 2, 3, 9)]
     assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3, 9])
     assert found.message == "at several on 4 vbuckets in 8 us: 1–3, 9"
-
-
-def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> None:
-    (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings({})
-    assert ([one.row for one in found.places], found.left_out) == ([1, 3, 5, 19, 2, 4, 6, 20], 12)
-    assert [case.left_out for case in found.cases] == [6, 6]
-    (found,) = collected(*(once("broad", row, row % 20) for row in range(1, 41))).findings({})
-    assert [one.row for one in found.places] == [1, 21, 2, 22, 3, 23, 4, 24, *range(5, 21)]
-    assert found.left_out == 16
-
-
-def test_a_time_that_the_cases_say_is_not_said_again() -> None:
-    assert several("round again in 1 us", "round again in 1 us").message == "round again in 1 us on 2 connections: 1–2"
-    assert several("round again in 5 us", "round again in 5 us").message == "round again in 5 us on 2 connections in 1 us: 1–2"
-
-
-def several(*messages: str, shared: str | None = None) -> Finding:
-    """What a rule says of connections 1, 2, …"""
-    collector = Collector(RULES)
-    for number, message in enumerate(messages, 1):
-        places = (Place(number, number, "c2s", 100, 0, number, 1_000 * number),)
-        collector.add(Occurrence("broad", "warning", message, number, places, shared=shared, facts={"told": number}))
-    (found,) = collector.findings({})
-    return found
-
-
-def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
-    found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
-    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told 5 or 17 in 1 us or 3 ms or 2.1 s")
-    assert found.message == "told 5 or 17 in 1 us or 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
-    assert [(case.message, case.facts) for case in found.cases][1] == ("told 17 in 2.1 s", {"told": 2})
-
-
-def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> None:
-    assert several("1 item of 7", "2 items of 7").what == "1 or 2 item of 7"
-    assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
-    assert several("told 5", "told 6", shared="told much").what == "told much"
 
 
 def test_what_is_worded_in_another_way_is_another_finding() -> None:
@@ -158,13 +76,6 @@ def test_a_copy_goes_on_by_itself() -> None:
     other = collector.copy()
     other.add(once("broad", 2))
     assert [one.count for one in (*collector.findings({}), *other.findings({}))] == [1, 2]
-
-
-def test_lengths_of_time_and_ranges() -> None:
-    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
-    assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
-    assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
-    assert ranges([*range(0, 24, 2), 30, 31, 40]) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
 
 
 def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:
@@ -353,3 +264,36 @@ def test_of_too_many_vbuckets_those_that_come_late_are_told_together(monkeypatch
     found = one.findings({})
     assert sum(finding.count for finding in found) == 100
     assert {vbucket for finding in found for vbucket in finding.vbuckets} == set(range(10))
+
+
+def crowd(sizes: list[int]) -> Collector:
+    """Of 60 vbuckets, the highest first, each three times in a row; read in batches of so many packets."""
+    talk = opened()
+    for vbucket in range(60, 0, -1):
+        stream = Stream(talk, vbucket, opaque=5)
+        for seqno in (1, 2, 3):
+            stream.mutation(seqno, "k")
+    collector, engine = Collector(RULES, keeps_rows=True), Engine(["told.pcap"], ports=(PORT,))
+    for part in batches(packets(talk), sizes):
+        batch = engine.feed(part)
+        if batch is not None:
+            rows = np.flatnonzero(batch.decoded.opcode == Opcode.DCP_MUTATION)
+            collector.add_batch(batch, [Candidates("broad", rows, lambda row, batch=batch: f"row {batch.row[row]}")])  # type: ignore[misc]
+    return collector
+
+
+def test_those_that_come_late_are_counted_in_bulk_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
+    added, add = list[Occurrence](), Collector.add
+
+    def counted(collector: Collector, one: Occurrence) -> None:
+        added.append(one)
+        add(collector, one)
+
+    monkeypatch.setattr(Collector, "add", counted)
+    found = crowd([]).findings({})
+    assert [(one.vbuckets, one.count) for one in found] == [(tuple(range(51, 61)), 30), ((), 150)]
+    assert len(added) == 10 * 3 + 4
+    assert [place.row for place in found[1].places] == [35, 36, 37, 184]
+    assert crowd([7] * 100).findings({}) == found
+    assert [len(one.rows) for one in found] == [30, 150]

@@ -1,0 +1,152 @@
+"""What one heap of occurrences says, and what several of one thing say together, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+
+from dcpinspect.findings.finding import Finding, Place, ranges
+from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
+from dcpinspect.findings.rule import Rule
+
+MOST_PLACES = 24
+"""Messages that a finding of several cases names: each case has its turn."""
+FEW = 3
+"""Values that differ between the cases of a finding, and are named."""
+_VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
+"""What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
+_SEVERAL = re.compile(r"# (\w+?)s\b")
+"""How many there were of something."""
+
+
+def case_of(heap: Heap, rule: Rule) -> Finding:
+    """What one heap says."""
+    first = heap.first
+    places = heap.places
+    latest = heap.last or heap.shown[-1].places
+    return Finding(
+        rule=first.rule,
+        severity=first.severity,
+        cause=first.cause,
+        message=first.message,
+        next=_advice([heap]) or rule.next,
+        connections=(first.connection,) if first.connection > 0 else (),
+        vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
+        sid=first.sid,
+        places=places,
+        seqnos=first.seqnos,
+        first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
+        last_time_ns=heap.last_time_ns,
+        count=heap.count,
+        left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,
+        facts=first.facts,
+        clients=(first.client,) if first.client is not None else (),
+        latest=latest[0] if latest else None,
+        rows=np.unique(as_rows(heap.rows)),
+        over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
+    )
+
+
+def _advice(heaps: list[Heap]) -> str | None:
+    """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
+    found: dict[tuple[str | None, str], list[Heap]] = {}
+    for heap in heaps:
+        for what, place in heap.advice.items():
+            row = f"row {place.row}" if place is not None and len(heap.advice) > 1 else ""
+            found.setdefault((what, row), []).append(heap)
+    different = {what for what, _ in found}
+    if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
+        return different.pop() if len(different) == 1 else None
+    parts = []
+    for (what, row), of in found.items():
+        vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
+        connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}" if of[0].first.connection > 0 else ""
+        where = f"vb {ranges(sorted(vbuckets))}" if vbuckets else connections
+        label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
+        parts.append(f"{label}: {what}" if label else f"{what}")
+    return "; ".join(parts)
+
+
+def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
+    """One finding of several cases."""
+    members = sorted(members, key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets))
+    heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
+    whole = cases[0]
+    vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
+    connections = sorted({number for case in cases for number in case.connections})
+    sids = {case.sid for case in cases}
+    first = min((case.first_time_ns for case in cases if case.first_time_ns), default=0)
+    last = max(case.last_time_ns for case in cases)
+    what = in_common([case.message for case in cases], heaps[0].first.shared)
+    on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
+    of = [f"{len(connections)} connections"] if len(connections) > 1 else []
+    listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
+    time = f" in {duration((last - first) / 1e9)}" if first else ""
+    time = "" if time in what else time  # the cases may say it
+    overs = {case.over for case in cases}
+    places, left_out = places_of(cases)
+    return replace(
+        whole,
+        next=_advice(heaps) or rule.next,
+        what=what,
+        message=f"{what} on {' of '.join(on + of)}{time}: {listed}" if on + of else what,
+        connections=tuple(connections),
+        vbuckets=tuple(vbuckets),
+        sid=sids.pop() if len(sids) == 1 else None,
+        places=places,
+        left_out=left_out,
+        seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
+        first_time_ns=first,
+        last_time_ns=last,
+        count=sum(case.count for case in cases),
+        clients=tuple(sorted({client for case in cases for client in case.clients})),
+        over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
+        over_row=max((case.over_row or 0 for case in cases), default=0) or None,
+        facts={},
+        rows=np.unique(np.concatenate([case.rows for case in cases])),
+        cases=cases,
+    )
+
+
+def places_of(cases: Sequence[Finding]) -> tuple[tuple[Place, ...], int]:
+    """Messages that show cases, some of each where they are too many, case by case; and how many more there are."""
+    turns = zip_longest(*(case.places for case in cases))
+    in_turn = list(dict.fromkeys(place for turn in turns for place in turn if place is not None))
+    named = set(in_turn[:MOST_PLACES])
+    places = tuple(dict.fromkeys(place for case in cases for place in case.places if place in named))
+    return places, len(in_turn) - len(named) + sum(case.left_out for case in cases)
+
+
+def shape(message: str) -> str:
+    """A message without what differs between two cases of the same thing."""
+    return _SEVERAL.sub(r"# \1", _VALUE.sub("#", message))
+
+
+def in_common(messages: Sequence[str], shared: str | None) -> str:
+    """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
+    first = messages[0]
+    if all(one == first for one in messages):
+        return first
+    if shared is not None:
+        return shared
+    values = [_VALUE.findall(one) for one in messages]
+    different = iter([list(dict.fromkeys(of[place] for of in values)) for place in range(min(map(len, values)))])
+
+    def named(_: re.Match[str]) -> str:
+        known = next(different, ())
+        return " or ".join(sorted(known, key=lambda one: (len(one), one))) if 0 < len(known) <= FEW else "several"
+
+    return _VALUE.sub(named, first)
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,121 @@
+"""Occurrences of one thing on one vbucket or connection, counted: of each the first three and the last are kept."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
+
+SHOWN = 3
+"""Occurrences of a finding whose messages are named, besides the last one."""
+MOST_ADVICE = 3
+"""Different things to do that one finding names."""
+
+
+@dataclass(slots=True)
+class Heap:
+    """Occurrences of one key so far."""
+
+    shown: list[Occurrence]
+    """The first ones, without the rows of all."""
+    last: tuple[Place, ...] = ()
+    count: int = 0
+    unnamed: int = 0
+    """Messages of single occurrences that are not among their places."""
+    last_time_ns: int = 0
+    cause: Key | None = None
+    """What they are effects of."""
+    advice: dict[str | None, Place | None] = field(default_factory=dict)
+    """What to do, and the message that first led to it; one more than are named tells that there are too many."""
+    rows: array[int] | None = None
+    """Of the messages that show it; None where nobody wants them."""
+
+    @property
+    def first(self) -> Occurrence:
+        """What the finding says is what this one says."""
+        return self.shown[0]
+
+    def changed(self, **changes: Any) -> Heap:
+        """The same with other values in its occurrences."""
+        return replace(self, shown=[replace(one, **changes) for one in self.shown])
+
+    def add(self, occurrence: Occurrence) -> None:
+        """One more."""
+        if len(self.shown) < SHOWN:
+            self.shown.append(replace(occurrence, rows=()))
+        else:
+            self.last = occurrence.places
+        if len(self.advice) <= MOST_ADVICE:
+            self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
+        if self.rows is not None:
+            shown = occurrence.rows if len(occurrence.rows) else [place.row for place in occurrence.places[:1]]
+            self.rows.frombytes(np.asarray(shown, np.int64).tobytes())
+        self.count += occurrence.count
+        if len(occurrence.rows) > occurrence.count:
+            self.unnamed += len({*occurrence.rows} - {place.row for place in occurrence.places})
+        times = [place.time_ns for place in occurrence.places]
+        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
+
+    @classmethod
+    def joined(cls, heaps: Sequence[Heap]) -> Heap:
+        """Of several that were gathered from different messages each, in any order, and without the rows of all."""
+        in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
+        count = sum(heap.count for heap in heaps)
+        found = replace(
+            in_order[0],
+            shown=sorted((one for heap in in_order for one in heap.shown), key=lambda one: one.places[:1])[:SHOWN],
+            last=max((places for heap in in_order for places in heap.named), default=()) if count > SHOWN else (),
+            count=count,
+            unnamed=sum(heap.unnamed for heap in heaps),
+            last_time_ns=max(heap.last_time_ns for heap in heaps),
+            advice={},
+        )
+        for what, place in sorted((one for heap in in_order for one in heap.advice.items()), key=lambda one: one[1].row if one[1] else 0):
+            if len(found.advice) <= MOST_ADVICE:
+                found.advice.setdefault(what, place)
+        return found
+
+    def only_rows(self, kept: Callable[[Rows], Mask]) -> Heap:
+        """The same with some of the rows."""
+        if self.rows is None:
+            return self
+        rows = as_rows(self.rows)
+        return replace(self, rows=array("q", rows[kept(rows)].tobytes()))
+
+    def without(self, is_out: Callable[[Place], bool]) -> Heap | None:
+        """The same without the occurrences that a message shows which is out; None when none is left. Rows stay."""
+        shown = [one for one in self.shown if not one.places or not is_out(one.places[0])]
+        is_last_out = bool(self.last) and is_out(self.last[0])
+        if len(shown) == len(self.shown) and not is_last_out:
+            return self
+        if not shown:
+            return None
+        left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
+        advice = {what: place for what, place in self.advice.items() if place is None or not is_out(place)}
+        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left, advice=advice)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Times of the first message and of the last."""
+        return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
+
+    @property
+    def named(self) -> list[tuple[Place, ...]]:
+        """The messages of each occurrence that has any, the offender first."""
+        return [places for places in (*(one.places for one in self.shown), self.last) if places]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Evidence, each message once."""
+        return tuple(dict.fromkeys(place for places in self.named for place in places))
+
+
+def as_rows(rows: array[int] | None) -> Rows:
+    """As they can be counted with; a copy, since nothing can be added to what is looked at."""
+    return NO_ROWS if rows is None else np.array(rows, np.int64)

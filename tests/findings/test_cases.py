@@ -1,0 +1,68 @@
+"""What a finding of one case says, and that of several."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.finding import ranges
+from dcpinspect.findings.rule import Rule
+from tests.findings.gathered import collected, once, several
+
+
+@pytest.mark.parametrize(
+    ("advice", "expected"),
+    [
+        (["do a", "do a"], "do a"),
+        (["do a", "do b", "do a"], "row 1: do a; row 2: do b"),
+        (["do a", "do b", "do c", "do d"], "do something"),
+        (["do a", None], "do something"),
+    ],
+)
+def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(advice: list[str | None], expected: str) -> None:
+    (found,) = collected(*(once("broad", row, next_=one) for row, one in enumerate(advice, 1))).findings({})
+    assert (found.next, found.count) == (expected, len(advice))
+
+
+def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
+    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
+    collector = Collector({"broad": rule})
+    for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
+        collector.add(once("broad", row, vbucket, next_=what))
+    (found,) = collector.findings({})
+    assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8: do b"
+
+
+def test_each_case_has_its_turn_among_the_messages_that_are_named_and_the_others_are_counted() -> None:
+    (found,) = collected(*(once("broad", row, row % 2) for row in range(1, 21))).findings({})
+    assert ([one.row for one in found.places], found.left_out) == ([1, 3, 5, 19, 2, 4, 6, 20], 12)
+    assert [case.left_out for case in found.cases] == [6, 6]
+    (found,) = collected(*(once("broad", row, row % 20) for row in range(1, 41))).findings({})
+    assert [one.row for one in found.places] == [1, 21, 2, 22, 3, 23, 4, 24, *range(5, 21)]
+    assert found.left_out == 16
+
+
+def test_a_time_that_the_cases_say_is_not_said_again() -> None:
+    assert several("round again in 1 us", "round again in 1 us").message == "round again in 1 us on 2 connections: 1–2"
+    assert several("round again in 5 us", "round again in 5 us").message == "round again in 5 us on 2 connections in 1 us: 1–2"
+
+
+def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
+    found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
+    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told 5 or 17 in 1 us or 3 ms or 2.1 s")
+    assert found.message == "told 5 or 17 in 1 us or 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
+    assert [(case.message, case.facts) for case in found.cases][1] == ("told 17 in 2.1 s", {"told": 2})
+
+
+def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> None:
+    assert several("1 item of 7", "2 items of 7").what == "1 or 2 item of 7"
+    assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
+    assert several("told 5", "told 6", shared="told much").what == "told much"
+
+
+def test_lengths_of_time_and_ranges() -> None:
+    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
+    assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
+    assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
+    assert ranges([*range(0, 24, 2), 30, 31, 40]) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
