@@ -219,13 +219,31 @@ def test_streams_are_told_by_their_numbers_as_by_their_fields(extras: bytes, log
         assert found == lines(*requests, *answers)
 
 
+EVENTS = [one.data for one in ALL if decode_header(one.data).opcode == Opcode.DCP_SYSTEM_EVENT]
+
+
+@given(data=st.data(), event=st.sampled_from(EVENTS))
+def test_system_events_are_told_by_their_numbers_as_by_their_fields(data: st.DataObject, event: bytes) -> None:
+    changed = bytearray(event)
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed[data.draw(st.integers(24, len(event) - 1))] = data.draw(st.integers(0, 255))
+    begins = encode("dcp_system_event", generation="v0", event=0, key="orders", scope_id=8, collection_id=9, manifest_uid=1)
+    messages = begins, event, bytes(changed), event[: data.draw(st.integers(24, len(event)))], begins
+    found = lines(*messages)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dcpinspect.render.lines._told_by_numbers", lambda *_: None)
+        assert found == lines(*messages)
+
+
 def test_streams_are_not_annotated_for_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    messages = encode("dcp_stream_req", start_seqno=3), encode("dcp_stream_req", "response", failover_log=[{"uuid": 9, "seqno": 4}])
+    event = encode("dcp_system_event", generation="v0", event=1, scope_id=8, collection_id=0, manifest_uid=4)
+    messages = encode("dcp_stream_req", start_seqno=3), encode("dcp_stream_req", "response", failover_log=[{"uuid": 9, "seqno": 4}]), event
     made, annotated = batch(*messages), []
     monkeypatch.setattr(type(made), "annotate", lambda _, index: annotated.append(index))
     writer = Lines()
     assert writer.line(made, 0).endswith("  from 3, to 0")
     assert writer.line(made, 1).endswith("  failover log: 1 entry 0x0000000000000009 at 4  after 1.000 ms")
+    assert writer.line(made, 2).endswith("  end-collection, scope 0x8, collection 0x0, manifest 0x4")
     assert not annotated
 
 
