@@ -29,7 +29,7 @@ from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.secrets import Secrets, closed_by
 from dcpinspect.spark.states import mark_of, read_state, write_state
 from dcpinspect.streams.tracker import Tracker
 
@@ -242,8 +242,7 @@ def analyse(work: Work) -> Analysed:
     known.tracker.set_apart()
     files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
     written.append(Written.of(f"{part}{FEW}"))
-    tls = reading.coverage.tls.values()
-    closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
+    closed = [one for one in map(closed_by, reading.coverage.tls.values()) if one is not None]
     return Analysed(
         part,
         paths,

@@ -104,7 +104,7 @@ class Kept:
     rows: int
     """Messages in them."""
     closed: tuple[str, ...] = ()
-    """Client randoms, which are no secrets, of its TLS connections that no key opened; empty ones where the start was not captured."""
+    """Its TLS connections that no key opened, each as ``secrets.closed_by`` says it; nothing in that is secret."""
     originals: Mapping[str, str] = field(default_factory=dict)
     """Of groups that have other addresses at the other point: their keys here and there, in hex."""
     state: str = ""

@@ -26,7 +26,7 @@ from dcpinspect.spark.places import local_path
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, mark_of, write_part_rows
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
-from dcpinspect.spark.secrets import Secrets, secrets_at
+from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
@@ -445,10 +445,10 @@ def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
     is_first = bool(secrets.keylogs) and not manifest.options.get("decrypted")
     of_point = cache(lambda point: secrets.of(point).read())
 
-    def opens(point: str, random: str) -> bool:
-        return bool(of_point(point).of(bytes.fromhex(random), ())) if random else is_first
+    def is_opened(point: str, closed: str) -> bool:
+        return opens(of_point(point), closed) if closed else is_first
 
-    return {part.file for part in manifest.parts if any(opens(part.point, random) for random in part.closed)}
+    return {part.file for part in manifest.parts if any(is_opened(part.point, closed) for closed in part.closed)}
 
 
 def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:

@@ -9,10 +9,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog, files_of, of_point
 
 Named = tuple[str | None, str]
@@ -64,3 +66,24 @@ def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog
             raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file or a folder")
         found.append((point, os.path.abspath(path)))
     return Secrets(tuple(found), search)
+
+
+def closed_by(about: TlsConnection) -> str | None:
+    """The client random of a connection that could not be read, and digests of the secrets that did not open it; None for others.
+
+    Without the random where the start was not captured.
+    """
+    if about.is_open and not about.is_misfit:
+        return None
+    return "" if about.client is None else " ".join((about.client.random.hex(), *sorted(map(_digest, about.secrets.values()))))
+
+
+def opens(keys: KeyLog, closed: str) -> bool:
+    """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it."""
+    random, *tried = closed.split(" ")
+    return any(_digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values())
+
+
+def _digest(secret: bytes) -> str:
+    """What tells a secret from another one, and not what it is."""
+    return sha256(secret).hexdigest()[:16]

@@ -89,6 +89,20 @@ def test_secrets_that_come_later_open_what_was_closed_and_leave_the_rest(recorde
     assert "tls-without-key" not in [row["rule"] for row in stored(tmp_path / "out", cut=True)["findings"]]
 
 
+def test_right_secrets_open_what_wrong_ones_did_not(recorded: Recorded, tmp_path: Path) -> None:
+    keylog = tmp_path / "keys.log"
+    lines = [line.split() for line in recorded.keylog.read_text().splitlines() if not line.startswith("#")]
+    keylog.write_text("".join(f"{label} {random} {secret[16:]}{secret[:16]}\n" for label, random, secret in lines))
+    wrong = secrets_at([str(keylog)])
+    ran(tmp_path / "out", recorded.path, secrets=wrong)
+    assert "tls-key-unknown" in [row["rule"] for row in stored(tmp_path / "out", cut=True)["findings"]]
+    assert ran(tmp_path / "out", recorded.path, secrets=wrong).parts == 0
+    done = ran(tmp_path / "out", recorded.path, secrets=secrets_at([str(recorded.keylog)]))
+    assert (done.captures, done.parts, done.rows["messages"]) == (0, 1, COUNT)
+    assert not Manifest.newest(tmp_path / "out").parts[-1].closed
+    assert not [secret for secret in secrets_of(recorded) if secret in written(tmp_path / "out")]
+
+
 @pytest.mark.requires("editcap")
 def test_secrets_inside_captures_are_used_and_stay_there(recorded: Recorded, tmp_path: Path) -> None:
     path = embed(recorded.path, recorded.keylog, tmp_path / "with-secrets.pcapng")

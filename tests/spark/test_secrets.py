@@ -6,7 +6,9 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.secrets import secrets_at
+from dcpinspect.spark.secrets import closed_by, opens, secrets_at
+from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.handshake import Hello
 from tests.peers.truth import SAMPLES
 
 SECRET = "CLIENT_RANDOM {:064x} " + "0" * 96 + "\n"
@@ -40,3 +42,20 @@ def test_key_logs_belong_to_the_capture_points_that_they_are_called_after(tmp_pa
     for name in (str(tmp_path), f"node1={tmp_path}/node1.log"):
         assert main(["info", str(SAMPLES / "upr.pcap"), "--keylog", name]) == 0
         assert capsys.readouterr().err == ""
+
+
+def test_a_connection_is_read_again_for_a_secret_that_was_not_tried(tmp_path: Path) -> None:
+    about = TlsConnection(client=Hello(bytes(31) + b"\1", 0, ()))
+    (tmp_path / "right.log").write_text(SECRET.format(1))
+    (tmp_path / "others.log").write_text(SECRET.format(2))
+    right, others = (secrets_at([str(tmp_path / name)]).read() for name in ("right.log", "others.log"))
+    closed = closed_by(about)
+    assert closed == f"{1:064x}"
+    assert (opens(right, closed), opens(others, closed)) == (True, False)
+    about.secrets = right.of(bytes(31) + b"\1", ())
+    tried = closed_by(about)
+    assert tried is not None
+    assert not opens(right, tried)
+    assert "0" * 96 not in tried
+    about.is_open = True
+    assert (closed_by(about), closed_by(TlsConnection())) == (None, "")
