@@ -17,6 +17,7 @@ from dcpinspect.kernel import Octets, be32, kernel
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
+from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.resync import (
     CHAIN,
     HEADER,
@@ -26,6 +27,7 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.stretch import Bytes
 from dcpinspect.structs import Ints, Struct, T, number
 from dcpinspect.structs import Rows as Table
@@ -54,6 +56,7 @@ MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 """Of each byte whether a message may begin with it."""
 _MAGIC_OCTETS = MAGICS.astype(np.uint8)
 _ASKING = np.isin(np.arange(256), (0x80, 0x08))
+_OPENING = opcodes_with(Trait.OPENS)
 _MOST_MESSAGES = 16
 
 
@@ -339,7 +342,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     end = start + length
     of, place, _, stop = _walked(data, start, length)
     messages = np.bincount(of, minlength=len(items))
-    opens = np.bincount(of[_ASKING[data[place]] & OF_STREAMS[data[place + 1]]], minlength=len(items)) > 0
+    opens = np.bincount(of[(_ASKING[data[place]] & OF_STREAMS[data[place + 1]]) | _OPENING[data[place + 1]]], minlength=len(items)) > 0
     is_all = (messages > 0) & (stop == end) & ~opens
     likely = plausible_headers(data, default_legal_extras)[0]
     whose = np.searchsorted(start, likely, "right") - 1

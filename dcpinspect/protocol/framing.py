@@ -223,8 +223,7 @@ class Framer:
                     break
                 self._lost_captured += captured(at, verdict.start, walk.holes)
                 at = verdict.start
-                if verdict.heuristic:
-                    self._heuristic_until = verdict.decided
+                self._heuristic_until = max(self._heuristic_until, verdict.proven)
                 self._floor = max(self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1))
                 if at - self._lost_at < MIN_STREAM_REQUEST:
                     self._known.no_doubt(self._floor)

@@ -3,21 +3,23 @@
 Two states. *Searching*: no bytes so far look like a header; they are given up as they come. *On trial*: some do, and each such place starts
 a chain: the header says where the next one must be. What the chain's bytes show decides, never how they were cut into chunks:
 
-- A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before.
+- A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before. An answer to a request that is not
+  in the capture shows an opaque, and the first vbucket with it is taken for its stream's.
 - Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where
-  this direction is known to carry streams, only known headers confirm, and headers of unknown streams before the first known one are
-  not believed; and a chain that begins inside a message of another chain waits until the other one breaks.
-- Where every stream that the client asked for is known, headers of others are never believed.
+  this direction is known to carry streams, only known headers confirm, and strangers, which are headers of unknown streams, are not
+  believed in front of the first known one; and a chain that begins inside a message of another chain waits until the other one breaks.
+- Where every stream that the client asked for is known, strangers are never believed. Elsewhere a stranger is, with all behind it, once
+  its stream comes again behind a known header; the trial waits for that.
 - Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers,
-  then with most headers. Its rows are marked heuristic.
+  then with most headers. Its rows are marked heuristic, except those that known headers prove.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar
 
@@ -54,6 +56,8 @@ EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
 """Opcodes of a stream from producer to consumer."""
 OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
 """By opcode: whether its (vbucket, opaque) names a stream."""
+ANSWERED = 0xFFFF << 32
+"""Stands for the vbucket with the opaque of an answer to a stream request, which does not say it."""
 
 _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 
@@ -64,7 +68,7 @@ class KnownStreams:
     The server's also knows its client's, whose direction is framed first: so no trial depends on how packets came in batches.
     """
 
-    __slots__ = ("_begun", "_client", "_doubts", "_released")
+    __slots__ = ("_begun", "_client", "_doubts", "_is_lasting", "_named", "_released")
 
     LIMIT: ClassVar = 1 << 14
     """More streams than any client has at once; of one that opens new ones for ever the latest are known."""
@@ -72,26 +76,45 @@ class KnownStreams:
     def __init__(self, client: KnownStreams | None = None) -> None:
         """``client``: what the other direction shows, if this is the server's."""
         self._released: dict[int, int] | None = None  # vbucket << 32 | opaque -> release packet
+        self._named: dict[int, int] | None = None  # opaque -> release packet of the first vbucket with it
         self._client = client
         self._begun: int | None = None
-        self._doubts: list[float] | None = None  # begin and end of each, one after the other
+        self._doubts: list[int] | None = None  # begin and end of each, one after the other; the last may go on
+        self._is_lasting = False  # whether it does for ever
 
     def learn(self, keys: list[int], releases: list[int]) -> None:
         """Adds the pairs ``keys``, each shown by a message that the packet in ``releases`` released."""
-        if self._released is None:
-            self._released = {}
+        if self._released is None or self._named is None:
+            self._released, self._named = {}, {}
         for key, release in zip(keys, releases, strict=True):
-            if key in self._released:
-                continue
-            if len(self._released) >= self.LIMIT:
-                del self._released[next(iter(self._released))]
-            self._released[key] = release
+            self._add(self._released, key, release)
+            if key < ANSWERED:
+                self._add(self._named, key & 0xFFFF_FFFF, release)
+
+    def _add(self, known: dict[int, int], key: int, release: int) -> None:
+        if key in known:
+            return
+        if len(known) >= self.LIMIT:
+            del known[next(iter(known))]
+        known[key] = release
 
     def has(self, key: int, release: int) -> bool:
-        """Whether packet ``release`` or an earlier one had shown it."""
+        """Whether packet ``release`` or an earlier one had shown it.
+
+        The answer to a request that is not in the capture shows a stream of any vbucket, until one is seen with its opaque.
+        """
+        opaque = key & 0xFFFF_FFFF
+        return self._has(key, release) or (self._has(ANSWERED | opaque, release) and not self._names(opaque, release))
+
+    def _has(self, key: int, release: int) -> bool:
         if self._released is not None and self._released.get(key, release + 1) <= release:
             return True
-        return self._client is not None and self._client.has(key, release)
+        return self._client is not None and self._client._has(key, release)
+
+    def _names(self, opaque: int, release: int) -> bool:
+        if self._named is not None and self._named.get(opaque, release + 1) <= release:
+            return True
+        return self._client is not None and self._client._names(opaque, release)
 
     def begin(self, release: int) -> None:
         """This direction is seen from its first byte on, which packet ``release`` brought."""
@@ -99,23 +122,27 @@ class KnownStreams:
 
     def doubt(self, release: int) -> None:
         """From packet ``release`` on, a stream may have been asked for unseen; the server asks for none."""
-        if self._client is None:
-            self._doubts = self._doubts or []
-            if len(self._doubts) < 2 * self.LIMIT:
-                self._doubts += (release, math.inf)
+        if self._client is not None:
+            return
+        doubts = self._doubts = self._doubts or []
+        if len(doubts) % 2:
+            self._is_lasting = True  # it was not dispelled
+        elif doubts and (release < doubts[-1] or len(doubts) >= 2 * self.LIMIT):
+            doubts.pop()  # one with the last
+        else:
+            doubts.append(release)
 
     def no_doubt(self, release: int) -> None:
         """At packet ``release`` it turned out that the last doubt was about too few bytes to ask for a stream."""
-        if self._doubts and len(self._doubts) < 2 * self.LIMIT:
-            self._doubts[-1] = release
+        if self._doubts and len(self._doubts) % 2 and not self._is_lasting:
+            self._doubts.append(release)
 
     def has_all(self, release: int) -> bool:
         """Whether every stream asked for by packet ``release`` is known: the client's side is there without a gap."""
         client = self._client
         if client is None or client._begun is None or release < client._begun:
             return False
-        doubts = client._doubts or []
-        return not any(start <= release < end for start, end in zip(doubts[::2], doubts[1::2], strict=True))
+        return bisect_right(client._doubts or [], release) % 2 == 0
 
 
 @dataclass(slots=True)
@@ -123,7 +150,7 @@ class Chain:
     """Headers that follow one another."""
 
     start: int
-    """Stream offset of the first one that is believed."""
+    """Stream offset of the first header that is believed."""
     cursor: int
     """Where the next one must be."""
     first: int
@@ -132,6 +159,12 @@ class Chain:
     """Headers from ``start`` on."""
     total: int = 0
     known: int = 0
+    strangers: dict[int, int] = field(default_factory=dict)
+    """Of those: where each stream stands first."""
+    is_doubted: bool | None = None
+    """Whether streams may have been asked for unseen when it began; ``None`` before anybody asked."""
+    is_confirmed: bool = False
+    """Known headers prove it; what they do not prove are the strangers."""
     is_first: bool = False
     """Nothing is in front of it: it begins where the search does, or right behind a hole."""
     alive: bool = True
@@ -148,8 +181,8 @@ class Verdict:
     """Stream offset of the first message."""
     decided: int
     """Stream offset after the byte that decided."""
-    heuristic: bool
-    """Messages that begin before ``decided`` were taken without full proof."""
+    proven: int
+    """Messages that begin before this stream offset were taken without full proof."""
     by_end: bool = False
     """Nothing but the end of the direction decided."""
 
@@ -316,19 +349,22 @@ class Trial:
                 if other is not chain:
                     self._drop(other)
         known = stream >= 0 and self._known.has(stream, self._release_at(place + HEADER - 1))
+        is_strange = self._producing and stream >= 0 and not known
         chain.total += 1
         chain.cursor = place + size
-        if self._producing and stream >= 0 and not known and chain.known == 0:
+        if is_strange and not chain.known:
+            chain.strangers.setdefault(stream, place)
             chain.start, chain.count = chain.cursor, 0
         else:
             chain.count += 1
             chain.known += known
+            chain.start = min(chain.start, chain.strangers.get(stream, place))
         self._wait(chain)
-        if chain.known >= KNOWN_CHAIN or (not self._producing and chain.count >= CHAIN):
-            if self._is_blocked(chain):
-                return None
-            return Verdict(chain.start, place + HEADER, heuristic=False)
-        return None
+        if chain.known < KNOWN_CHAIN and (self._producing or chain.count < CHAIN):
+            return None
+        chain.is_confirmed = chain.is_confirmed or not self._is_blocked(chain)
+        is_settled = chain.start == chain.first or not self._is_doubted(chain)
+        return self._verdict(chain, place + HEADER) if chain.is_confirmed and is_settled else None
 
     def _wait(self, chain: Chain) -> None:
         if chain.cursor not in self._waiting:
@@ -353,11 +389,13 @@ class Trial:
                 continue
             hole = int(np.searchsorted(holes[:, 1], cursor, "right"))
             if hole < len(holes) and holes[hole, 0] < cursor + HEADER:
-                chosen = max(chains, key=_rank)
+                chosen = max(chains, key=self._rank)
                 exact = cursor == holes[hole, 0]
                 if not self._is_blocked(chosen) and self._is_acceptable(chosen, chosen.count, exact=exact):
-                    return Verdict(self._begin(chosen), cursor + HEADER, heuristic=True)
+                    return self._verdict(chosen, cursor + HEADER)
             for chain in chains:
+                if chain.is_confirmed:
+                    return self._verdict(chain, cursor + HEADER)
                 self._drop(chain)
         return None
 
@@ -377,33 +415,41 @@ class Trial:
 
     def _best(self, end: int, *, final: bool) -> Verdict | None:
         """The best chain that may stand when the bytes before stream offset ``end`` must suffice."""
-        for chain in sorted(self._chains.values(), key=_rank, reverse=True):
-            complete = chain.count - (chain.cursor > end)
-            if not chain.known and self._are_streams(chain):
-                complete = max(complete, chain.total - (chain.cursor > end))
+        for chain in sorted(self._chains.values(), key=self._rank, reverse=True):
+            complete = self._strength(chain) - (chain.cursor > end)
             if not final:
                 complete = max(complete, 1)  # a message longer than a trial
-            if complete > 0 and self._is_acceptable(chain, complete, exact=chain.cursor == end or not final):
-                return Verdict(self._begin(chain), end, heuristic=True, by_end=final)
+            if complete > 0 and self._is_acceptable(chain, complete, exact=chain.cursor == end):
+                return self._verdict(chain, end, by_end=final)
         return None
 
-    def _begin(self, chain: Chain) -> int:
+    def _verdict(self, chain: Chain, decided: int, *, by_end: bool = False) -> Verdict:
         """Strangers in front are left out where something better follows them; a chain of nothing better begins with them."""
-        return chain.start if chain.known or (chain.count and not self._are_streams(chain)) else chain.first
+        start = chain.first if self._are_streams(chain) and not chain.known else chain.start
+        return Verdict(start, decided, proven=start if chain.is_confirmed else decided, by_end=by_end)
+
+    def _rank(self, chain: Chain) -> tuple[int, int, int]:
+        return chain.known, self._strength(chain), -chain.first
+
+    def _strength(self, chain: Chain) -> int:
+        """Headers that count."""
+        return chain.total if self._are_streams(chain) else chain.count
 
     def _are_streams(self, chain: Chain) -> bool:
         """Whether headers of unknown streams may be just that: streams opened in a hole."""
-        return chain.total >= CHAIN and not (self._producing and self._known.has_all(self._release_at(chain.first + HEADER - 1)))
+        return chain.total >= CHAIN and self._is_doubted(chain)
+
+    def _is_doubted(self, chain: Chain) -> bool:
+        if chain.is_doubted is None:
+            chain.is_doubted = not (self._producing and self._known.has_all(self._release_at(chain.first + HEADER - 1)))
+        return chain.is_doubted
 
     def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
         """Whether a chain that is not confirmed may stand for want of a better one."""
-        if chain.known:
-            return True
-        if self._are_streams(chain):
+        if chain.known or self._are_streams(chain):
             return True
         if chain.count == 0:  # strangers only, more likely a value
             return False
-        # by chance a header is this plausible once in 10**12 bytes
         return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.is_first or not self._producing))
 
     def _is_blocked(self, chain: Chain) -> bool:
@@ -413,11 +459,13 @@ class Trial:
         for other in self._chains.values():
             if other.first >= chain.start:
                 break
-            if other is not chain and other.cursor > chain.start and other.count:
+            if other is not chain and other.cursor > chain.start and self._blocks(other):
                 chain.blocker = other
                 return True
         return False
 
-
-def _rank(chain: Chain) -> tuple[int, int, int]:
-    return chain.known, chain.count, -chain.first
+    def _blocks(self, chain: Chain) -> bool:
+        """Whether a message of it may be real. Of what a producer sends, those outside of streams are too short to hold others."""
+        if not self._producing:
+            return chain.count > 0
+        return chain.known > 0 or (len(chain.strangers) > 0 and self._is_doubted(chain))

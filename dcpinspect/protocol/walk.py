@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
-from dcpinspect.protocol.resync import EVENTS, HEADER, MAX_BODY, OF_STREAMS
+from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Column, Stretch
 
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
@@ -240,20 +240,22 @@ def frame_messages(
         least[count] = low
         greatest[count] = high
         last[count] = s
-        if magic in (0x80, 0x08) and not is_cut:
-            role = roles[data[at + 1]]
-            if role != 0:
-                if role == 2:
-                    events += 1
-                vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
-                key = (vbucket << 32) | opaque
-                # opaques are often the vbucket, a counter, or a constant
-                slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
-                if memo[slot] != key:
-                    memo[slot] = key
-                    keys[new] = key
-                    key_row[new] = count
-                    new += 1
+        role = 0 if is_cut else roles[data[at + 1]]
+        answers = role == 1 and magic in (0x81, 0x18) and data[at + 6] == 0 and data[at + 7] == 0  # the status: success
+        if answers or (role != 0 and magic in (0x80, 0x08)):
+            if role == 2:
+                events += 1
+            vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
+            key = (vbucket << 32) | opaque
+            if answers:
+                key = ANSWERED | opaque
+            # opaques are often the vbucket, a counter, or a constant
+            slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
+            if memo[slot] != key:
+                memo[slot] = key
+                keys[new] = key
+                key_row[new] = count
+                new += 1
         count += 1
         at = end
     counts[0], counts[1], counts[2], counts[3] = count, new, events, need

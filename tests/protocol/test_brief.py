@@ -88,6 +88,25 @@ def test_columns_find_what_framers_find(seed: int, find_ports: bool, tmp_path: P
             assert read(path, batch_bytes, find_ports=find_ports) == framed
 
 
+def test_an_answer_shows_its_stream_whoever_looks_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first thing that a direction says; here its events come behind a hole."""
+    talk = builders.Conversation()
+    talk.handshake()
+    talk.send(False, encode("dcp_stream_req", "response", opaque=0x77))
+    talk.send(False, b"".join(builders.mutations(3)))
+    lost = talk.send(False, bytes(30))
+    talk.send(False, b"rest of a value" + b"".join(builders.mutations(2, vbucket=9, opaque=0x77) + builders.mutations(2)))
+    talk.close()
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([one for one in talk.segments if one is not lost])))
+    found = []
+    for many in (1, 1 << 30):
+        monkeypatch.setattr(brief, "MANY", many)
+        found.append(read(path, 1, find_ports=False))
+    assert found[0] == found[1]
+    assert sum(isinstance(row, tuple) and isinstance(row[0], int) for row in found[0]) == 8
+
+
 def test_nothing_that_has_a_name_passes() -> None:
     """Whatever a Recogniser names is left to it."""
     texts = [

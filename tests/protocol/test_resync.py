@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.protocol.resync import TRIAL_BYTES, KnownStreams, default_legal_extras, plausible_headers
+from dcpinspect.protocol.resync import ANSWERED, TRIAL_BYTES, KnownStreams, default_legal_extras, plausible_headers
 from tests import builders
 from tests.builders import Row, chunk, message, mutation, mutations
 from tests.protocol.test_framing import framed, pieces
@@ -211,3 +211,98 @@ def test_a_message_alone_that_begins_where_a_hole_ends_is_read() -> None:
     end = at + 50 + len(alone)
     rows, _, _, _ = framed(pieces(data, [], [(at, at + 50), (end + 1, end + 20)]))
     assert [row.data for row in rows] == [*before, alone, *after[1:]]
+
+
+ANSWER = message(magic=0x81, opcode=0x53, opaque=0x77)
+"""To a request for ``EMBEDDED``'s stream."""
+OTHERS = mutations(5, vbucket=900, opaque=0x77)
+
+
+def behind_a_hole(before: list[bytes], behind: list[bytes], *, lost: int = 72) -> tuple[list[bytes], list[bytes]]:
+    """(messages found behind it, those of them that are marked) where the client's side lacks ``lost`` bytes from the start on."""
+    known = KnownStreams()
+    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
+    asked = message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)
+    client.feed(chunk(asked + bytes(lost) + asked, packet=1, holes=((72, 72 + lost),) if lost else (), is_start=True))
+    at = len(b"".join(before))
+    whole = chunk(b"".join([*before, bytes(50), *behind]), packet=5, holes=((at, at + 50),), is_start=True, is_end=True)
+    rows = builders.rows_of(part) if (part := server.feed(whole)) else []
+    assert [row.data for row in rows[: len(before)]] == before
+    found = rows[len(before) :]
+    return [row.data for row in found], [row.data for row in found if row.heuristic]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("known", [0, 1, 5])
+def test_an_answer_shows_the_stream_of_a_lost_request(count: int, known: int) -> None:
+    behind = [*OTHERS[:count], *mutations(known)]
+    assert behind_a_hole([*mutations(2), ANSWER], [TAIL, *behind])[0] == behind
+
+
+def test_a_stream_behind_known_ones_is_believed_in_front_of_them() -> None:
+    behind = [*OTHERS[:3], *mutations(4), OTHERS[3]]
+    assert behind_a_hole(mutations(2), [TAIL, *behind]) == (behind, [])
+    assert behind_a_hole(mutations(2), [TAIL, mutation(vbucket=901), *behind]) == (behind, [])
+
+
+@pytest.mark.parametrize("lost", [0, 72])
+@pytest.mark.parametrize("known", [2, 3, 50])
+def test_a_recording_in_a_value_that_runs_into_the_stream_is_not_believed(lost: int, known: int) -> None:
+    behind = mutations(known)
+    assert behind_a_hole(mutations(2), [EMBEDDED, *behind], lost=lost)[0] == behind
+    assert behind_a_hole(mutations(2), [TAIL, EMBEDDED, *behind], lost=lost)[0] == behind
+
+
+def test_an_answer_shows_the_stream_of_one_vbucket() -> None:
+    before, behind = [*mutations(2), ANSWER, mutation(vbucket=3, opaque=0x77)], mutations(5)
+    assert behind_a_hole(before, [EMBEDDED, *behind])[0] == behind
+
+
+def test_an_answer_to_a_request_that_is_there_shows_no_other_stream() -> None:
+    known = KnownStreams()
+    server = KnownStreams(client=known)
+    known.learn([7 << 32 | 0x11], [4])
+    server.learn([ANSWERED | 0x11], [3])
+    assert [server.has(8 << 32 | 0x11, packet) for packet in (2, 3, 4)] == [False, True, False]
+
+
+def test_known_streams_are_read_up_to_where_they_break() -> None:
+    """Also where strangers in front of them kept the trial from ending."""
+    found, marked = behind_a_hole(mutations(2), [*OTHERS, *mutations(4), b"not a message" * 30])
+    assert (found, marked) == (mutations(4), [])
+
+
+def looks_longer(seqno: int) -> bytes:
+    """Its seqno and revision look like an answer of 16 MiB."""
+    found = mutation(seqno, vbucket=900, opaque=0x77, value=b"v" * 500)
+    assert seqno % 256 == 0x81
+    assert 31 in plausible_headers(np.frombuffer(found, np.uint8), default_legal_extras)[0]
+    return found
+
+
+def test_numbers_that_look_like_a_long_answer_do_not_stand_for_want_of_a_better() -> None:
+    behind = [mutation(i, vbucket=900, opaque=0x77, value=b"v" * 500) for i in range(0x82, 0x82 + 600)]
+    assert behind_a_hole(mutations(2), [looks_longer(0x81)[12:], *behind])[0] == behind
+    rows, skipped = mid_stream(b"".join([*mutations(5), b"garbage", looks_longer(0x81)[12:], *behind]))
+    assert [row.data for row in rows] == mutations(5) + behind
+    assert [why for _, _, why in skipped] == ["bad-magic"]
+
+
+def test_numbers_that_look_like_a_long_answer_keep_no_known_ones_waiting() -> None:
+    behind = mutations(5)
+    assert behind_a_hole(mutations(2), [looks_longer(0x81)[12:], *behind, b"garbage" * 20]) == (behind, [])
+
+
+def test_doubt_about_what_was_asked_ends_where_nothing_was() -> None:
+    known = KnownStreams()
+    server = KnownStreams(client=known)
+    known.begin(1)
+    known.doubt(5)
+    known.no_doubt(9)
+    known.doubt(8)  # it may begin before the packet that ended the one before
+    known.no_doubt(12)
+    assert [server.has_all(packet) for packet in (0, 1, 4, 5, 9, 11, 12, 20)] == [False, True, True, False, False, False, True, True]
+    known.doubt(15)
+    known.doubt(17)
+    known.no_doubt(18)
+    assert [server.has_all(packet) for packet in (14, 15, 18, 30)] == [True, False, False, False]

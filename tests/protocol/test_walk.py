@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 
 from dcpinspect.protocol import walk
-from dcpinspect.protocol.resync import MAX_BODY
+from dcpinspect.protocol.resync import ANSWERED, MAX_BODY
 from dcpinspect.protocol.stretch import Stretch
 from dcpinspect.protocol.walk import Walk
 from tests import builders
 from tests.builders import chunk, message, mutation
 from tests.protocol.test_framing import pieces, streams
 
-FIRST, SECOND, ANSWER = mutation(1, vbucket=3, opaque=0x33), mutation(2, vbucket=3, opaque=0x33), message(magic=0x81, opcode=0x53)
+FIRST, SECOND = mutation(1, vbucket=3, opaque=0x33), mutation(2, vbucket=3, opaque=0x33)
+ANSWER = message(magic=0x81, opcode=0x53, opaque=0x44)
 DATA = FIRST + SECOND + ANSWER
 
 
@@ -28,9 +29,16 @@ def test_a_run_says_where_messages_are_and_which_streams_are_new() -> None:
     start, length = run.messages[:2]
     assert start.tolist() == [0, len(FIRST), len(FIRST + SECOND)]
     assert length.tolist() == [len(FIRST), len(SECOND), len(ANSWER)]
-    assert run.keys.tolist() == [3 << 32 | 0x33]
-    assert run.shown_by.tolist() == [0]
+    assert run.keys.tolist() == [3 << 32 | 0x33, ANSWERED | 0x44]
+    assert run.shown_by.tolist() == [0, 2]
     assert not run.is_cut.any()
+
+
+@pytest.mark.parametrize(("magic", "opcode", "status"), [(0x81, 0x53, 0x23), (0x80, 0x53, 0), (0x81, 0x52, 0)])
+def test_only_an_answer_that_opens_a_stream_shows_one(magic: int, opcode: int, status: int) -> None:
+    data = message(magic=magic, opcode=opcode, specific=status)
+    keys = Walk(Stretch(chunk(data))).follow(0, memo()).keys.tolist()
+    assert not [key for key in keys if key >= ANSWERED]
 
 
 def test_streams_are_new_once() -> None:
@@ -43,7 +51,7 @@ def test_a_stream_is_shown_by_the_packet_that_completes_the_message() -> None:
     whole = builders.glued(pieces(DATA, [len(FIRST) - 1, 5, 500]))
     one = Walk(Stretch(whole))
     run = one.follow(0, memo())
-    assert one.released(run).tolist() == [1]
+    assert one.released(run).tolist() == [1, 2]
     assert [one.release_at(at) for at in (0, len(FIRST) - 2, len(FIRST) - 1, len(DATA) - 1)] == [0, 0, 1, 2]
 
 
