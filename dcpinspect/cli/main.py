@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -141,16 +142,7 @@ class DeferredCommand(TyperCommand):
 
     def load(self) -> TyperCommand:
         """Import the command's module and build the command from its function."""
-        function = getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name)
-        app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        app.command(self._name, cls=_Command)(function)
-        command = typer.main.get_command(app)
-        assert isinstance(command, TyperCommand)
-        own = {option for parameter in command.params for option in parameter.opts}
-        command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
-        if "--port" in own or self._table in ("pipeline-check", "pipeline-expire"):
-            command.params += _for_readers()
-        return command
+        return _built(getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name, self._table)
 
     # Any: the classes of contexts are typer's own affair, we hand on what we are given.
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -162,6 +154,19 @@ class DeferredCommand(TyperCommand):
             extra["obj"] = config.load(tables())
             extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
         return command.make_context(info_name, _with_empty_values(args), parent, **extra)
+
+
+@cache  # 8 ms, for programs that call main() often, such as our tests
+def _built(function: Callable[..., object], name: str, table: str) -> TyperCommand:
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command(name, cls=_Command)(function)
+    command = typer.main.get_command(app)
+    assert isinstance(command, TyperCommand)
+    own = {option for parameter in command.params for option in parameter.opts}
+    command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
+    if "--port" in own or table in ("pipeline-check", "pipeline-expire"):
+        command.params += _for_readers()
+    return command
 
 
 def _common() -> list[Any]:

@@ -14,7 +14,7 @@ import pytest
 
 import dcpinspect
 from dcpinspect.cli import main as cli
-from dcpinspect.cli.main import COMMANDS, main, program
+from dcpinspect.cli.main import COMMANDS, DeferredCommand, main, program
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from tests import builders
 from tests.peers.truth import SAMPLES
@@ -244,6 +244,13 @@ def test_building_the_program_imports_no_command(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delitem(sys.modules, f"dcpinspect.cli.{name}", raising=False)
     program()
     assert not any(f"dcpinspect.cli.{name}" in sys.modules for name in COMMANDS)
+
+
+def test_a_command_is_built_once() -> None:
+    first, second = program().commands["read"], program().commands["read"]
+    assert isinstance(first, DeferredCommand)
+    assert isinstance(second, DeferredCommand)
+    assert first.load() is second.load()
 
 
 @pytest.mark.parametrize(
