@@ -12,6 +12,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,16 @@ def test_consecutive_members_are_one_stream(tmp_path: Path, compress: Compress) 
     assert packets_of(path) == EXPECTED
 
 
-LONG = builders.pcap([*PACKETS] * 2000)
+@cache
+def long(compress: Compress) -> bytes:
+    """So many packets, compressed, which takes a second."""
+    return compress(builders.pcap([*PACKETS] * 2000))
 
 
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
 def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Compress) -> None:
     path = tmp_path / "x"
-    path.write_bytes(compress(LONG)[:-20])
+    path.write_bytes(long(compress)[:-20])
     capture = open_capture(path)
     assert 0 < sum(len(batch) for batch in capture) <= 2000 * len(PACKETS)
     assert capture.problems[-1].what == "the compressed data is cut short"
@@ -117,7 +121,7 @@ def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path
 
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
 def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, compress: Compress) -> None:
-    data = bytearray(compress(LONG))
+    data = bytearray(long(compress))
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -335,7 +339,7 @@ def test_a_capture_of_which_less_than_its_header_is_left_is_damaged(tmp_path: Pa
 
 
 def test_a_pipe_of_damaged_data_is_read_up_to_it(tmp_path: Path) -> None:
-    damaged = bytearray(lzma.compress(LONG))
+    damaged = bytearray(long(lzma.compress))
     damaged[-200:-100] = b"\xff" * 100
     os.mkfifo(tmp_path / "x")
     writer = threading.Thread(target=(tmp_path / "x").write_bytes, args=(damaged,))
