@@ -1,4 +1,4 @@
-"""How full the window of each connection was at most: bytes that flow control counts, less those that were acknowledged."""
+"""How full the window of each connection was at most: bytes that flow control counts, less bytes acknowledged."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.series import Series
 
 CHARTED = 64
-"""Connections of which it is kept how full the window was when, the first that there are."""
+"""Number of connections for which the fullness of the window over time is kept: the first ones."""
 
 
 class Balance:
-    """Feed it with every batch of a reading. Of a connection that lost bytes the sums mean nothing; who asks has to know."""
+    """The balance of windows. Feed it with every batch of a reading. On a connection that lost bytes the sums mean nothing; callers have to
+    check."""
 
     def __init__(self) -> None:
         self.greatest: dict[int, int] = {}
-        """By connection."""
+        """Greatest balance in bytes, by connection."""
         self.by_time = Series(kind="level", most=CHARTED)
-        """The greatest in each span of time, by connection, of the first ``CHARTED``."""
+        """Greatest balance in each span of time, for the first ``CHARTED`` connections."""
         self._now: dict[int, int] = {}
 
     def feed(self, batch: MessageBatch) -> None:

@@ -1,4 +1,4 @@
-"""Failover logs as columns: the branches of many of them at once."""
+"""Failover logs as columns: the branches of many logs at once."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ENTRY = 16
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """All entries of some logs, log by log, newest first."""
+    """All entries of some failover logs, log by log, newest first."""
 
     begins: Table
-    """By log, where its entries begin; and where the last one ends."""
+    """By log, where its entries begin; one more element says where the last log ends."""
     log: Table
-    """By entry, the log that it is of."""
+    """Number of the log of each entry."""
     uuid: Table
-    """By entry; as a signed number."""
+    """Uuid of each entry, as a signed number."""
     seqno: Table
-    """By entry; biased."""
+    """Seqno of each entry, biased."""
 
     @classmethod
     def of(cls, logs: Sequence[bytes]) -> Self:
-        """``logs``: as they stand in answers; what is behind their last whole entry counts for nothing."""
+        """Reads failover logs as they stand in answers; bytes behind the last whole entry do not count."""
         counts = np.array([len(log) // ENTRY for log in logs], dtype=np.int64)
         whole = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
         numbers = np.frombuffer(whole, ">u8").astype(np.uint64).reshape(-1, 2)
@@ -42,7 +42,7 @@ class Branches:
 
     @property
     def newest(self) -> Table:
-        """By log, the uuid of its newest branch, 0 without one; and 0 for number -1, which is no log."""
+        """By log, the uuid of its newest branch, 0 without one; the last element is 0, for log number -1, which is none."""
         found = np.zeros(len(self.begins), dtype=np.int64)
         has_some = np.flatnonzero(np.diff(self.begins))
         found[has_some] = self.uuid[self.begins[has_some]]
@@ -58,7 +58,7 @@ class Branches:
         return found
 
     def of_each(self, owners: Table, logs: Table) -> tuple[Table, Table]:
-        """The entries of the logs that each has: whose they are, and their places."""
+        """Returns the entries of the logs of each owner: the owner of each entry, and the place of each entry."""
         counts = np.diff(self.begins)[logs]
         ends = np.cumsum(counts)
         entries = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts) + np.repeat(self.begins[logs], counts)

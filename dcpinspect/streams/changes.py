@@ -1,4 +1,4 @@
-"""Events as records: what each of them changes, and where it is; and what of that tells whether two are the same change."""
+"""Events as records: what each event changes, and where it is; and the parts by which two changes are compared."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Changes(Change[Ints], Rows[Change]):
 
 
 def changes_of(events: Events) -> Changes:
-    """What tells whether they are the same as others."""
+    """Returns the changes of events, to compare them with other changes."""
     found = Changes.zeros(len(events))
     found.row, found.seqno, found.opcode, found.collection = events.place.row, events.seqno, events.opcode, events.collection
     found.key, found.cas, found.datatype, found.value = events.key, events.cas, events.datatype, events.value
@@ -67,6 +67,6 @@ def changes_of(events: Events) -> Changes:
 
 
 def key_text(event: Event) -> str:
-    """The key of an event, cut short where it is long."""
+    """Returns the key of an event as text, cut short if it is long."""
     shown = KeyStart.as_bytes(event.key_start)[: event.key_size]
     return shown.decode(errors="backslashreplace") + ("…" if event.key_size > TOLD_OF_KEY else "")

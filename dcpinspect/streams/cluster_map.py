@@ -1,4 +1,5 @@
-"""Which node has which vbucket, as a server's cluster map says it: in answers to who asks for it, and to who asked the wrong node."""
+"""Which node has which vbucket, by a server's cluster map. Servers send the map to clients that ask for it, or that asked the wrong
+node."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 10
-"""Vbuckets, and nodes: buckets have no more."""
+"""Greatest number of vbuckets, and of nodes, that are read: buckets have no more."""
 _MOST_TEXT = 255
 _LONGEST = 1 << 22
-"""Bytes of a map that is read; those of the largest buckets have some tens of thousands."""
+"""Greatest size of a map that is read, in bytes; maps of the largest buckets have some tens of thousands."""
 _KEPT = 4
-"""Maps that are kept: many answers have the same."""
+"""Number of maps that are kept: many answers have the same map."""
 _SAME_HOST = "$HOST"
 """Stands for the host that was asked."""
 
 
 def active_nodes(text: bytes) -> dict[int, str]:
-    """Address of the node that has each vbucket active, by vbucket; those that no node has are left out. Empty for what is no map.
+    """Returns the address of the node that has each vbucket active, by vbucket; empty if ``text`` is no map.
 
-    Source: the bucket configuration in terse form, ``vBucketServerMap``, which names nodes once and lists by vbucket their numbers, the
-    active one first, -1 for none.
+    Vbuckets that no node has are left out. Source: the bucket configuration in terse form, ``vBucketServerMap``. It names nodes once, and
+    lists by vbucket their numbers, the active one first, -1 for none.
     """
     if len(text) > _LONGEST:
         return {}
@@ -40,13 +41,14 @@ def active_nodes(text: bytes) -> dict[int, str]:
 
 
 class ClusterMaps:
-    """The maps that were read last, by what they are made of."""
+    """The maps that were read last, by their texts."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, dict[int, str]] = {}
 
     def nodes(self, text: bytes, redactor: Redactor | None = None) -> dict[int, str]:
-        """As ``active_nodes``; not to be changed. ``redactor``: replaces names of hosts, always the same one."""
+        """Returns the map as ``active_nodes`` does; callers must not change it. ``redactor``: replaces names of hosts; always the same
+        redactor."""
         found = self._kept.pop(text, None)
         if found is None:
             found = active_nodes(text)
@@ -61,7 +63,7 @@ class ClusterMaps:
 
 
 def _shown(node: str, redactor: Redactor) -> str:
-    """A node with what stands for the name of its host; addresses are no names."""
+    """Returns a node with the replacement for the name of its host; addresses are no names, so they stay."""
     host, colon, port = node.rpartition(":")
     host, port = (host, port) if port.isdecimal() else (node, "")
     try:

@@ -1,6 +1,6 @@
-"""Collections and scopes as a connection hears of them: from system events, and from the manifest where it was asked for.
+"""Collections and scopes as a connection hears of them: from system events, and from a manifest that was asked for.
 
-Every vbucket tells of every collection, mostly in the same bytes: each different telling is read once.
+Every vbucket tells of every collection, mostly in the same bytes: each different text is read once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 12
-"""Collections, scopes and different tellings remembered of a connection."""
+"""Greatest number of collections, scopes and different texts remembered of a connection."""
 _MOST_TEXT = 1 << 8
 _MAX_ID = 0xFFFF_FFFF
 _DIGITS = 16
@@ -29,32 +29,32 @@ _BEGIN, _END, _CREATE_SCOPE, _MODIFY = 0, 1, 3, 5
 
 @dataclass(slots=True)
 class Collection:
-    """What is known of one."""
+    """What is known of one collection."""
 
     name: str | None
     scope: int
     keeps_history: bool | None = None
-    """Whether none of its changes is de-duplicated in snapshots with history; None: not told."""
+    """Whether snapshots with history hold all its changes, none de-duplicated; None: not told."""
     has_ended: bool = False
 
 
 @dataclass(slots=True)
 class Manifest:
-    """The collections and scopes of a bucket, as far as one connection told of them."""
+    """The collections and scopes of a bucket, as far as one connection was told of them."""
 
     uid: int = 0
-    """The greatest one told."""
+    """The greatest manifest uid that was told."""
     collections: dict[int, Collection] = field(default_factory=dict)
     scopes: dict[int, str] = field(default_factory=dict)
     _heard: set[bytes] = field(default_factory=set)
 
     @property
     def lacks_history(self) -> bool:
-        """Whether a collection is known that keeps no history."""
+        """Whether some collection is known to keep no history."""
         return any(collection.keeps_history is False for collection in self.collections.values())
 
     def is_news(self, told: bytes) -> bool:
-        """Whether a system event with these bytes says anything that is not known."""
+        """Returns whether a system event with these bytes says something new."""
         if told in self._heard:
             return False
         if len(self._heard) >= _MOST:
@@ -63,7 +63,7 @@ class Manifest:
         return True
 
     def take_event(self, said: SaidByEvent) -> None:
-        """What a system event says."""
+        """Takes what a system event says."""
         self.uid = max(self.uid, said.uid)
         if said.event == _CREATE_SCOPE and said.name is not None:
             self._add_scope(said.scope, said.name)
@@ -77,7 +77,7 @@ class Manifest:
                 known.has_ended = True
 
     def take_answer(self, manifest: Mapping[str, Any], redactor: Redactor | None = None) -> None:
-        """The manifest of the bucket, as the server has it. ``redactor``: what stands for names is remembered instead of them."""
+        """Takes the manifest of the bucket, as the server has it. ``redactor``: names are replaced before they are remembered."""
         self.uid = max(self.uid, _hex(manifest.get("uid")) or 0)
         for scope, name, collections in scopes_of(manifest):
             self._add_scope(scope, shown(name, redactor))
@@ -106,19 +106,19 @@ class SaidByEvent(NamedTuple):
 
     @property
     def names_scope(self) -> bool:
-        """Whether it tells the name of its scope."""
+        """Whether the event tells the name of its scope."""
         return self.event == _CREATE_SCOPE
 
     @property
     def names_collection(self) -> bool:
-        """Whether it tells the name of its collection."""
+        """Whether the event tells the name of its collection."""
         return self.event in (_BEGIN, _MODIFY)
 
 
 def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
-    """What a system event says that is there whole and fits its layout; None for what says too little.
+    """Returns what a system event says; None unless it was captured whole, fits its layout and says enough.
 
-    Only what is asked for is read: every field explained would cost fifty times as much, and there may be thousands.
+    Only the fields needed are read: explaining every field would take fifty times as long, and there may be thousands of events.
     """
     decoded = batch.decoded
     layout, start, value = LAYOUTS[int(decoded.layout[row])], int(decoded.extras_at[row]), int(decoded.value.start[row])
@@ -132,7 +132,7 @@ def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
 
 
 def _numbers(items: Sequence[Item], data: bytes) -> dict[str, int]:
-    """The numbers of a section by name, those of a FlatBuffer in it as well."""
+    """Returns the numbers of a section by name, with those of a FlatBuffer in it."""
     said: dict[str, int] = {}
     for spec in items:
         if isinstance(spec, Field) and spec.kind.size:
@@ -144,7 +144,7 @@ def _numbers(items: Sequence[Item], data: bytes) -> dict[str, int]:
 
 
 def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
-    """The scopes of a manifest that have an id and a name, with those, and their collections that have an id, with it."""
+    """Yields (id, name, collections with their ids) of each scope in a manifest; scopes and collections without an id are left out."""
     for scope in _objects(manifest.get("scopes")):
         scope_id, name = _hex(scope.get("uid")), _text(scope.get("name"))
         if scope_id is None or name is None:
@@ -158,7 +158,7 @@ def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tupl
 
 
 def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | None:
-    """Collections that the value of a stream request names; None where it names none."""
+    """Returns the collections that the value of a stream request names; None if it names none."""
     named = filter_.get("collections") if filter_ is not None else None
     if not isinstance(named, list):
         return None
@@ -166,16 +166,16 @@ def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | Non
 
 
 def named_scope(filter_: Mapping[str, Any] | None) -> int | None:
-    """The scope that the value of a stream request names; None where it names none."""
+    """Returns the scope that the value of a stream request names; None if it names none."""
     number = _hex(filter_.get("scope")) if filter_ is not None else None
     return number if number is not None and number <= _MAX_ID else None
 
 
 class KnownNames:
-    """Names at the end of a reading: what a connection was told, or another one to the same bucket of the same server."""
+    """Names at the end of a reading: told on the connection itself, or on another one to the same bucket of the same server."""
 
     def __init__(self, manifests: Mapping[int, Manifest], buckets: Mapping[int, Hashable]) -> None:
-        """Both by connection; ``buckets`` has those whose bucket is known."""
+        """``manifests``: by connection. ``buckets``: by connection, the bucket where it is known."""
         self._own = manifests
         self._buckets = buckets
         self._shared: dict[Hashable, Manifest] = {}
@@ -188,7 +188,7 @@ class KnownNames:
                     shared.collections.setdefault(number, collection)
 
     def asked(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
-        """The collections, or the scope, that a stream request names; None where it names none."""
+        """Returns the collections or the scope that a stream request names, as text; None if it names none."""
         scope, collections = named_scope(filter_), named_collections(filter_)
         if scope is not None:
             name = self._scope(connection, scope)
@@ -216,7 +216,7 @@ class KnownNames:
 
 
 def _hex(text: object) -> int | None:
-    """A number as JSON has it here: hexadecimal digits."""
+    """Returns a number written as hexadecimal digits, as manifests have it in JSON; None if ``text`` is none."""
     try:
         return int(text, 16) if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Messages as the kernel reads them: only those that matter to streams, what each of them says as whole numbers."""
+"""Messages as the kernel reads them: only messages that matter to streams, with what each says as whole numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for _role, _kind in {
     Trait.EVENT: k.EVENT,
     Trait.OPENS: k.REQUEST,
     Trait.ENDS: k.END,
-}.items():  # the last one that fits; what is counted and no more goes on as a cache transfer does
+}.items():  # the last fitting role counts; what is only counted is handled like a cache transfer
     _REQUESTS[opcodes_with(_role)] = _kind
 for _opcode, _kind in {
     Opcode.DCP_CONTROL: k.CONTROL,
@@ -58,19 +58,19 @@ _MARKER_LAYOUTS = np.array([_LAYOUT_WORDS.get(layout.generation, 0) for layout i
 _UPR_REQUESTS = np.array([layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_)
 _MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
 PREPARE_SURPLUS = 2
-"""Both ends of a connection between nodes count so many bytes more than a prepare has."""
+"""Bytes that both ends of a connection between nodes count for a prepare in addition to its size."""
 
 
 _SEQNO_SIZE = 8
 
 
 def _seqno_end(layout: Layout) -> int:
-    """Bytes of extras up to the end of the seqno; where it is not known where that is, as most have it."""
+    """Returns the bytes of extras up to the end of the seqno; 8 as in most layouts, if the layout has no seqno."""
     return next((field.offset for field in layout.extras if "by_seqno" in (field.name, field.alias)), 0) + _SEQNO_SIZE
 
 
 class MessageColumns:
-    """Makes the kernel's tables of a batch; remembers the stream-ids of close requests until they are answered."""
+    """Makes the kernel's tables of a batch; remembers the stream-ids of close requests until these are answered."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -78,7 +78,7 @@ class MessageColumns:
         self._room = r.Messages.zeros(0)
 
     def tables(self, batch: MessageBatch) -> tuple[r.Messages, Details]:
-        """The messages of a batch, and what they carry."""
+        """Returns the messages of a batch, and the details that they carry."""
         facts = self._conversation.feed(batch)
         kind, is_headless = kinds(batch)
         self._note_unread(batch, kind)
@@ -101,7 +101,7 @@ class MessageColumns:
         return messages, details
 
     def _zeros(self, size: int) -> r.Messages:
-        """Room for so many messages, the same as before: nobody looks at those of the last batch any more."""
+        """Returns an empty table for so many messages. Its memory is that of the last batch's table, which nobody reads any more."""
         if len(self._room) < size:
             self._room = r.Messages.zeros(size)
         else:
@@ -109,7 +109,7 @@ class MessageColumns:
         return self._room[:size]
 
     def _note_unread(self, batch: MessageBatch, kind: Rows) -> None:
-        """Remembers the stream requests that nobody can read."""
+        """Remembers the stream requests whose bytes cannot be read."""
         decoded = batch.decoded
         is_asked = (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
         for row in np.flatnonzero(is_asked & ((kind == 0) | (kind == k.UNREADABLE_REQUEST))).tolist():
@@ -134,7 +134,7 @@ class MessageColumns:
                     self._closing[int(batch.row[row])] = int(sid[place])
             else:
                 sid[place] = self._closing.pop(int(batch.request_row.values[row]), -1)
-        put = at if len(messages) > len(rows) else slice(None)  # where nothing was lost, one after the other
+        put = at if len(messages) > len(rows) else slice(None)  # without losses, messages stand one after the other
         messages.kind[put] = kind
         messages.connection[put] = batch.connection[rows]
         messages.direction[put] = batch.direction[rows]
@@ -149,7 +149,7 @@ class MessageColumns:
         messages.place.time[put] = batch.time_ns[rows]
 
     def _requests(self, own: Chosen, messages: r.Messages) -> r.Requests:
-        """What the stream requests ask for."""
+        """Returns what the stream requests ask for."""
         chosen, asked = own.of(k.REQUEST, k.UNREADABLE_REQUEST)
         table = r.Requests.zeros(len(chosen))
         messages.detail[own.at[chosen]] = np.arange(len(chosen))
@@ -168,7 +168,7 @@ class MessageColumns:
         return table
 
     def _answers(self, own: Chosen, messages: r.Messages) -> r.Answers:
-        """The answers to stream requests."""
+        """Returns the answers to stream requests."""
         chosen, answered = own.of(k.ANSWER)
         table = r.Answers.zeros(len(chosen))
         messages.detail[own.at[chosen]] = np.arange(len(chosen))
@@ -188,7 +188,7 @@ class MessageColumns:
         return table
 
     def _extras(self, own: Chosen, messages: r.Messages, facts: list[Fact]) -> r.Extras:
-        """What messages of other kinds carry."""
+        """Returns what messages of other kinds carry."""
         chosen, rows = own.of(*_WITH_EXTRAS)
         table = r.Extras.zeros(len(chosen))
         messages.detail[own.at[chosen]] = np.arange(len(chosen))
@@ -202,7 +202,7 @@ class MessageColumns:
         table.would_be[kind == k.UNREADABLE] = _REQUESTS[decoded.opcode[rows[kind == k.UNREADABLE]]]
         table.status[kind == k.CLOSE_ANSWER] = decoded.specific[rows[kind == k.CLOSE_ANSWER]]
         told = np.flatnonzero(kind == k.FACT)
-        # of several facts of one message the last one counts
+        # if a message has several facts, the last one counts
         last = {row: (setting, value) for row, setting, value in facts}
         for place, row in zip(told.tolist(), rows[told].tolist(), strict=True):
             table.setting[place], table.value[place] = last[row]
@@ -211,28 +211,28 @@ class MessageColumns:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The messages of a batch that streams look at."""
+    """The messages of a batch that concern streams."""
 
     batch: MessageBatch
     rows: Rows
-    """Their rows in the batch."""
+    """Rows of the messages in the batch."""
     kind: Rows
     at: Rows
-    """Their numbers among the kernel's messages, between which are holes."""
+    """Numbers of the messages in the kernel's table, which has holes between them."""
 
     def of(self, *kinds: int) -> tuple[Rows, Rows]:
-        """(which of them are of these kinds, their rows)."""
+        """Returns (places of the messages of these kinds, their rows in the batch)."""
         chosen = np.flatnonzero(_among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0])
         return chosen, self.rows[chosen]
 
 
 def request_kinds(opcode: Array) -> Rows:
-    """The kinds of requests whose bytes are not at hand, by their opcodes."""
+    """Returns the kinds of requests by their opcodes, for requests whose bytes are not at hand."""
     return _REQUESTS[opcode]
 
 
 def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
-    """(kind of every message, messages of which the capture lacks so much that nobody knows which stream they are of)."""
+    """Returns (kind of every message, rows of messages that are captured too partly to tell their stream)."""
     decoded = batch.decoded
     kind: Rows = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])
     kind[decoded.is_server | ~decoded.has_magic] = 0
@@ -266,12 +266,12 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
 
 
 _ONLY_SEQNO = np.array([k.EVENT, k.PREPARE])
-"""Kinds of whose extras streams need the seqno only."""
+"""Kinds of messages of whose extras streams only need the seqno."""
 _SEQNO_ENDS = np.array([_seqno_end(layout) for layout in LAYOUTS] + [_SEQNO_SIZE] * 2, dtype=np.int64)
 _RANGE_SIZE = 20
-"""Bytes of a newer marker's value that have its range and type."""
+"""Bytes of a newer marker's value that hold its range and type."""
 _UNREADABLE = np.where(np.arange(k.KINDS) >= k.END, k.UNREADABLE, 0)
-"""What a message of each kind becomes where its extras cannot be read: 0 where nothing goes on without them."""
+"""The kind that a message of each kind gets if its extras cannot be read; 0 if streams can ignore such a message."""
 _UNREADABLE[[k.ACK, k.UNREADABLE_ACK]] = k.UNREADABLE_ACK
 _UNREADABLE[[k.REQUEST, k.UNREADABLE_REQUEST]] = k.UNREADABLE_REQUEST
 _WITH_EXTRAS = (k.FACT, k.CLOSE_ANSWER, k.ACK, k.END, k.OSO, k.UNREADABLE)
@@ -279,7 +279,7 @@ _UNREAD = r.Requests.reset(1)
 for _column_of in (_UNREAD.start, _UNREAD.end, _UNREAD.snapshot_start, _UNREAD.snapshot_end):
     _column_of[:] = r.LEAST
 _UNREAD.filter[:] = r.CUT_VALUE
-"""What a request asks for of which there is the header only."""
+"""The request that stands for one of which only the header was captured."""
 _NEEDED = {
     "by_seqno": (*range(k.EVENT, k.SEQNO_ADVANCED + 1),),
     "start_seqno": (k.REQUEST,),
@@ -291,7 +291,7 @@ _NEEDED = {
 
 @functools.cache
 def _among(*kinds: int) -> Mask:
-    """Of each kind whether it is one of these. Looking it up takes a microsecond where a batch is small, ``np.isin`` 85."""
+    """Returns a mask over all kinds: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
     found: Mask = np.isin(np.arange(k.KINDS), kinds)
     return found
 
@@ -301,13 +301,13 @@ def _valid(valid: Mask | None, size: int) -> Mask:
 
 
 def _column(batch: MessageBatch, name: str, rows: Rows) -> Array:
-    """A column of numbers, 0 where there is none."""
+    """Returns a column of numbers, 0 where there is none."""
     column = batch.decoded.numbers.get(name)
     return np.zeros(len(rows), dtype=np.uint64) if column is None else column.values[rows]
 
 
 def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
-    """Why these streams end; -1 if unknown."""
+    """Returns why streams end, for each row; -1 if unknown."""
     column = batch.decoded.numbers.get("end_reason")
     if column is None:
         return np.full(len(rows), -1, dtype=np.int64)
@@ -315,7 +315,7 @@ def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
 
 
 def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
-    """What the snapshot markers say."""
+    """Returns what the snapshot markers say."""
     chosen, marked = own.of(k.MARKER)
     table = r.Markers.zeros(len(chosen))
     messages.detail[own.at[chosen]] = np.arange(len(chosen))
@@ -336,7 +336,7 @@ def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
 
 
 def _holes(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, messages: r.Messages) -> r.Holes:
-    """What could not be read, each before the message that comes after it."""
+    """Returns the bytes that could not be read as holes, each placed before the message that follows it."""
     places: Rows = np.arange(len(lost_before)) + np.searchsorted(rows, lost_before, side="left")
     losses = batch.losses
     connection = np.concatenate((losses.connection, batch.connection[headless]))

@@ -1,4 +1,4 @@
-"""The table of connections: who they are, what they negotiated, and how they are."""
+"""The table of connections: who they connect, what they negotiated, and the verdict of each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from dcpinspect.tables.records import Records
 Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
-"""A consumer that has not answered a noop by then will not."""
+"""A consumer that has not answered a noop after this time will not answer it."""
 RUNNING = tuple(w.STREAM_VERDICTS.index(verdict) for verdict in ("backfilling", "advancing"))
-"""Verdicts of streams that something comes on."""
+"""Verdicts of streams on which messages come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Flow:
     counted: int
     acked: int
     outstanding: int | None
-    """None where the window is not known, or something was lost since it was set."""
+    """Bytes that wait for an acknowledgement; None where the window is not known, or something was lost since it was set."""
 
     @property
     def is_full(self) -> bool:
@@ -45,22 +45,23 @@ class Flow:
 
 
 def flow_of(row: Connection, link: Link, session: Session, sight: Visibility) -> Flow:
-    """``row``: the connection's in the kernel's table."""
+    """Returns the flow control of a connection; ``row``: the connection in the kernel's table."""
     window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
     consumer = sight.consumer(link.number)
     if session.waits_for("connection_buffer_size") and not sight.is_complete(link.number):
         window = -1  # the answer may have been lost
     if sight.has_lost(link.number, consumer, row.window_losses[consumer]):
-        window = -1  # another one may have been asked for
+        window = -1  # another window may have been asked for
     is_based = window > 0 and is_read and bool(row.is_based)
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
 
 
 def client_of(link: Link, session: Session, sight: Visibility) -> Client:
-    """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none.
+    """Returns the consumer that a connection belongs to, over all its connections.
 
-    Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
+    Its name is its address with its DCP name up to the first colon, or with the agent if it has no name. Where the open may be missing,
+    nobody can tell whose connection it is: its number and a question mark stand for the name.
     """
     host = link.client.rpartition(":")[0]
     if session.name:
@@ -71,7 +72,7 @@ def client_of(link: Link, session: Session, sight: Visibility) -> Client:
 
 
 def noop_interval(session: Session) -> float | None:
-    """Seconds between noops, as granted."""
+    """Returns the seconds between noops, as granted; None if none were."""
     value = session.control("set_noop_interval")
     try:
         seconds = float(value) if value is not None else 0.0
@@ -85,7 +86,7 @@ def _is_opened(session: Session, row: Connection) -> bool:
 
 
 def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, sight: Visibility, *, is_running: bool) -> str:
-    """How a connection is: the first that holds. ``is_running``: something comes on a stream of it."""
+    """Returns the verdict of a connection: the first one that holds. ``is_running``: messages come on one of its streams."""
     opened = _is_opened(session, row)
     was_seen = sight.is_complete(link.number)
     if was_seen and not opened and session.open_status is None:
@@ -106,13 +107,13 @@ def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, sight:
 
 
 def noop_limit_ns(session: Session) -> int:
-    """How long an answer to a noop may take: the interval, 5 s at most, and 2 s at least, before an absence is worth a word."""
+    """Returns how long an answer to a noop may take before its absence is reported: the interval, 5 s at most and 2 s at least."""
     interval = noop_interval(session)
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
 def _is_dead(link: Link, session: Session, row: Connection) -> bool:
-    """Whether a noop was not answered while the connection went on."""
+    """Returns whether a noop was not answered while the connection went on."""
     limit = max(noop_limit_ns(session), 10 * int(row.noop_slowest))
     losses = int(row.losses[0] + row.losses[1])
     return bool(row.noop_row >= 0 and not losses and link.last_ns - int(row.noop_time) > limit)
@@ -126,7 +127,7 @@ def connection_records(
     is_running: Mask,
     sight: Visibility,
 ) -> Records:
-    """The table; ``is_running``: connections, by number, on whose streams something comes."""
+    """Returns the table of connections; ``is_running``: connections, by number, on whose streams messages come."""
     rows = []
     for link in links:
         session = sessions.get(link.number) or Session()

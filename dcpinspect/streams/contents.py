@@ -1,6 +1,6 @@
-"""What events are about, followed through their streams: keys that come twice, prepares that nobody completes, collections.
+"""Follows what events are about: keys that come twice, prepares that nobody completes, collections.
 
-The latest keys of a reading are remembered, up to a number; with more, the oldest are forgotten, and what depends on them is not judged.
+The latest keys of a reading are remembered, up to a number. With more, the oldest are forgotten, and what depends on them is not judged.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
-"""Keys remembered: 110 MB."""
+"""Number of keys that are remembered: 110 MB."""
 _GROWTH = 8
-"""Room for so many times as many keys is made at once: they are sorted in anew each time, and memory that is not used yet costs nothing."""
+"""Tables grow by this factor: each time all keys are sorted in anew, and memory that is not used yet costs nothing."""
 _SPREAD = 0x9E3779B97F4A7C15
 
 
 class Contents:
-    """Feed it with every batch, once the tracker's kernel has followed its messages."""
+    """Follows the keys of all events. Feed it with every batch, after the tracker's kernel has followed the messages."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
-        """Keys that are remembered; to be changed before the first batch only."""
+        """Number of keys that are remembered; only to be changed before the first batch."""
         self._tables = tables = keys.KeyTables()
         tables.entries = keys.Entries.zeros(min(256, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = keys.Marks.one()
         tables.seed = secrets.randbits(31)
-        self._secrets = new_secrets()  # its own: what it knows of keys may be gone on with in another process
+        self._secrets = new_secrets()  # secrets of its own: another process may go on with what it knows of keys
 
     def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
-        """``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
+        """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
         messages, tables = state.messages, self._tables
         chosen = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
         if not len(chosen):
@@ -58,7 +58,7 @@ class Contents:
             start = keys.follow_keys(len(chosen) - start, start, tables)
 
     def renumber(self, streams: Ints | None, snapshots: Ints) -> None:
-        """Streams, where these are given, and snapshots have other numbers from now on, -1 for those that left."""
+        """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old number, -1 for those that left."""
         tables, marks = self._tables, self._tables.marks
         entries = tables.entries[: marks.used]
         if not marks.used:
@@ -71,7 +71,7 @@ class Contents:
             tables.slots[:] = -1
             keys.refill_entries(marks.used, tables)
             entries = tables.entries[: marks.used]
-        of_key = entries.key >= 0  # others have no snapshot there
+        of_key = entries.key >= 0  # other entries have no snapshot there
         entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
 
     def _make_room(self) -> None:
@@ -89,7 +89,7 @@ class Contents:
         keys.refill_entries(tables.marks.used, tables)
 
     def _forget(self) -> None:
-        """Forgets the older half of the keys; of those, sooner what is no collection and not pending."""
+        """Forgets the older half of the keys; collections and keys with a pending prepare are kept longer."""
         marks = self._tables.marks
         entries = self._tables.entries[: marks.used]
         is_special = (entries.key < 0) | (entries.prepared > LEAST)
@@ -139,7 +139,7 @@ def _is_there(numbers: Mapping[str, Any], name: str, rows: Rows) -> Mask:
 
 
 def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:
-    """Events of collections that the request of their stream, which names some, does not name."""
+    """Returns a mask of events in collections that the request of their stream does not name, although it names some."""
     asked = standing & IS_ASKED != 0
     number = np.where(asked & (collection >= 0), streams.request.filter[stream], -1)
     outside = np.zeros(len(number), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The keys of every table that is made of messages. Keys are only ever added within a version."""
+"""The keys of every table that is made from messages. Within a version, keys are only ever added."""
 
 from __future__ import annotations
 
@@ -230,9 +230,9 @@ INFO = RecordTable(
         _C("next", "text", "the command to run next"),
     ),
 )
-"""What is in a reading: one record. It is no table of SQL."""
+"""The columns of the record about a whole reading: one record, and no table of SQL."""
 
 ALL = (CONNECTIONS, STREAMS, SNAPSHOTS, GAPS, ROLLBACKS, VBUCKETS)
 
 BY_TABLE = {f"{table.name}s": table for table in ALL}
-"""The contracts by the names of their tables, which are those of commands and of SQL."""
+"""The contracts by the names of their tables, as commands and SQL use them."""

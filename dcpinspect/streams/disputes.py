@@ -1,7 +1,7 @@
 """Gaps on which two streams of one vbucket and branch disagree: one lacks seqnos that the other has shown.
 
-What the other shows tells why. Prepares, aborts and events that a client did not ask for are invisible to it. A change of a document it
-did ask for, though, has to come, unless a later one of the same document came instead.
+The events that the other stream shows tell why. Prepares, aborts and events that a client did not ask for are invisible to it. A change of
+a document that it did ask for has to come, unless a later change of the same document came instead.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE
 Table = npt.NDArray[np.int64]
 
 MOST_OTHERS = 16
-"""Streams that one stream is compared with: a client may have opened any number."""
+"""The greatest number of streams that one stream is compared with: a client may have opened any number."""
 _NO_COLLECTION = -2
 
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.ADVANCED)
-"""Causes that are known whatever other streams show."""
+"""Causes that hold whatever other streams show."""
 _COMPLETE = (COMPLETE, COMPLETE_ADVANCED)
 _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
 _HAS_PURGE = 4
-"""Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
+"""The bit of ``OptionalSeqnos.present`` for a marker that says up to which seqno deletions were purged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Subscription:
     """What a stream is asked to show, as far as that is known."""
 
     collections: frozenset[int] | None
-    """Collections of its documents; None where nobody can tell."""
+    """Collections whose documents come; None where nobody can tell."""
     system_events: bool
-    """System events come, or may."""
+    """Whether system events come, or may come."""
     prepares: bool
-    """Prepares and aborts come, or may."""
+    """Whether prepares and aborts come, or may come."""
     deletions: bool
-    """Deletions come."""
+    """Whether deletions come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +62,29 @@ class Comparison:
     """What another stream tells of a gap."""
 
     cause: int
-    """-1: nothing, for want of events to compare."""
+    """The cause that it tells; -1: nothing, because events to compare are missing."""
     stream: int
     event: Event | None = None
-    """The first one in the gap that tells it."""
+    """The first event in the gap that tells the cause."""
     connection: int = 0
-    """That of ``event``; its seqno, biased; and its row."""
+    """``connection``: the connection of ``event``; ``seqno``: its seqno, biased; ``row``: its row."""
     seqno: int = 0
     row: int = 0
 
     def or_rather(self, other: Comparison) -> Comparison:
-        """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
+        """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", and both before "not
+        known"."""
         return other if self.cause < 0 or other.cause == w.UNEXPLAINED != self.cause else self
 
 
 EVERYTHING = frozenset({-1})
-"""Among ``collections``: those beside the default one, as far as its user may see them."""
+"""In ``Subscription.collections``, stands for all collections beside the default one that the user of the client may see."""
 
 
 def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: bool, is_whole: bool) -> Subscription:
-    """What a connection and the value of a stream request ask for.
+    """Returns what a connection and the value of a stream request ask for.
 
-    ``asked``: the request was captured; ``is_whole``: nothing of the connection is missing.
+    ``asked``: the request was captured. ``is_whole``: the capture lacks nothing of the connection.
     """
     features = session.features
     if features is None and is_whole and not session.hello_row:
@@ -92,7 +93,7 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: 
     if features is not None and asked and is_whole:
         collections = frozenset({0}) if COLLECTIONS not in features else EVERYTHING | {0}
         if filter_ is not None and "scope" in filter_:
-            collections = None  # which collections that are, nobody said
+            collections = None  # nobody said which collections
         elif (named := named_collections(filter_)) is not None:
             collections = named
     deletions = session.open_flags is not None and not session.open_flags & SKIP_DELETES
@@ -113,8 +114,9 @@ class Disputes:
         first_row: int = 0,
         vbucket: int = 0,
     ) -> None:
-        """``gaps``: those of the kernel, whose causes are ``cause``, and those inside OSO snapshots; ``branches``: newest uuid of
-        the failover log of every stream, 0 where none is known; ``first_row``: of messages that end gaps, from which on, as ``vbucket``."""
+        """``gaps``: the gaps that the kernel wrote, with the causes ``cause``, and the gaps inside OSO snapshots. ``branches``: by stream,
+        the newest uuid of its failover log, 0 where none is known. ``first_row``: only gaps that end in this row or later. ``vbucket``:
+        only this vbucket and higher ones."""
         of_kernel, unordered = gaps
         self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), known.streams, known.snapshots
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
@@ -125,7 +127,7 @@ class Disputes:
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
         pairs = _disputed(self._gaps[late], cause[late], known.streams, np.where(known.streams.vbucket >= vbucket, branches, 0))
         self.pairs = [(int(late[gap]), other) for gap, other in pairs]
-        """(gap, stream that shows some of it)."""
+        """(number of the gap, stream that shows some of its seqnos)."""
 
     @property
     def streams(self) -> set[int]:
@@ -133,7 +135,7 @@ class Disputes:
         return {int(self._gaps.stream[gap]) for gap, _ in self.pairs}
 
     def wanted(self) -> EventQuery:
-        """The events that settle them."""
+        """Returns a query for the events that settle the gaps."""
         intervals: dict[int, list[Interval]] = {}
         for gap, other in self.pairs:
             row = self._gaps[gap]
@@ -141,7 +143,7 @@ class Disputes:
             snapshot = int(row.snapshot)
             first, last = self._range(snapshot) if snapshot >= 0 else run
             last = max(run[1], last)
-            # of the stream itself, the later versions that came instead, and collections that its client sees
+            # from the stream itself: the later versions that came instead, and the collections that its client sees
             intervals.setdefault(int(row.stream), []).append((min(run[0], first), last))
             own = self._snapshots_of[other]
             ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
@@ -149,7 +151,7 @@ class Disputes:
         return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:
-        """The seqnos that a snapshot spans; the first is above the last if unknown."""
+        """Returns the first and last seqno of a snapshot's span; the first is above the last if the span is not known."""
         row = self._snapshots[snapshot]
         if row.layout > UPR_LAYOUT:
             return int(row.start), int(row.end)
@@ -158,9 +160,10 @@ class Disputes:
         return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
     def settled(self, shown: FoundEvents | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Comparison]:
-        """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared.
+        """Returns what other streams tell, by number of the gap; a gap of which nothing is told is left out.
 
-        Gaps have the kernel's numbers; those inside OSO snapshots count down from -1.
+        ``asked``: subscriptions by stream. ``shown``: the events; None: the result says that nothing was compared. Gaps have the kernel's
+        numbers; gaps inside OSO snapshots count down from -1.
         """
         told: dict[int, Comparison] = {}
         events: dict[int, StreamEvents] = {}
@@ -195,7 +198,7 @@ class Disputes:
         return Comparison(cause, other, event, int(self._streams.connection[other]), int(event.seqno), int(event.place.row))
 
     def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> int | None:
-        """The first event of a gap that had to come, by its place among those inside."""
+        """Returns the place, among the events inside the gap, of the first event that had to come; None if there is none."""
         number = int(self._gaps.snapshot[gap])
         if number < 0 or asked.collections is None:
             return None
@@ -203,14 +206,14 @@ class Disputes:
         if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted:
             return None
         start, end = self._range(number)
-        # A backfill lacks what compaction purged; and a first marker begins where the client asked, not where its items do.
+        # A backfill lacks what compaction purged. A first marker begins at the seqno that the client asked for, not at its first item.
         is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
         columns = (inside.seqno, inside.opcode, inside.key, inside.collection, inside.place.row)
         told = zip(*(column.tolist() for column in columns), strict=True)
         for place, (seqno, opcode, key, collection, row) in enumerate(told):
             if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
                 continue
-            # Without a filter a client has all collections but those that it may not know of.
+            # Without a filter a client has all collections that it may know of.
             is_asked = collection in asked.collections or (asked.collections >= EVERYTHING and collection in mine.collections)
             if not is_asked:
                 continue
@@ -225,10 +228,10 @@ class Disputes:
         return None
 
     def _is_latest(self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]) -> bool:
-        """Whether an event of a stream, (seqno, key, collection) in a row, is the latest of its key up to ``end``.
+        """Returns whether an event, (seqno, key, collection), in ``row`` of a stream is the latest event of its key up to seqno ``end``.
 
-        A snapshot has no more than one of a key, its latest; one of history may have more. If its end is below ``end``, all that is in the
-        snapshots behind it has to be known, up to the end of the one that spans ``end``: a later version may stand for one below it.
+        A snapshot has one event of a key at most, its latest; a snapshot with history may have more. If the snapshot ends below ``end``,
+        later ones have to be known up to the one that spans ``end``: a later version in it may replace one below ``end``.
         """
         seqno, key, collection = event
         own = self._snapshots_of[stream]  # in order of rows
@@ -243,7 +246,7 @@ class Disputes:
             return True
         for number in own[place:].tolist():
             snapshot = self._snapshots[number]
-            # A deletion may have been purged from a later one from disk.
+            # A deletion may have been purged from a later snapshot from disk.
             may_lack = number != own[place] and snapshot.flags & DISK and not _purged_below(snapshot, seqno)
             if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted or may_lack:
                 return False
@@ -256,15 +259,16 @@ class Disputes:
 
 
 def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
-    """Whether a marker says that deletions were purged below a seqno only."""
+    """Returns whether the marker says that only deletions below ``seqno`` were purged."""
     return bool(snapshot.seqnos.present & _HAS_PURGE and snapshot.seqnos.purge <= seqno)
 
 
 class Grouped:
-    """Numbers of rows by what they belong to."""
+    """Numbers of rows, grouped by the owner that the rows belong to."""
 
     def __init__(self, owner: Table, owners: int, order: Table | None = None) -> None:
-        """``owner``: of each row, below ``owners``; ``order``: the rows by owner, as they are to stand; without, as they are."""
+        """``owner``: the owner of each row, below ``owners``. ``order``: the rows sorted by owner, in the order wanted; without it, rows
+        keep theirs."""
         self._order = np.argsort(owner, kind="stable") if order is None else order
         self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
 
@@ -273,7 +277,7 @@ class Grouped:
 
 
 class StreamEvents:
-    """The events of one stream, in order of seqno, ready for many questions."""
+    """The events of one stream in order of seqno, prepared for many questions."""
 
     def __init__(self, table: Events) -> None:
         self.table = table
@@ -284,7 +288,7 @@ class StreamEvents:
         self._collection = np.where(np.isin(table.opcode, _VISIBLE), table.collection, _NO_COLLECTION)
 
     def between(self, after: int, before: int) -> slice:
-        """Places of the events above the first and below the second seqno."""
+        """Returns the places of the events above seqno ``after`` and below seqno ``before``."""
         low, high = np.searchsorted(self._seqno, (after + 1, before))
         return slice(int(low), int(high))
 
@@ -292,19 +296,19 @@ class StreamEvents:
         return slice(int(np.searchsorted(self._seqno, seqno, "right")), int(np.searchsorted(self._seqno, end, "right")))
 
     def came_later(self, seqno: int, end: int, key: int, collection: int) -> bool:
-        """Whether up to ``end`` a later event of a key came, or may have, or the end of its collection."""
+        """Returns whether, up to seqno ``end``, a later event of the key came or may have come, or the end of its collection."""
         later = self._later(seqno, end)
         keys = self._key[later]
         same = (keys == key) & (self._collection[later] == collection)
         return bool((same | (keys < 0)).any()) or self.ended_later(seqno, end, collection)
 
     def ended_later(self, seqno: int, end: int, collection: int) -> bool:
-        """Whether up to ``end`` the end of a collection came."""
+        """Returns whether, up to seqno ``end``, the end of a collection came."""
         return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
 def _of_one_branch(streams: Streams, branches: Table) -> list[Table]:
-    """Streams of one vbucket and branch, where there are several."""
+    """Returns groups of several streams of one vbucket and branch; streams that are alone are left out."""
     known = np.flatnonzero((branches != 0) & (streams.seen > 0))
     known = known[np.lexsort((known, branches[known], streams.vbucket[known]))]
     edges = np.flatnonzero((np.diff(streams.vbucket[known]) != 0) | (np.diff(branches[known]) != 0)) + 1
@@ -314,12 +318,12 @@ def _of_one_branch(streams: Streams, branches: Table) -> list[Table]:
 
 
 def no_spans(streams: int) -> Table:
-    """As ``spans_of`` has them of so many streams without such gaps."""
+    """Returns spans, shaped as in ``spans_of``, for streams without a gap in doubt."""
     return np.repeat([[GREATEST, LEAST]], streams, axis=0)
 
 
 def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
-    """By stream: the least seqno before a gap of which another stream may tell, and the greatest behind one."""
+    """Returns two columns by stream: the least seqno before, and the greatest behind, its gaps of which another stream may tell."""
     spans, open_ = no_spans(streams), ~np.isin(cause, _SETTLED)
     np.minimum.at(spans[:, 0], gaps.stream[open_], gaps.after[open_])
     np.maximum.at(spans[:, 1], gaps.stream[open_], gaps.before[open_])
@@ -327,7 +331,7 @@ def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
 
 
 def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
-    """Streams that may have gaps in dispute, as far as ``spans`` tells, and those that may settle them."""
+    """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of streams that may settle such gaps."""
     found = np.zeros(len(streams), dtype=np.bool_)
     known = np.flatnonzero((branches != 0) & (streams.seen > 0))
     if not len(spans) or not len(known):
@@ -335,8 +339,8 @@ def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
     group = Groups([streams.vbucket, branches], known).of[known]
     first, last, (low, high) = _least(streams, known), streams.last[known], spans[known].T
     has_gaps = low < high
-    is_near = has_gaps & (first < high) & (last > low)  # to itself, which does not count
-    # of a stream that begins above a gap, or ends below it, the gap tells nothing; no stream does both
+    is_near = has_gaps & (first < high) & (last > low)  # counts the stream itself, which does not settle its own gap
+    # a stream that begins above a gap, or ends below it, tells nothing of the gap; no stream does both
     others = _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
     gaps_of = group[has_gaps]
     shown = _below(gaps_of, low[has_gaps], group, last) - _below(gaps_of, high[has_gaps], group, first, "right") - is_near
@@ -345,7 +349,7 @@ def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
 
 
 def _below(groups: Table, values: Table, group: Table, limits: Table, side: Literal["left", "right"] = "left") -> Table:
-    """How many values of each of some groups are below a limit; ``right``: or as great."""
+    """Returns how many values of each group are below its limit, for each pair of ``group`` and ``limits``; "right": below or equal."""
     different = np.unique(values)
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
@@ -355,7 +359,7 @@ def _below(groups: Table, values: Table, group: Table, limits: Table, side: Lite
 
 
 def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Mask:
-    """Streams that have to be looked at together, because gaps of some are in dispute, or may be once those of others are left out."""
+    """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps of other streams are left out."""
     hot = {number for gap, other in _disputed(gaps, cause, streams, branches) for number in (int(gaps.stream[gap]), other)}
     hot.update(gaps.stream[cause == w.UNEXPLAINED].tolist())
     found = np.zeros(len(streams), dtype=np.bool_)
@@ -389,13 +393,14 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> li
 
 
 def _least(streams: Streams, numbers: Table) -> Table:
-    """Seqnos that are no greater than any that some streams received: the first one may be that of an OSO snapshot."""
+    """Returns seqnos that no received seqno is below; the first received one may be inside an OSO snapshot, so it is not always the
+    least."""
     starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)
     return np.minimum(streams.first[numbers], starts)
 
 
 def _contained(after: Table, before: Table, others: Gaps) -> npt.NDArray[np.bool_]:
-    """Which gaps another stream has as well, whole."""
+    """Returns which gaps another stream has as well, each as a whole."""
     if not len(others):
         return np.zeros(len(after), dtype=np.bool_)
     place = np.searchsorted(others.after, after, side="right") - 1

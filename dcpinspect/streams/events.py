@@ -1,7 +1,7 @@
-"""Events of streams that somebody needs a second time: which change was each seqno, of which key, in which row.
+"""Events of streams that are read a second time: which change each seqno was, of which key, in which row.
 
-Nothing of this is kept while messages pass. Files are read again, and only for the seqnos on which two streams of a vbucket disagree;
-of what cannot be read twice the latest events are remembered.
+None of this is kept while messages pass. Files are read again, and only for the seqnos on which two streams of a vbucket disagree. For a
+reading that cannot be read twice, the latest events are remembered.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 Interval = tuple[int, int]
-"""Biased seqnos, both included."""
+"""First and last seqno, biased, both included."""
 
 
 RECENT = 1 << 18
-"""Events remembered of what cannot be read twice: 59 MB."""
+"""Number of events remembered for a reading that cannot be read twice: 59 MB."""
 MOST = 1 << 19
-"""Events looked at together to compare streams; of those of which only the changes are kept, as many as take the same memory."""
+"""Number of events looked at together to compare streams. Of bare changes, as many as take the same memory."""
 VBUCKETS = 1 << 16
-"""As many as two bytes can tell apart."""
+"""Number of vbuckets: as many as two bytes can tell apart."""
 
 _CONNECTION_SHIFT = 34
 _END_COLLECTION = 1
@@ -43,7 +43,7 @@ _PRIME = (1 << 31) - 1
 
 
 def new_secrets() -> tuple[int, int]:
-    """By which keys are hashed: they are chosen by clients, and nobody shall choose which ones collide."""
+    """Returns two secret numbers by which keys are hashed: clients choose the keys, but must not be able to choose which keys collide."""
     return 2 + secrets.randbelow(_PRIME - 2), 2 + secrets.randbelow(_PRIME - 2)
 
 
@@ -53,9 +53,10 @@ _IS_EVENT = opcodes_with(Trait.EVENT)
 
 @kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
 def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: Ints) -> None:
-    """Polynomial hashes over the prime 2**31 - 1 at two secret points, of the bytes [start, start + size): linear in their number.
+    """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of bytes [start, start + size).
 
-    A remainder takes longer than all else and waits for the one before, so four bytes have one.
+    The time is linear in the number of bytes. A remainder takes longer than everything else and waits for the one before, so four bytes
+    share one remainder.
     """
     one2, two2 = one * one % 2147483647, two * two % 2147483647
     one3, two3 = one2 * one % 2147483647, two2 * two % 2147483647
@@ -78,7 +79,7 @@ def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: In
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
 def copy_keys(data: Octets, start: Ints, size: Ints, out: Octets) -> None:
-    """The first bytes of [start, start + size), as many as a row of ``out`` has, which is zero."""
+    """Writes the first bytes of each range [start, start + size) to a row of ``out``, as many as fit; ``out`` holds zeros before."""
     for i in range(len(start)):
         for at in range(min(size[i], out.shape[1])):
             out[i, at] = data[start[i] + at]
@@ -92,9 +93,10 @@ def events_of(
     *,
     with_values: bool = False,
 ) -> Events:
-    """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them.
+    """Returns the events of a batch.
 
-    ``connections``: other numbers of the batch's connections; ``secrets_``: by which keys, and values if asked for, are hashed.
+    ``keys``: only events of these streams, numbered as by ``stream_keys``. ``connections``: other numbers to give to the connections of the
+    batch. ``secrets_``: the secret numbers for hashes of keys, and of values if ``with_values``.
     """
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
@@ -142,7 +144,7 @@ def events_of(
 
 
 def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SECRETS) -> Rows:
-    """A number of 62 bits for the key of each message, without its collection; -1 where the capture lacks part of the message."""
+    """Returns a hash of 62 bits of each message's key, without its collection; -1 where the capture lacks part of the message."""
     return _hashes(batch, batch.decoded.key, rows, secrets_)
 
 
@@ -156,7 +158,7 @@ def _hashes(batch: MessageBatch, part: Slices, rows: Rows, secrets_: tuple[int, 
 
 
 def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
-    """Collection of each message, -1 where it is not known."""
+    """Returns the collection of each message, -1 where it is not known."""
     known = batch.decoded.collection_id
     values: Rows = known.values[rows].astype(np.int64)
     if known.valid is not None:
@@ -166,17 +168,17 @@ def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
 
 
 def stream_keys(connection: Ints, vbucket: Ints, sid: Ints) -> Ints:
-    """One number for connection, vbucket and stream-id (-1 for none)."""
+    """Returns one number for each connection, vbucket and stream-id (-1 for none)."""
     return (connection << _CONNECTION_SHIFT) | (vbucket << 17) | (sid + 1)
 
 
 def vbucket_of(key: Any) -> Any:
-    """The vbucket of a stream's key, or of each of some."""
+    """Returns the vbucket of a number from ``stream_keys``, or of each number of an array."""
     return key >> 17 & (VBUCKETS - 1)
 
 
 class Intervals(NamedTuple):
-    """Seqnos of streams, as columns."""
+    """Intervals of seqnos of streams, as columns."""
 
     stream: Ints
     low: Ints
@@ -184,12 +186,12 @@ class Intervals(NamedTuple):
 
     @classmethod
     def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
-        """By number of the stream."""
+        """Returns the columns of intervals that are given by number of the stream."""
         rows = [(number, low, high) for number, found in intervals.items() for low, high in found]
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
     def _without_covered(self) -> Intervals:
-        """The same, of streams that have one interval that covers all others no other one."""
+        """Returns the intervals without those that another interval of the same stream covers, if that one covers all of them."""
         size = 1 + int(self.stream.max(initial=-1))
         low, high = np.full(size, GREATEST), np.full(size, LEAST)
         np.minimum.at(low, self.stream, self.low)
@@ -202,14 +204,14 @@ class Intervals(NamedTuple):
         return Intervals(*(np.concatenate((own, column[others])) for own, column in pairs))
 
     def merged(self) -> Intervals:
-        """The same, sorted and apart."""
+        """Returns the intervals sorted; those that overlap are merged into one."""
         some = self._without_covered()
         order = np.lexsort((some.high, some.low, some.stream))
         stream, low, high = (column[order] for column in some)
         highs, rank = np.unique(high, return_inverse=True)
         step = len(highs) + 1
         number = np.cumsum(np.diff(stream, prepend=-1) != 0)
-        reached = np.maximum.accumulate(number * step + rank.reshape(-1))  # those of a stream are above those of the streams before
+        reached = np.maximum.accumulate(number * step + rank.reshape(-1))  # ranks of a stream are above ranks of the streams before
         last = highs[reached % step] if len(highs) else high
         is_start = np.ones(len(stream), dtype=np.bool_)
         is_start[1:] = (number[1:] != number[:-1]) | (low[1:] > last[:-1])
@@ -219,13 +221,13 @@ class Intervals(NamedTuple):
 
 
 class EventQuery:
-    """Which seqnos of which streams somebody needs."""
+    """A query: which seqnos of which streams somebody needs."""
 
     def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]] | Intervals, *, is_brief: bool = False) -> None:
-        """``intervals``: in any order, overlapping or not; ``is_brief``: of events their changes will do."""
+        """``intervals``: in any order, overlapping or not. ``is_brief``: only the changes of the events are needed."""
         self.is_brief = is_brief
         self.secrets = _SECRETS
-        """By which all keys are hashed that are compared with each other, whoever reads them."""
+        """The secret numbers for hashes of keys. Whoever reads keys that are compared with each other uses the same numbers."""
         self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
         self._numbers = np.unique(self._intervals.stream)
         of = self._numbers
@@ -235,21 +237,21 @@ class EventQuery:
 
     @property
     def first_row(self) -> int:
-        """Row of the first message of any of the streams; 0 without streams, as ``last_row``."""
+        """Row of the first message of any of the streams; 0 without streams."""
         return int(self._first.min()) if len(self._first) else 0
 
     @property
     def last_row(self) -> int:
-        """Row of the last one."""
+        """Row of the last message of any of the streams; 0 without streams."""
         return int(self._last.max()) if len(self._last) else 0
 
     @property
     def connections(self) -> Ints:
-        """The connections that have the wanted streams."""
+        """Numbers of the connections that have the wanted streams."""
         return np.unique(self.keys >> _CONNECTION_SHIFT)
 
     def on(self, connections: Ints) -> EventQuery:
-        """What of it is on some connections."""
+        """Returns the part of the query for streams on these connections."""
         chosen = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
         some = copy(self)
         some._numbers, some.keys, some._first, some._last = (of[chosen] for of in (self._numbers, self.keys, self._first, self._last))
@@ -259,17 +261,17 @@ class EventQuery:
         return some
 
     def place(self, stream: int) -> tuple[int, int]:
-        """(key, row that opened it) of a stream."""
+        """Returns (key, row that opened it) of a stream."""
         at = int(np.searchsorted(self._numbers, stream))
         return int(self.keys[at]), int(self._first[at])
 
     def vbuckets(self, streams: Ints) -> Ints:
-        """The vbuckets of streams."""
+        """Returns the vbuckets of streams."""
         found: Ints = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
         return found
 
     def of(self, events: Events) -> list[tuple[int, Events]]:
-        """(stream, its events among these), as far as they are wanted."""
+        """Returns (stream, its wanted events) for each stream that has some among ``events``."""
         if not len(events):
             return []
         keys = stream_keys(events.connection, events.vbucket, events.sid)
@@ -294,18 +296,18 @@ class FoundEvents:
     """The wanted events, as far as they were found."""
 
     def __init__(self, wanted: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
-        """``forgotten``: by key of the stream, row of the latest event that cannot be had, and the greatest seqno of those."""
+        """``forgotten``: by key of the stream, the row of its latest forgotten event, and the greatest forgotten seqno."""
         self.wanted = wanted
         self.vbuckets = VBUCKETS
-        """Of vbuckets from this one on there are more events than anyone looks at, together with those of the vbuckets before."""
+        """The first vbucket whose events are not held: with those of lower vbuckets they would be more than are looked at together."""
         self._forgotten = forgotten or {}
         self._events: dict[int, list[Events]] = {}
         self._changes: dict[int, list[Changes]] = {}
-        """Of each stream one of the two."""
+        """By stream; ``_changes`` is filled if the query is brief, else ``_events``."""
         self._counts: Ints = np.zeros(VBUCKETS, dtype=np.int64)
 
     def take(self, events: Events) -> None:
-        """What there is of them among these events."""
+        """Takes the wanted events among ``events``."""
         for number, found in self.wanted.of(events):
             vbucket = int(found.vbucket[0])
             self._counts[vbucket] += len(found)
@@ -325,11 +327,12 @@ class FoundEvents:
                     self._changes.pop(number, None)
 
     def feed(self, batch: MessageBatch, connections: Ints | None = None) -> None:
-        """The same for a batch of messages that are read again; ``connections``: the numbers that its own have where they are wanted."""
+        """Takes the wanted events of a batch that is read again; ``connections``: the numbers that the query has for the batch's
+        connections."""
         self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
 
     def divided(self, shares: int) -> list[dict[int, Changes]]:
-        """The changes by stream, those of a vbucket in one of so many shares."""
+        """Returns the changes by stream, divided into shares; all changes of a vbucket are in the same share."""
         found: list[dict[int, Changes]] = [{} for _ in range(shares)]
         for number in self._changes:
             found[vbucket_of(self.wanted.place(number)[0]) % shares][number] = self.changes(number)
@@ -337,7 +340,7 @@ class FoundEvents:
 
     @staticmethod
     def joined(wanted: EventQuery, parts: Iterable[FoundEvents]) -> FoundEvents:
-        """What was found by several that looked at different connections."""
+        """Returns together what several readers found on different connections."""
         whole = FoundEvents(wanted)
         for part in parts:
             whole._counts += part._counts
@@ -347,17 +350,17 @@ class FoundEvents:
         return whole
 
     def of(self, stream: int) -> Events:
-        """The events of a stream in order of seqno."""
+        """Returns the events of a stream in order of seqno."""
         events = Events.joined(self._events.get(stream, ()))
         return events[np.argsort(events.seqno, kind="stable")]
 
     def changes(self, stream: int) -> Changes:
-        """The changes of a stream in order of seqno, where these are what is wanted."""
+        """Returns the changes of a stream in order of seqno; only for a brief query."""
         changes = Changes.joined(self._changes.get(stream, ()))
         return changes[np.argsort(changes.seqno, kind="stable")]
 
     def has_from(self, stream: int, after: int) -> bool:
-        """Whether every event of a stream above a (biased) seqno that was captured can be had."""
+        """Returns whether every captured event of a stream above a (biased) seqno is still there."""
         key, first_row = self.wanted.place(stream)
         row, seqno = self._forgotten.get(key, (-1, LEAST))
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
@@ -373,15 +376,15 @@ class RecentEvents:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to ``forget``."""
+        """Whether there are so many events that it is time to ``forget``."""
         return len(self._latest) > self._most
 
     def feed(self, batch: MessageBatch, *, with_values: bool = False) -> None:
-        """The next messages."""
+        """Takes the events of the next messages."""
         self._latest.add(events_of(batch, with_values=with_values))
 
     def forget(self) -> None:
-        """Forgets the older half of what may be remembered, or of what is."""
+        """Forgets the older half of the events; of more than ``most`` events, half of ``most`` stay."""
         count = len(self) - min(self._most, len(self)) // 2
         old = self._latest.rows[:count]
         keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
@@ -393,7 +396,7 @@ class RecentEvents:
         self._latest.drop(count)
 
     def leave(self, connections: set[int]) -> None:
-        """Nobody asks what of these was forgotten."""
+        """Drops what is known of forgotten events on these connections: nobody asks for it any more."""
         self._forgotten = {key: told for key, told in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
 
     def __len__(self) -> int:
@@ -401,16 +404,16 @@ class RecentEvents:
 
     @property
     def first_row(self) -> int:
-        """Row of the oldest event that is remembered."""
+        """Row of the oldest event that is remembered; 0 without events."""
         return int(self._latest.rows.place.row[0]) if len(self) else 0
 
     @property
     def last_row(self) -> int:
-        """Row of the newest one."""
+        """Row of the newest event that is remembered; 0 without events."""
         return int(self._latest.rows.place.row.max()) if len(self) else 0
 
     def shown(self, wanted: EventQuery) -> FoundEvents:
-        """What is remembered of the wanted events."""
+        """Returns the wanted events that are remembered."""
         shown = FoundEvents(wanted, self._forgotten)
         shown.take(self._latest.rows)
         return shown

@@ -1,6 +1,6 @@
-"""Of many occurrences the few that are told: the first three, the last, and the one that matters most.
+"""The few of many occurrences that are told: the first three, the last, and the one that matters most.
 
-Who wants to mark all of them gets their rows and times besides.
+A caller that wants to mark all occurrences gets their rows and times besides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 FIRST = 3
 MOST = 1 << 17
-"""Rows that are kept, each with its time: 2 MiB. Where there are more, the earlier half goes."""
+"""Number of rows kept, each with its time: 2 MiB. If there are more, the earlier half goes."""
 
 
 @dataclass(slots=True)
 class Examples(Generic[T]):
-    """However many are added, five are kept."""
+    """Keeps five occurrences, however many are added."""
 
     first: list[T] = field(default_factory=list)
     last: T | None = None
@@ -32,10 +32,10 @@ class Examples(Generic[T]):
     count: int = 0
     _weight: int = 0
     _rows: array[int] | None = None
-    """Each followed by its time, and by the time of what showed it (0: nothing did); None where nobody wants them."""
+    """Three numbers for each occurrence: its row, its time, and the time of what showed it (0: nothing did). None if nobody wants them."""
 
     def add(self, one: T, weight: int = 0) -> None:
-        """One more; of the heaviest the first is the greatest."""
+        """Adds one occurrence; ``greatest`` is the first of the heaviest."""
         if len(self.first) < FIRST:
             self.first.append(one)
         if self.greatest is None or weight > self._weight:
@@ -44,18 +44,18 @@ class Examples(Generic[T]):
         self.count += 1
 
     def chosen(self, many: npt.NDArray[np.int64]) -> list[int]:
-        """Those of ``many``, in order, that would be kept: to look at no others."""
+        """Returns those of ``many``, in order, that would be kept: the caller need not look at others."""
         first = max(0, FIRST - len(self.first))
         return [*many[:first].tolist(), *many[first:][-1:].tolist()]
 
     def add_chosen(self, chosen: Sequence[T], many: int) -> None:
-        """Those ``chosen`` of ``many``."""
+        """Adds many occurrences, of which only those ``chosen`` are given."""
         for one in chosen:
             self.add(one)
         self.count += many - len(chosen)
 
     def keep(self, rows: Rows, times: Rows, shown: Rows | None = None) -> None:
-        """Rows of those that were added, when they were, and when something showed it."""
+        """Keeps rows of occurrences, their times, and the times when something showed them."""
         if self._rows is None:
             self._rows = array("q")
         columns = (rows, times, np.zeros_like(times) if shown is None else shown)
@@ -65,17 +65,17 @@ class Examples(Generic[T]):
 
     @property
     def rows(self) -> Rows:
-        """Those that were kept, rising."""
+        """The rows that were kept, in rising order."""
         return self._kept[:, 0]
 
     @property
     def times(self) -> Rows:
-        """Of each of ``rows``."""
+        """The time of each of ``rows``."""
         return self._kept[:, 1]
 
     @property
     def shown(self) -> Rows:
-        """When something showed each of ``rows``; 0 where nothing did."""
+        """The time when something showed each of ``rows``; 0 where nothing did."""
         return self._kept[:, 2]
 
     @property
@@ -83,14 +83,14 @@ class Examples(Generic[T]):
         return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 3)
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
-        """The same with each one changed."""
+        """Returns these examples with each occurrence changed."""
         new = {id(one): change(one) for one in self.told}
         last, greatest = (None if one is None else new[id(one)] for one in (self.last, self.greatest))
         return replace(self, first=[new[id(one)] for one in self.first], last=last, greatest=greatest)
 
     @property
     def told(self) -> list[T]:
-        """Those that were kept, the greatest first, each once."""
+        """The occurrences that were kept, the greatest first, each once."""
         found: list[T] = []
         for one in (self.greatest, *self.first, self.last):
             if one is not None and not any(one is other for other in found):

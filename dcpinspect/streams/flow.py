@@ -1,10 +1,10 @@
-"""Flow control, message by message: how long windows stay full, what goes beyond them, and whose counting does not agree.
+"""Flow control, message by message: how long windows stay full, what goes beyond them, and which consumers count otherwise.
 
-The producer counts what it sends on streams, the consumer acknowledges what it has taken off its buffer. A consumer that
-acknowledges after whole messages shows how it counts them: every sum it has acknowledged so far is then the size of so many whole
-messages, by its way of counting. Ways that do not fit are given up one after the other.
+The producer counts what it sends on streams; the consumer acknowledges what it has taken off its buffer. A consumer that acknowledges after
+whole messages shows how it counts them. Every sum that it acknowledged so far is then the size of so many whole messages, by its way of
+counting. Ways that do not fit are given up one after the other.
 
-What waits to be acknowledged is remembered as two numbers a message, up to a limit for each connection and one for all; beyond them
+Each message that waits to be acknowledged is remembered as two numbers. There is a limit for each connection and one for all; beyond them
 nothing is said about ways of counting.
 """
 
@@ -47,15 +47,15 @@ from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST, MOST_OF_ALL = 1 << 18, 1 << 21
-"""Messages remembered of a connection that wait to be acknowledged, and of all connections; 16 bytes each."""
+"""Greatest numbers of messages remembered that wait to be acknowledged, of one connection and of all; 16 bytes each."""
 TOO_SMALL = 100
-"""An acknowledgement of less than this part of the window is a small one."""
+"""An acknowledgement is small if it is less than this part of the window."""
 
 _OF_DCP = opcodes_with(Trait.DCP)
 
 
 class Pressure(NamedTuple):
-    """A stall or an overrun, as ``FlowEvent`` says it."""
+    """A stall or an overrun, with the numbers of its ``FlowEvent``."""
 
     time_ns: int
     used: int
@@ -66,12 +66,12 @@ class Pressure(NamedTuple):
 
     @classmethod
     def of(cls, event: FlowEvent) -> Pressure:
-        """As a record has it."""
+        """Returns the stall or overrun of an event."""
         return cls(event.time, event.used, event.window, event.since_ack, At.of(event.at), At.of(event.ack))
 
 
 class Watched:
-    """The window of one connection."""
+    """The flow-control window of one connection."""
 
     def __init__(self) -> None:
         self.window, self.ways = Window.one(), Ways.zeros(len(WAYS))
@@ -79,12 +79,12 @@ class Watched:
         self.stalls: Examples[Pressure] = Examples()
         self.overruns: Examples[Pressure] = Examples()
         self.excesses: Examples[At] = Examples()
-        """Acknowledgements of more than was counted: only their rows, where somebody wants them. ``window`` has the rest."""
+        """Acknowledgements of more than was counted: only their rows, if somebody wants them. ``window`` has the rest."""
         self.is_limited = False
-        """More waited to be acknowledged than is remembered."""
+        """Whether more messages waited to be acknowledged than are remembered."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found; not the messages that wait to be acknowledged, which only the next messages would need."""
+        """Returns what was found, without the messages that wait to be acknowledged: only the next messages would need them."""
         window, ways = Window.as_bytes(self.window), self.ways.as_integers()
         return {"window": window, "ways": ways, "stalls": self.stalls, "overruns": self.overruns, "is_limited": self.is_limited}
 
@@ -95,16 +95,16 @@ class Watched:
 
     @property
     def fit(self) -> int:
-        """The way of counting that fits where the right one does not, or -1."""
+        """The way of counting that fits if the right one does not; -1 for none."""
         return -1 if self.is_limited else fit_of(self.window, self.ways)
 
     @property
     def fits_nothing(self) -> bool:
-        """The consumer's acknowledgements are no sums of whole messages, by any way of counting."""
+        """Whether the consumer's acknowledgements are no sums of whole messages, by any way of counting."""
         return not self.is_limited and not self.window.counted_before and not self.ways[TRUE].is_open and self.fit < 0
 
     def follow(self, messages: FlowMessages, *, keeps_rows: bool = False) -> None:
-        """The next messages, for which there is room."""
+        """Takes the next messages, for which there is room."""
         tables = FlowTables()
         tables.messages, tables.window, tables.ways, tables.waiting = messages, self.window, self.ways, self.waiting
         tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
@@ -120,22 +120,22 @@ class Watched:
 
 
 class FlowControl:
-    """Feed it with every batch, once the tracker's kernel has followed its messages."""
+    """The flow control of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
 
     def __init__(self, most: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
-        """``most``, ``most_of_all``: messages remembered of a connection, and of all."""
+        """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and of all."""
         self.watched: dict[int, Watched] = {}
-        """By connection, those that ever had a window."""
+        """The windows of connections that ever had one, by number of the connection."""
         self.unasked: dict[int, Examples[At]] = {}
-        """By connection without flow control: places of acknowledgements."""
+        """Places of acknowledgements on connections without flow control, by number of the connection."""
         self._most, self._most_of_all = most, most_of_all
         self.keeps_rows = False
-        """Whether somebody wants the rows of all that is found."""
+        """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
         self._total = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found."""
+        """Returns what was found."""
         return {"watched": self.watched, "unasked": self.unasked}
 
     def __setstate__(self, found: dict[str, Any]) -> None:
@@ -144,14 +144,15 @@ class FlowControl:
 
     @classmethod
     def joined(cls, parts: Sequence[FlowControl], connections: Sequence[Ints]) -> Self:
-        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         whole.watched = by_connection([part.watched for part in parts], connections)
         whole.unasked = by_connection([part.unasked for part in parts], connections)
         return whole
 
     def feed(self, batch: MessageBatch, state: State) -> None:
-        """``state``: as the kernel left it."""
+        """Takes the messages of a batch; ``state``: as the kernel left it."""
         messages, extras = state.messages, state.extras
         kind, connection = messages.kind, messages.connection
         is_window = kind == FACT
@@ -172,7 +173,7 @@ class FlowControl:
             self._follow(int(of[low]), told[low:high])
 
     def leave(self, connections: set[int]) -> None:
-        """Nobody asks for these any more."""
+        """Drops connections that nobody asks for any more."""
         for number in connections:
             self.unasked.pop(number, None)
             watched = self.watched.pop(number, None)
@@ -189,7 +190,8 @@ class FlowControl:
                 examples.keep(place.row[mine], place.time[mine])
 
     def _messages(self, batch: MessageBatch, state: State, said: Rows) -> tuple[FlowMessages, Ints]:
-        """(what the kernel reads, connection of each), sorted by connection. ``said``: those that the kernel of streams has read."""
+        """Returns (messages for the kernel, connection of each), sorted by connection. ``said``: numbers of messages that the kernel of
+        streams read."""
         messages = state.messages[said]
         index = batch.index_of(messages.place.row)
         others, other_kind = self._others(batch, index, state)
@@ -216,7 +218,7 @@ class FlowControl:
         return found[order], of[order]
 
     def _others(self, batch: MessageBatch, index: Rows, state: State) -> tuple[Rows, Rows]:
-        """(rows, kinds) of answers that the kernel of streams does not read."""
+        """Returns (rows, kinds) of answers that the kernel of streams does not read."""
         decoded = batch.decoded
         is_other = decoded.is_response & ~decoded.is_server & decoded.has_magic & self._has_window[batch.connection]
         is_other[index] = False
@@ -236,7 +238,7 @@ class FlowControl:
             watched.waiting = WaitingMessages.joined([watched.waiting[:used]])
 
     def _make_room(self, watched: Watched, size: int) -> None:
-        """Room for ``size`` messages more; where there is none, ways of counting are given up."""
+        """Makes room for ``size`` more messages; if there is none, gives up ways of counting."""
         window, ways = watched.window, watched.ways
         if window.waiting + size <= len(watched.waiting):
             return
@@ -255,7 +257,7 @@ class FlowControl:
 
 
 def _surplus(batch: MessageBatch, rows: Rows) -> Ints:
-    """How many bytes the value of each message is longer without compression, as the preamble of snappy says."""
+    """Returns how many bytes the value of each message grows when decompressed, as the preamble of snappy says."""
     decoded = batch.decoded
     surplus = np.zeros(len(rows), dtype=np.int64)
     size = decoded.value.size[rows]

@@ -1,4 +1,4 @@
-"""The one sequential pass over messages: what each of them does to its stream and its connection."""
+"""The one sequential pass over messages: what each message does to its stream and its connection."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ SUCCESS, ROLLBACK = 0, 0x23
 
 
 END_ON_CLOSE_SIZE, OSO_SIZE, HISTORY_SIZE, WINDOW_SIZE = (24 + size for size in (42, 33, 18, 23))
-"""Bytes of the shortest control for each of these: header, key and value. What is most often lost, an acknowledgement, is smaller."""
+"""Size in bytes of the shortest control for each of these: header, key and value. Acknowledgements, the messages most often lost, are
+shorter."""
 
 
 @inline
 def forget(connection: Connection, lost: int) -> None:
-    """The consumer of a connection may have asked for something in ``lost`` bytes that were not captured: that is not known to be off."""
+    """Marks controls as unknown if they are not known to be on: ``lost`` bytes of the consumer's may have held their requests."""
     if lost >= END_ON_CLOSE_SIZE:
         connection.end_on_close = connection.end_on_close or -1
     if lost >= OSO_SIZE:
@@ -60,7 +61,7 @@ def forget(connection: Connection, lost: int) -> None:
 
 @inline
 def know_producer(state: State, message: Message, connection: Connection, direction: int) -> None:
-    """A message shows which direction is the producer's."""
+    """Sets the direction of the producer, as a message shows it."""
     if connection.producer == direction:
         return
     turn = state.turns[state.counts.turns]
@@ -76,7 +77,7 @@ def know_producer(state: State, message: Message, connection: Connection, direct
 
 @inline
 def on_loss(state: State, message: Message) -> None:
-    """Bytes before the next message of this direction could not be read."""
+    """Writes down a loss: bytes before the next message of this direction could not be read."""
     connection, way = state.connections[message.connection], message.direction
     number = state.counts.losses
     state.counts.losses = number + 1
@@ -101,12 +102,12 @@ def on_loss(state: State, message: Message) -> None:
 
 @inline
 def on_request(state: State, message: Message) -> None:
-    """A stream request opens a stream, whatever its answer will be."""
+    """Handles a stream request, which opens a stream, whatever its answer will be."""
     connection, request = state.connections[message.connection], state.requests[message.detail]
     is_cut = message.sid < -1
     if is_cut:
         message.sid = -1
-        connection.orphans += 1  # for all that is known, the stream of an id that nobody was seen to ask for
+        connection.orphans += 1  # as far as is known, the stream has an id that nobody was seen to ask for
     key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
     late = is_late(state, message)
     if late and losses_of(connection) > 0:
@@ -130,24 +131,24 @@ def on_request(state: State, message: Message) -> None:
             state.streams[st].losses = -1  # its answer may have been lost
     stream = state.streams[st]
     if is_cut:
-        stream.orphans = -1  # whose stream-id nobody knows is always in doubt
+        stream.orphans = -1  # a stream whose stream-id is not known is always in doubt
     stream.opened = message.place
     stream.request = request
     ask(state, message.place.row, st)
     if r >= 0:
         take_early_answer(state, message, key, stream, state.early_answers[r], is_new)
         if is_new and late:
-            stream.suspended = 1  # what has come since the answer was not taken for this stream's
+            stream.suspended = 1  # messages since the answer were not counted for this stream
             stream.position_losses = -1
             if losses_of(connection):
-                stream.losses = -1  # since the answer, perhaps
+                stream.losses = -1  # perhaps lost since the answer
     if not is_new:
         begin_late(state, message, stream)
 
 
 @inline
 def ask(state: State, row: int, st: int) -> None:
-    """The request of a row asked for stream ``st``."""
+    """Writes down that the request in ``row`` asked for stream ``st``."""
     q = state.counts.questions
     state.counts.questions = q + 1
     state.questions[q].row = row
@@ -156,11 +157,11 @@ def ask(state: State, row: int, st: int) -> None:
 
 @inline
 def take_early_answer(state: State, message: Message, key: Key, stream: Stream, answer: EarlyAnswer, is_new: bool) -> None:
-    """The request of the stream, which is the message, was answered before it was read."""
+    """Takes an answer that was read before its request; ``message`` is the request of the stream."""
     answer.connection = TAKEN
     copy_answer(stream, answer)
     has_passed = key.live >= 0 and state.streams[key.live].latest.time > stream.answered.time
-    if is_new and stream.status == SUCCESS and has_passed:  # another stream was taken to be the next
+    if is_new and stream.status == SUCCESS and has_passed:  # another stream was taken for the next one
         stream.answer = w.A_ACCEPTED
         t.set_state(stream, t.LEFT)
         key.pending = -1
@@ -170,7 +171,7 @@ def take_early_answer(state: State, message: Message, key: Key, stream: Stream, 
 
 @inline
 def copy_answer(stream: Stream, answer: EarlyAnswer) -> None:
-    """What an answer says of the stream."""
+    """Copys what an answer says to its stream."""
     stream.status = answer.status
     stream.rollback = answer.rollback
     stream.log = answer.log
@@ -181,7 +182,7 @@ def copy_answer(stream: Stream, answer: EarlyAnswer) -> None:
 
 @inline
 def stream_of_request(state: State, row: int) -> int:
-    """The stream that the request of a row asked for, or -1."""
+    """Returns the stream that the request in ``row`` asked for, or -1."""
     low, high = 0, state.counts.questions
     while low < high:
         middle = (low + high) >> 1
@@ -194,7 +195,8 @@ def stream_of_request(state: State, row: int) -> int:
 
 @inline
 def keep_answer(state: State, message: Message, answer: Answer) -> int:
-    """Keeps an answer for a request that is still to come; one that is there takes it from the same place."""
+    """Writes an answer to the next slot of early answers, and returns the slot. An answer whose request is known is copied from there
+    too."""
     r = state.counts.early_answers % len(state.early_answers)
     kept = state.early_answers[r]
     kept.connection = message.connection
@@ -208,12 +210,12 @@ def keep_answer(state: State, message: Message, answer: Answer) -> int:
 
 @inline
 def on_answer(state: State, message: Message) -> None:
-    """The answer to a stream request."""
+    """Handles the answer to a stream request."""
     connection, answer = state.connections[message.connection], state.answers[message.detail]
     if connection.producer < 0:
         know_producer(state, message, connection, message.direction)
     if connection.producer != message.direction:
-        return  # to what only a consumer may ask
+        return  # an answer to something that only a consumer may ask
     kept = state.early_answers[keep_answer(state, message, answer)]
     st = answered_stream(state, message, answer)
     if st < 0:
@@ -236,15 +238,15 @@ def on_answer(state: State, message: Message) -> None:
 
 @inline
 def answered_stream(state: State, message: Message, answer: Answer) -> int:
-    """The stream that an answer is about, or -1."""
+    """Returns the stream that an answer is about, or -1."""
     st = stream_of_request(state, answer.request)
     if st < 0:
         return -1
     stream = state.streams[st]
-    was_taken = stream.state != t.REQUESTED  # answered, or its messages came, and the answer before them
+    was_taken = stream.state != t.REQUESTED  # there was an answer, or messages of the stream came, whose answer came before them
     if not was_taken and not has_doubt(state, stream):
         return int(st)
-    # its own answer may have been lost, and this one be that of the next request with the same opaque
+    # its own answer may have been lost, and this may be the answer to the next request with the same opaque
     pending = state.keys[find_key(state, message.connection, stream.vbucket, stream.sid)].pending
     is_before = pending > st and state.streams[pending].opened.time <= message.place.time
     if is_before and state.streams[pending].opaque == message.opaque:
@@ -254,7 +256,7 @@ def answered_stream(state: State, message: Message, answer: Answer) -> int:
 
 @inline
 def take_answer(state: State, message: Message, key: Key, stream: Stream) -> None:
-    """What the answer of the stream makes of it; the message is the answer, or the request where that was read later."""
+    """Changes the stream as its answer says; ``message`` is the answer, or the request if that was read later."""
     was_newest = key.pending == stream.number
     if was_newest:
         key.pending = -1
@@ -280,7 +282,7 @@ def take_answer(state: State, message: Message, key: Key, stream: Stream) -> Non
 
 @inline
 def refuse(state: State, message: Message, stream: Stream) -> None:
-    """The stream is refused, or to be asked for again from another seqno."""
+    """Handles an answer other than SUCCESS: the server refuses the stream, or has the client ask again from another seqno."""
     stream.answer = w.A_ROLLBACK if stream.status == ROLLBACK else w.A_REFUSED
     if stream.state == t.REQUESTED:
         t.set_state(stream, t.NOT_ACCEPTED)
@@ -291,18 +293,18 @@ def refuse(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def may_run(state: State, connection: Connection, key: Key) -> bool:
-    """Whether the live stream of a key certainly runs, and nobody asked to close it."""
+    """Returns whether the live stream of a key certainly runs, and nobody asked to close it."""
     if key.live < 0:
         return False
     live = state.streams[key.live]
-    # the request for that may be lost, or be from before the capture
+    # the request to close it may be lost, or be from before the capture
     may_be_closing = connection.losses[1 - connection.producer] > 0 or (connection.is_known == 0 and live.request.form == 0)
     return t.ACCEPTED <= live.state <= t.STREAMING and not may_be_closing and not has_doubt(state, live)
 
 
 @inline
 def on_close(state: State, message: Message) -> None:
-    """The client asks to close a stream."""
+    """Handles the client's request to close a stream."""
     number = find_key(state, message.connection, message.vbucket, message.sid)
     if number < 0:
         return
@@ -315,7 +317,7 @@ def on_close(state: State, message: Message) -> None:
     for _ in range(BACK):
         if st < 0 or state.streams[st].opened.time <= message.place.time:
             break
-        st = state.streams[st].previous  # it was read late
+        st = state.streams[st].previous  # that stream's request was sent after this close, but was read before it
     if st < 0:
         return
     stream = state.streams[st]
@@ -325,12 +327,12 @@ def on_close(state: State, message: Message) -> None:
         stream.closed_row = message.place.row
         stream.closed_time = message.place.time
     if is_late(state, message):
-        stream.losses = -1  # the answer may have passed already
+        stream.losses = -1  # the answer may have been read already
 
 
 @inline
 def on_close_answer(state: State, message: Message) -> None:
-    """The client hears that a stream is closed, or is not."""
+    """Handles the answer to a close: the stream is closed, or the close failed."""
     connection, status = state.connections[message.connection], state.extras[message.detail].status
     if message.vbucket < 0 and status == SUCCESS:
         connection.closed_time = message.place.time
@@ -340,13 +342,13 @@ def on_close_answer(state: State, message: Message) -> None:
     key = state.keys[number]
     asked = asked_before(state, message, key.pending)
     if asked >= 0 and state.streams[asked].closed_row >= 0 and has_doubt(state, state.streams[asked]):
-        take_place(state, message, key, state.streams[asked])  # what is closed was open: its answer was lost
+        take_place(state, message, key, state.streams[asked])  # the server only closes what is open: the answer was lost
     if key.live < 0:
         return
     stream = state.streams[key.live]
     is_its = stream.closed_row >= 0 and stream.opaque == message.opaque and t.is_open(stream.state)
     if is_its and stream.losses != losses_of(connection):
-        # it was open until now, whatever was lost before
+        # the stream was open until now, whatever was lost before
         stream.losses = losses_of(connection)
         taint(state, stream)
     if connection.end_on_close != 1 and t.ACCEPTED <= stream.state <= t.CLOSING:
@@ -357,7 +359,7 @@ def on_close_answer(state: State, message: Message) -> None:
 
 @inline
 def on_end(state: State, message: Message, stream: Stream, reason: int) -> None:
-    """The end of the stream; -1 for a reason that nobody can read."""
+    """Handles the end of the stream; ``reason`` is -1 if it cannot be read."""
     if stream.in_oso >= 0:
         snapshot = state.snapshots[stream.in_oso]
         is_lost = stream.suspended != 0 or snapshot.is_tainted != 0
@@ -371,13 +373,13 @@ def on_end(state: State, message: Message, stream: Stream, reason: int) -> None:
 
 @inline
 def on_window(state: State, message: Message, connection: Connection, window: int) -> None:
-    """The message grants a connection another window: that of one without a window begins with nothing to be acknowledged."""
+    """Handles a message that grants another window. A connection that had none begins with no bytes to be acknowledged."""
     before = connection.window
     if window == 0 or before <= 0:
         connection.is_based = 1 if window == 0 or before == 0 else 0
         message.size = connection.counted
         connection.counted = 0
-        if not is_late(state, message):  # else what was acknowledged since has been read already
+        if not is_late(state, message):  # else later acknowledgements have been read already
             connection.acked = 0
     connection.window_losses[0] = connection.losses[0]
     connection.window_losses[1] = connection.losses[1]
@@ -386,14 +388,14 @@ def on_window(state: State, message: Message, connection: Connection, window: in
 
 @inline
 def say_balance(message: Message, connection: Connection) -> None:
-    """Writes down the window of a connection and how much of it is used, as they are after the message."""
+    """Writes the connection's window and the bytes in use, as they are after the message, to the message."""
     message.window = connection.window
     message.balance = connection.counted - connection.acked if connection.is_based == 1 else LEAST
 
 
 @inline
 def on_fact(state: State, message: Message, connection: Connection, fact: Extra) -> None:
-    """Something about a connection is known from now on."""
+    """Stores a fact about a connection that holds from now on."""
     if fact.value < 0:
         forget(connection, GREATEST)
     if fact.setting == k.FACT_WINDOW:
@@ -411,7 +413,7 @@ def on_fact(state: State, message: Message, connection: Connection, fact: Extra)
 
 @inline
 def on_connection(state: State, message: Message) -> None:
-    """Messages that concern the whole connection."""
+    """Handles messages that concern the whole connection."""
     connection = state.connections[message.connection]
     if message.kind == k.FACT:
         on_fact(state, message, connection, state.extras[message.detail])
@@ -436,7 +438,7 @@ def on_connection(state: State, message: Message) -> None:
 
 @inline
 def on_unreadable(state: State, message: Message, stream: Stream) -> None:
-    """A message of the stream whose extras nobody can read."""
+    """Handles a message of the stream whose extras cannot be read."""
     would_be = state.extras[message.detail].would_be
     if k.EVENT <= would_be <= k.ABORT:
         stream.items += 1
@@ -453,7 +455,7 @@ def on_unreadable(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def on_set_state(state: State, message: Message) -> None:
-    """The server tells the state of a vbucket, whatever stream it has."""
+    """Handles a message by which the server sets the state of a vbucket."""
     number = key_of_message(state, message)
     if number >= 0 and state.keys[number].live >= 0:
         stream = state.streams[state.keys[number].live]
@@ -463,7 +465,7 @@ def on_set_state(state: State, message: Message) -> None:
 
 @inline
 def on_consumers(state: State, message: Message) -> None:
-    """What consumers send, and the answers to it."""
+    """Handles what consumers send, and the answers to it."""
     if message.kind == k.REQUEST or message.kind == k.UNREADABLE_REQUEST:
         on_request(state, message)
     elif message.kind == k.ANSWER:
@@ -480,7 +482,7 @@ def on_consumers(state: State, message: Message) -> None:
 
 @inline
 def on_streams(state: State, message: Message, stream: Stream) -> None:
-    """A message of the stream."""
+    """Handles a message of a stream."""
     touch(state, message, stream)
     if k.EVENT <= message.kind <= k.SEQNO_ADVANCED:
         if message.kind <= k.ABORT:
@@ -499,7 +501,7 @@ def on_streams(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def is_of_producer(state: State, message: Message) -> bool:
-    """Whether a message that only one side sends comes from that; the first one tells which direction is the producer's."""
+    """Returns whether a message comes from the side that alone may send it. The first such message shows the producer's direction."""
     connection = state.connections[message.connection]
     producer = message.direction if message.kind >= k.NOOP else 1 - message.direction
     if connection.producer < 0:
@@ -509,9 +511,10 @@ def is_of_producer(state: State, message: Message) -> bool:
 
 @kernel("int64(int64, State)")
 def follow_messages(start: int, state: State) -> int:
-    """Handles messages from number ``start`` on; returns the one it stopped before for want of room in a table, or their number.
+    """Handles messages from number ``start`` on. Returns the number of the first one not handled, for want of room in a table, or their
+    count.
 
-    Constant work a message, but for the search of a request among the streams.
+    The work for a message is constant, but for the search of a request among the streams.
     """
     for i in range(start, len(state.messages)):
         if not has_room(state):

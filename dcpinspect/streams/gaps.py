@@ -1,4 +1,4 @@
-"""The table of gaps: seqnos that a stream did not deliver, and why: the first cause that holds, with what shows it.
+"""The table of gaps: seqnos that a stream did not deliver, the first cause that holds, and what shows that cause.
 
 A jump in seqnos alone is never an error: servers de-duplicate, filter and skip what a client cannot see.
 """
@@ -42,78 +42,78 @@ Table = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A gap between streams, or inside an OSO snapshot: what the kernel does not write itself."""
+    """A gap between streams, or inside an OSO snapshot; the kernel writes neither."""
 
     stream: int
     after: int
-    """Biased, as ``before``."""
+    """Seqno before the gap, biased; ``before``, the seqno behind it, is biased too."""
     before: int
     cause: int
     rows: tuple[int, ...]
     frame: int
-    """Of the first of ``rows``, with its file."""
+    """Frame of the first of ``rows``, with the number of its file."""
     times: tuple[int, int]
-    """Of the first of ``rows`` and of the last."""
+    """Capture times of the first and the last of ``rows``."""
     snapshot: int = -1
     loss: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What causes depend on, by stream."""
+    """Facts about streams that causes of gaps depend on; each is a mask by stream."""
 
     is_asked: Mask
-    """Its request was captured with its value, or could not have left out collections."""
+    """The request of the stream was captured with its value, or could not have left out collections."""
     is_opened: Mask
-    """The open of its connection was captured."""
+    """The open of the stream's connection was captured."""
     has_filter: Mask
-    """Its request names collections or a scope."""
+    """The request of the stream names collections or a scope."""
     skips_deletes: Mask
-    """Its connection was opened with deletions of the first backfill left out."""
+    """The open of the stream's connection leaves out deletions of the first backfill."""
     lacks_history: Mask
-    """A collection is known that keeps no history."""
+    """Some collection is known that keeps no history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unexplained:
-    """The gaps that the kernel wrote and nothing explains, by number."""
+    """The gaps that nothing explains. The numbers are those of gaps that the kernel wrote."""
 
     in_history: Rows
-    """Between two events of a snapshot that has every change."""
+    """Gaps between two events of a snapshot that has every change."""
     missing: Sequence[Missing]
     without_cause: Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What another stream brought and had to come here, too."""
+    """An event that another stream brought and that had to come on this stream, too."""
 
     stream: int
     other: int
     event: Event
     gap: Gap | None
-    """Of the kernel."""
+    """The gap that lacks it, if the kernel wrote the gap."""
     snapshot: int
-    """The out-of-order one that lacks it, where the gap is not the kernel's."""
+    """The OSO snapshot that lacks the event, if the kernel did not write the gap."""
 
 
 Name = tuple[int, int, int]
-"""Stream of a gap, row of the message that ends it, and the seqno before it: what names it among all."""
+"""Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before it."""
 
 Amounts = tuple[Table, npt.NDArray[np.float64]]
-"""By stream and cause: number of gaps, and of the seqnos in them, which is not whole: damaged seqnos may add up to more than 64 bits."""
+"""Number of gaps, and number of seqnos in them, by stream and cause. The seqnos are floats: damaged seqnos may exceed 64 bits."""
 
 
 def whole(seqnos: npt.NDArray[np.float64]) -> Table:
-    """Numbers of seqnos, for a table; 2**62 where there are more."""
+    """Returns numbers of seqnos as integers for a table; greater numbers become 2**62."""
     return np.minimum(seqnos, float(1 << 62)).astype(np.int64)
 
 
 def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
-    """Number of the cause of every gap that the kernel wrote."""
+    """Returns the number of the cause of every gap that the kernel wrote."""
     flags, stream = gaps.flags, gaps.stream
     has_snapshot = gaps.snapshot >= 0
-    # without any snapshot there is none to look up: a row of zeros stands for it
+    # if there is no snapshot, a row of zeros stands for it
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
     number = gaps.snapshot
     marked = np.where(has_snapshot, table.flags[number], 0)
@@ -122,7 +122,7 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     filtered = facts.has_filter[stream]
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
     keeps_all = (marked & HISTORY != 0) & _has(flags, BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
-    # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
+    # if a request or an open was not captured, nobody knows whether it leaves out collections or deletions
     is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     is_empty = gaps.before - 1 <= gaps.after  # what was taken to be missing has come, or nobody knows yet where the stream began
@@ -145,7 +145,7 @@ def _has(flags: Table, bit: int) -> Mask:
 
 
 class ExplainedGaps:
-    """All gaps of a reading, with their causes, in order of the row that ends them."""
+    """All gaps of a reading with their causes, in order of the row that ends each gap."""
 
     def __init__(
         self,
@@ -155,11 +155,11 @@ class ExplainedGaps:
         told: Mapping[int, Comparison],
         facts: StreamFacts,
     ) -> None:
-        """``extras``: those inside OSO snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
-        stream says of it."""
+        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``told``: what another stream says of a gap, by
+        its number as in ``disputes``."""
         self._facts = facts
         self.table = gaps = known.gaps
-        """As the kernel wrote them."""
+        """The gaps that the kernel wrote, in its order."""
         self._extras = extras
         self._streams, self._snapshots, self._losses = known.streams, known.snapshots, known.losses
         self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in told.items()}
@@ -187,7 +187,7 @@ class ExplainedGaps:
         return len(self._order)
 
     def named(self) -> dict[Name, Comparison]:
-        """What other streams tell of gaps, without events, by what names these wherever they are."""
+        """Returns what other streams tell of gaps, without events, by the names of the gaps, which hold in any reading."""
         return {self._name(number): replace(tale, event=None) for number, tale in self._told.items()}
 
     def _name(self, number: int) -> Name:
@@ -199,13 +199,13 @@ class ExplainedGaps:
 
     @property
     def width(self) -> npt.NDArray[np.uint64]:
-        """Seqnos in each."""
+        """Number of seqnos in each gap."""
         widths: npt.NDArray[np.uint64] = unbiased(self.before) - unbiased(self.after) - np.uint64(1)
         return widths
 
     @property
     def unexplained(self) -> Unexplained:
-        """Gaps that nothing explains."""
+        """The gaps that nothing explains."""
         told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
         missing = [self._missing(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
         numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in told])
@@ -221,11 +221,11 @@ class ExplainedGaps:
         return Missing(extra.stream, other, event, None, extra.snapshot)
 
     def of_cause(self, cause: int) -> list[Extra]:
-        """The gaps between streams that have this cause, in order of the row that ends them."""
+        """Returns the gaps between streams that have this cause, in order of the row that ends each."""
         return sorted((gap for gap in self._extras if gap.cause == cause), key=lambda gap: (gap.rows[-1], gap.after))
 
     def records(self) -> Records:
-        """The table."""
+        """Returns the table of gaps."""
         sid = self._streams.sid[self.stream]
         after, before = unbiased(self.after), unbiased(self.before)
         columns: dict[str, Values] = {
@@ -245,7 +245,7 @@ class ExplainedGaps:
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
     def _usual(self, places: Rows) -> tuple[Mask, Rows]:
-        """Which of these gaps are de-duplicated and no more, as most gaps are, and the numbers of those."""
+        """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers of the gaps for which this holds."""
         numbers = self._order[places]
         is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
         return is_usual, numbers[is_usual]
@@ -290,7 +290,7 @@ class ExplainedGaps:
         return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), others, is_usual)
 
     def _deduplicated_rows(self, numbers: Rows) -> tuple[Rows, Rows]:
-        """The rows that show them, one after the other, and where those of each begin and the last ones end."""
+        """Returns the rows that show the gaps, one gap after the other, and the bounds of each gap among these rows."""
         gaps, snapshot = self.table, self.table.snapshot[numbers]
         first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]
         marker = np.where(snapshot >= 0, self._snapshots.place.row[snapshot], first)
@@ -323,7 +323,8 @@ class ExplainedGaps:
         return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
 
     def _advanced(self, gap: Gap) -> int:
-        """Row of the SeqnoAdvanced that ends a gap; inside an OSO snapshot it counts from the end of that on."""
+        """Returns the row of the SeqnoAdvanced that ends a gap. Inside an OSO snapshot, a SeqnoAdvanced counts only when the snapshot
+        ends."""
         snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
         if snapshot is not None and snapshot.layout == OSO_LAYOUT:
             return int(snapshot.advanced_row)
@@ -430,7 +431,7 @@ class ExplainedGaps:
 
 
 def _put_together(usual: Any, others: Any, is_usual: Mask) -> Any:
-    """Arrow's values of usual gaps and of others, in the order of all."""
+    """Returns one array for Arrow of the values of usual and of other gaps, in the order of all gaps."""
     import pyarrow as pa  # deferred, as above
 
     order = np.empty(len(is_usual), np.int64)
@@ -453,5 +454,5 @@ _DEDUPLICATED = [
 
 
 def _plain(seqno: int | np.integer[Any]) -> int:
-    """As ``unbiased``, of one."""
+    """Returns one biased seqno as the seqno that was sent."""
     return int(seqno) - LEAST

@@ -23,7 +23,7 @@ Table = npt.NDArray[np.int64]
 
 
 def rollback_gaps(streams: Streams) -> list[Extra]:
-    """A request from S that was answered with a rollback to r below S: r to S."""
+    """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a gap from r to S."""
     found = []
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start))
     for number in rolled.tolist():
@@ -37,13 +37,13 @@ def rollback_gaps(streams: Streams) -> list[Extra]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who a connection belongs to."""
+    """The consumer that a connection belongs to."""
 
     name: str
-    """Of one consumer, over all its connections."""
+    """Name of the consumer, over all its connections."""
     host: str
     is_named: bool
-    """False: the connection's start was not captured, so it may be any consumer's of that host."""
+    """Whether the consumer is known. False: the start of the connection was not captured, so it may be any consumer's on that host."""
 
 
 def resumed_gaps(
@@ -54,7 +54,7 @@ def resumed_gaps(
     unread: UnreadRequests,
     sight: Visibility,
 ) -> list[Extra]:
-    """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
+    """Returns the gaps before accepted streams that start above what the same client's stream before had received; both captured whole."""
     found = []
     incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
@@ -73,7 +73,7 @@ def resumed_gaps(
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]
         if not client.is_named and before_of_host[number] != before:
-            continue  # the stream that any other client of the host had since may have been this one's
+            continue  # a stream that an unknown client of the host had since may have been this client's
         time_ns = int(stream.opened.time)
         if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):
             continue
@@ -83,10 +83,10 @@ def resumed_gaps(
         if sight.has_lost(old.connection, connections.producer[old.connection], old.position_losses) or not _is_over(old, time_ns, links):
             continue
         if sight.has_lost(old.connection, 1 - connections.producer[old.connection]):
-            continue  # the client may have asked again for more of the vbucket
+            continue  # the client may have asked for more of the vbucket again
         if old.suspended and connections.oso[int(old.connection)] != 0:
-            continue  # what was not captured of it may have begun an OSO snapshot
-        # between the two the client may have received more on a connection of which something is missing
+            continue  # an OSO snapshot may have begun in what was not captured
+        # between the two, the client may have received more on a connection of which something is missing
         spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
         if any(link.first_ns <= time_ns and link.last_ns >= old.at.time for link in spans):
             continue
@@ -105,7 +105,7 @@ def _host(client: Client) -> str:
 
 
 def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
-    """Connections of which something is missing: of a client, and by host those of any client."""
+    """Returns incomplete connections by name of the client; by host if the client is not known."""
     found: dict[str, list[Link]] = defaultdict(list)
     for number, client in clients.items():
         link = links[number]
@@ -115,12 +115,12 @@ def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping
 
 
 def _received_meanwhile(streams: Streams, others: list[int], old: Stream) -> bool:
-    """Whether one of the streams that began before ``old`` went on beside it, as they may to another node."""
+    """Returns whether one of the streams that began before ``old`` went on beside it, as streams to another node may."""
     return bool((streams.latest.time[others] > old.opened.time).any()) if others else False
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:
-    """Whether a stream had ended, or its connection had, by a time; of one that just vanished, nobody knows what came last."""
+    """Returns whether a stream or its connection had ended by a time. If a connection just vanished, nobody knows what came last."""
     if stream.state in (ENDED, DRAINING):
         return bool(stream.finished.time <= time_ns)
     link = links.get(int(stream.connection))

@@ -1,4 +1,4 @@
-"""Rows put together by what they have in common, without an object for each of them."""
+"""Groups rows by what they have in common, without an object for each row."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from dcpinspect.protocol.columns import Mask
 Table = npt.NDArray[np.int64]
 
 VBUCKET_BITS = 17
-"""Of a number that stands for something and a vbucket, those of the vbucket."""
+"""Bits for the vbucket in a number that stands for something and a vbucket."""
 
 
 class Names:
-    """Numbers that stand for what connections are called."""
+    """Numbers that stand for the names of connections."""
 
     def __init__(self, names: Mapping[int, Hashable], connections: int) -> None:
-        """``names``: by connection; ``connections``: greater than all their numbers."""
+        """``names``: by connection. ``connections``: greater than all numbers of connections."""
         self.words: list[Any] = list(dict.fromkeys(names.values()))
         self._numbers = {name: place for place, name in enumerate(self.words)}
         self.of: Table = np.full(connections, -1, dtype=np.int64)
-        """By connection, -1 for those that have no name."""
+        """Number of the name, by connection; -1 for connections without a name."""
         for connection, name in names.items():
             self.of[connection] = self._numbers[name]
 
     def number(self, name: Hashable) -> int:
-        """What stands for a name; -1 for one that no connection has."""
+        """Returns the number of a name; -1 for a name that no connection has."""
         return self._numbers.get(name, -1)
 
 
 class Groups:
-    """Rows of a table by the values of some columns; groups are in the order of their first rows."""
+    """Rows of a table grouped by the values of some columns; groups are in order of their first rows."""
 
     def __init__(self, columns: Sequence[Table], rows: Table | None = None) -> None:
-        """``columns``: one at least; ``rows``: those that are put together, as they are to stand; without, all."""
+        """``columns``: one at least. ``rows``: the rows to group, in the order wanted in each group; all rows if not given."""
         size = len(columns[0])
         rows = np.arange(size) if rows is None else rows
         order = np.lexsort([column[rows] for column in reversed(columns)])
@@ -50,9 +50,9 @@ class Groups:
         of_row = np.repeat(number, np.diff(starts, append=len(rows)))
         again = np.argsort(of_row, kind="stable")
         self.rows: Table = by_group[again]
-        """Group by group."""
+        """The grouped rows, group by group."""
         self.counts: Table = np.bincount(of_row, minlength=len(starts))
-        """Rows of each group."""
+        """Number of rows of each group."""
         self.begins: Table = np.cumsum(self.counts) - self.counts
         """Where each group begins in ``rows``."""
         self.of: Table = np.full(size, -1, dtype=np.int64)
@@ -68,28 +68,28 @@ class Groups:
         return found
 
     def values(self) -> Iterator[list[int]]:
-        """The rows of each group."""
+        """Returns the rows of each group."""
         return map(self.__getitem__, range(len(self)))
 
     def together(self, row: int) -> list[int]:
-        """The rows of the group that a row is in."""
+        """Returns the rows of the group that contains a row."""
         return self[int(self.of[row])]
 
     def having(self, wanted: Mask, least: int = 1) -> Iterator[list[int]]:
-        """The groups that have so many of the wanted rows at least."""
+        """Yields the groups that have at least ``least`` of the wanted rows."""
         for group in np.flatnonzero(self.sum(wanted) >= least).tolist():
             yield self[group]
 
     @property
     def previous(self) -> Table:
-        """The row before each row in its group, -1 for none."""
+        """For each row the row before it in its group, -1 for none."""
         found = np.full(len(self.of), -1, dtype=np.int64)
         is_same = self.of[self.rows[1:]] == self.of[self.rows[:-1]]
         found[self.rows[1:][is_same]] = self.rows[:-1][is_same]
         return found
 
     def sum(self, values: npt.NDArray[np.bool_] | Table) -> Table:
-        """What the rows of each group come to."""
+        """Returns the sum of the values of each group's rows."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         total: Table = np.add.reduceat(values[self.rows].astype(np.int64), self.begins)

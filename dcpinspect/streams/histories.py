@@ -1,7 +1,7 @@
-"""Streams of one history that contradict each other: the same branch of a vbucket and the same seqno, and another change.
+"""Streams of one history that contradict each other: same branch of a vbucket, same seqno, but another change.
 
-Failover logs say which branch each seqno is of: a branch begins above its entry's seqno and reaches up to that of the next newer entry.
-Nothing is compared beyond the least such end that any known log tells: a stream may outlive a failover that its own log does not know.
+Failover logs say which branch each seqno is of. A branch begins above the seqno of its entry and reaches up to the seqno of the next newer
+entry. Nothing is compared beyond the least such end in any known log: a stream may outlive a failover that its own log does not know.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from dcpinspect.structs import Rows as Table
 from dcpinspect.structs import number as count
 
 CAUSES = ("key", "state", "cas", "value")
-"""In what two changes differ; of several the first."""
+"""The parts in which two changes may differ. Of several differences the first one counts."""
 SHOWN = 3
-"""Differences of two streams that are kept besides the last one."""
+"""Number of differences of two streams that are kept, besides the last one."""
 ROUNDS = 4
-"""How often captures are read again for this, at most."""
+"""The greatest number of times that captures are read again to compare histories."""
 _AT_ONCE = 1 << 18
-"""Changes of streams that are compared at once."""
+"""Number of changes that are compared at once."""
 _NEAR = 4 * MOST_OTHERS
-"""Streams before one among which those are looked for that it is compared with."""
+"""Number of preceding streams among which partners for the comparison of a stream are looked for."""
 
 AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
-"""Flags of an open by which values differ: extended attributes, also those of deletions, no values, no values but their datatype."""
+"""Flags of an open that change how values are shown: extended attributes, those of deletions too, no values, only datatypes."""
 HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
 HAS_BODY = (Opcode.DCP_MUTATION, Opcode.DCP_PREPARE)
 STATES = np.zeros(256, dtype=np.int64)
-"""By opcode, as what a change may be shown: who has no sync writes is shown the document, or its deletion, instead of a commit, and who
-did not ask for expirations a deletion."""
+"""Bits by opcode: as what a change may be shown. A client without sync writes gets the document, or its deletion, instead of a commit. A
+client that did not ask for expirations gets a deletion."""
 for _opcode, _state in {
     Opcode.DCP_MUTATION: 1,
     Opcode.DCP_DELETION: 2,
@@ -60,20 +60,20 @@ for _opcode, _state in {
 
 @dataclass(slots=True)
 class Contradiction:
-    """In what two streams differ."""
+    """How two streams differ in one of ``CAUSES``."""
 
     streams: tuple[int, int]
     cause: str
     count: int = 0
     seqnos: list[int] = field(default_factory=list)
-    """Biased; of the first ones and the last."""
+    """Biased seqnos of the first differences and the last one."""
     events: dict[int, tuple[Event, Event]] = field(default_factory=dict)
-    """By seqno, what each stream has."""
+    """The event of each of the two streams, by seqno."""
     rows: Rows = field(default_factory=lambda: NO_ROWS)
-    """Of all messages that differ, where somebody wants them."""
+    """Rows of all messages that differ; empty unless somebody wants them."""
 
     def add(self, seqnos: Sequence[int], count: int) -> None:
-        """More of them, in order, the first ones and the last at least."""
+        """Adds ``count`` differences. ``seqnos`` are in order, and hold at least the first ones and the last one."""
         self.count += count
         self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
 
@@ -89,15 +89,18 @@ class Pair(Struct[T]):
 
 
 class Pairs(Pair[Ints], Table[Pair]):
-    """The pairs of a reading."""
+    """The pairs of streams of a reading."""
 
 
 Differ = Callable[[EventQuery, Pairs], tuple[Sequence[Contradiction], int]]
-"""Compares the changes that are wanted, and gives the first vbucket for whose there was no room."""
+"""Compares the wanted changes. Returns the contradictions, and the first vbucket for which there was no room."""
 
 
 def contradictions(changes: Callable[[int], Changes], pairs: Pairs, since: int = 0, *, keeps_rows: bool = False) -> list[Contradiction]:
-    """In what streams differ, without events. ``changes``: those of a stream; ``since``: of each difference one is behind this row."""
+    """Returns how streams differ, without events.
+
+    ``changes``: returns the changes of a stream. ``since``: of two differing messages, one at least comes after this row.
+    """
     found: dict[tuple[int, int, str], Contradiction] = {}
     for block in _blocks(changes, pairs):
         for pair, cause, mine, theirs in block.differences(since):
@@ -109,14 +112,14 @@ def contradictions(changes: Callable[[int], Changes], pairs: Pairs, since: int =
 
 
 class _Block:
-    """Pairs that are compared at once, and the changes of their streams: many pairs have few changes each."""
+    """Pairs that are compared at once, with the changes of their streams: many pairs have only few changes each."""
 
     def __init__(self, pairs: Pairs, changes: Mapping[int, Changes]) -> None:
-        """``changes``: by stream."""
+        """``changes``: the changes by stream."""
         self.pairs, self._changes = pairs, changes
 
     def differences(self, since: int) -> Iterator[tuple[Pair, str, Changes, Changes]]:
-        """(pair, cause, changes of both) of what differs."""
+        """Yields (pair, cause, changes of the first, changes of the second) of what differs."""
         place = {stream: number for number, stream in enumerate(self._changes)}
         tables = [_first_of_each(table) for table in self._changes.values()]
         whole = Changes.joined(tables)
@@ -164,30 +167,30 @@ def _blocks(changes: Callable[[int], Changes], pairs: Pairs) -> Iterator[_Block]
 
 
 def _first_of_each(table: Changes) -> Changes:
-    """The first change with each seqno, rising."""
+    """Returns the first change of each seqno, in rising order."""
     return table[np.unique(table.seqno, return_index=True)[1]]
 
 
 class Histories:
-    """The contradictions of a reading."""
+    """The contradictions that were found in a reading."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int, str], Contradiction] = {}
         self._compared_row = 0
         self.keeps_rows = False
-        """Whether somebody wants the rows of all that is found."""
+        """Whether somebody wants the rows of all messages that differ."""
 
     def found(self) -> Iterable[Contradiction]:
-        """By streams and cause."""
+        """Returns the contradictions in order of streams and cause."""
         return [self._found[key] for key in sorted(self._found)]
 
     def renumber(self, streams: npt.NDArray[np.int64]) -> None:
-        """Streams have other numbers from now on, -1 for those that left."""
+        """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that left."""
         kept = [replace(one, streams=(int(streams[one.streams[0]]), int(streams[one.streams[1]]))) for one in self._found.values()]
         self._found = {(*one.streams, one.cause): one for one in kept if min(one.streams) >= 0}
 
     def begin(self) -> None:
-        """All streams are about to be compared."""
+        """Forgets what was found: all streams are about to be compared."""
         self._found.clear()
 
     def compare(
@@ -199,9 +202,9 @@ class Histories:
         vbucket: int = 0,
         differ: Differ | None = None,
     ) -> int:
-        """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room.
+        """Compares streams of vbuckets from ``vbucket`` on by their events. Returns the first vbucket for whose events there was no room.
 
-        ``differ``: compares them, so that nobody else gets their events.
+        ``differ``: compares the streams instead, so that their events are needed in no other place.
         """
         row, pairs = self._compared_row, _pairs(streams, conversation, vbucket)
         latest = streams.latest.row
@@ -228,7 +231,7 @@ class Histories:
         return behind
 
     def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, row: int) -> None:
-        """Compares what is remembered of the latest events, up to a row; what was compared before is not counted again."""
+        """Compares the remembered events up to a row. What was compared before is not counted again."""
         self.compare(look, streams, conversation)
         self._compared_row = row
 
@@ -240,7 +243,7 @@ class Histories:
 
 
 def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
-    """Which changes differ in their keys, in what they do, in their CAS, in their values; as far as that is known of both."""
+    """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not differ."""
     states = STATES[one.opcode], STATES[two.opcode]
     is_document = (one.opcode != Opcode.DCP_SYSTEM_EVENT) & (two.opcode != Opcode.DCP_SYSTEM_EVENT)
     names_key = is_document & (one.collection >= 0) & (two.collection >= 0) & (one.key >= 0) & (two.key >= 0)
@@ -248,13 +251,13 @@ def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     is_same = (states[0] == states[1]) & np.isin(one.opcode, HAS_CAS)
     cas = is_same & (one.cas != 0) & (two.cas != 0) & (one.cas != two.cas)
     is_plain = (one.datatype == two.datatype) & (one.datatype & SNAPPY == 0) & (one.opcode == two.opcode)
-    has_body = np.isin(one.opcode, HAS_BODY)  # what a deletion has of a body, only some servers left there
+    has_body = np.isin(one.opcode, HAS_BODY)  # only some servers left part of a body in a deletion
     values = is_same & is_plain & has_body & (one.value >= 0) & (two.value >= 0) & (one.value != two.value)
     return keys, states[0] & states[1] == 0, cas, values
 
 
 def _shown_as(conversation: Conversation, connections: int) -> Rows:
-    """Of each connection the flags of its open by which values differ; -1 where they are not known."""
+    """Returns, by connection, the flags of its open that change how values are shown; -1 where they are not known."""
     found = np.full(connections, -1, dtype=np.int64)
     for number, session in conversation.sessions.items():
         if number < connections and session.open_flags is not None:
@@ -263,7 +266,7 @@ def _shown_as(conversation: Conversation, connections: int) -> Rows:
 
 
 def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
-    """The streams from a vbucket on that may have seqnos of one branch in common, and the seqnos."""
+    """Returns pairs of streams, from a vbucket on, that may share seqnos of one branch, and these seqnos."""
     has_log = (streams.log >= 0) & (streams.seen > 0)
     places, counts = np.unique(streams.vbucket[has_log], return_counts=True)
     numbers = np.flatnonzero(has_log & np.isin(streams.vbucket, places[(counts > 1) & (places >= vbucket)]))
@@ -276,13 +279,13 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
     logs = np.concatenate((streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers], told.log << VBUCKET_BITS | told.vbucket))
     logs = np.unique(logs)
     logs, of_logs = logs >> VBUCKET_BITS, logs & ((1 << VBUCKET_BITS) - 1)
-    # the seqnos of each branch of each stream; nobody knows what a log says whose branches are not in order
+    # the seqnos of each branch of each stream; a log whose branches are not in order says nothing
     numbers = numbers[branches.are_in_order[streams.log[numbers]]]
     stream, entry = branches.of_each(numbers, streams.log[numbers])
     end_of, ending = branches.of_each(of_logs, logs)
     is_older = ending > branches.begins[branches.log[ending]]
     end_of, ending = end_of[is_older], ending[is_older]
-    # where each branch of a vbucket ends, by the least that any log says
+    # the end of each branch of a vbucket is the least one that any log says
     is_part = np.arange(len(stream) + len(ending)) < len(stream)
     uuid = branches.uuid[np.concatenate((entry, ending))]
     of_branch = Groups([np.concatenate((streams.vbucket[stream], end_of)), uuid])
@@ -296,9 +299,9 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
 
 
 def _overlaps(parts: Rows, streams: Streams, conversation: Conversation) -> Pairs:
-    """What each has in common with those before it that are near; not of buckets that are known to be two.
+    """Returns the pairs of each part and near parts before it that overlap; not those of two buckets known to differ.
 
-    ``parts``: branch by branch, that, the stream, and the first and last seqno of the branch that it may have.
+    ``parts``: sorted by branch; columns are the branch, the stream, and the first and last seqno of the branch that the stream may have.
     """
     branch, stream, low, high = parts.T
     connections = 1 + int(streams.connection.max(initial=0))

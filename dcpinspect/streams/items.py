@@ -1,4 +1,4 @@
-"""The events of one vbucket, seqno by seqno as far as memory allows: what a picture of its streams is drawn from."""
+"""The events of one vbucket, seqno by seqno as far as memory allows: pictures of its streams are drawn from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcpinspect.structs import Ints, Rows, Struct, T, number
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
-"""Entries kept; with more, neighbours are told together, as so many events between two seqnos."""
+"""Number of entries kept. With more, neighbours become one entry: so many events between two seqnos."""
 
 
 class Item(Struct[T]):
@@ -38,23 +38,23 @@ class Items(Item[Ints], Rows[Item]):
 
 
 class Own(NamedTuple):
-    """Messages of the vbucket, in order."""
+    """Messages of the vbucket, in order, as columns."""
 
     kind: columns.Rows
-    """As ``kinds`` has it."""
+    """Kinds of the messages, as from ``kinds``."""
     connection: columns.Rows
     row: columns.Rows
     sid: columns.Numbers
     seqno: columns.Numbers
-    """Of those that are events."""
+    """Seqnos of the messages that are events."""
     time_ns: columns.Rows
 
 
 class VbucketItems:
-    """Feed it with every batch of a reading, or with the columns of all messages of the vbucket."""
+    """Collects the events of a vbucket. Feed it with every batch of a reading, or with the columns of all messages of the vbucket."""
 
     def __init__(self, vbucket: int, connections: Sequence[range] = (), *, most: int = MOST) -> None:
-        """``connections``: only events of these; all without."""
+        """``connections``: only events of these connections; of all if empty."""
         self.last_rows: dict[int, int] = {}
         """Row of the vbucket's latest message on each connection."""
         self._vbucket = vbucket
@@ -66,7 +66,7 @@ class VbucketItems:
         self._requests: dict[int, int] = {}
 
     def feed(self, batch: MessageBatch) -> columns.Rows:
-        """Takes the next messages of the reading; returns which of the batch are of the vbucket."""
+        """Takes the next messages of the reading. Returns the places of the vbucket's messages in the batch."""
         is_own: Mask = (batch.vbucket.values == self._vbucket) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
@@ -95,7 +95,7 @@ class VbucketItems:
 
     @property
     def table(self) -> Items:
-        """In order of rows while none were told together."""
+        """The entries; in order of rows as long as no neighbours were merged."""
         return Items.joined([self._kept, *self._fresh])
 
     def _add(self, own: Own, events: columns.Rows, requests: Ints) -> None:
@@ -112,7 +112,7 @@ class VbucketItems:
         self._size += len(table)
 
     def _merge(self) -> None:
-        """Makes one entry of two neighbours in seqno, until half of what may be kept is free; never of two streams."""
+        """Merges pairs of neighbours in seqno until half of the entries are free; entries of different streams are never merged."""
         table = self.table
         while len(table) > self._most // 2:
             table = table[np.lexsort((table.first, table.requests, table.sid, table.connection))]

@@ -1,6 +1,6 @@
-"""The kernel that holds events against earlier ones of their stream: of the same key, and of the same collection.
+"""The kernel that compares events with earlier events of their stream: of the same key, and of the same collection.
 
-Its memory is a table of entries by (stream, key): what the latest event of a key was, what of a collection is known.
+Its memory is a table of entries by (stream, key). An entry says what the latest event of a key was, or what is known of a collection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 
 class KeyEvent(Struct[T]):
-    """What an event has besides its message."""
+    """What an event of a document or collection says besides its message."""
 
     message: T = number("Number of the message.")
     key: T = number("Hash of collection and key, -1 if part of it is not in the capture.")
@@ -63,7 +63,7 @@ class Marks(Struct[T]):
 
 
 class KeyTables(Tables):
-    """What the kernel works on."""
+    """The tables that the kernel works on."""
 
     events: KeyEvents
     messages: Messages
@@ -73,29 +73,29 @@ class KeyTables(Tables):
     counts: Counts
     entries: Entries
     slots: Ints
-    """Numbers of entries by hash, -1 for none."""
+    """Number of the entry in each slot, by hash; -1 for none."""
     marks: Marks
     seed: int
-    """Keys are chosen by clients: an unknown seed keeps them from choosing which ones collide."""
+    """Secret start of hashes: clients choose keys, but must not be able to choose which keys collide."""
 
 
 OF_STREAM, OF_COLLECTION = -2, -3
 NEW, BEGUN, OVER, TOLD = range(-1, 3)
 
 ROOM = 8
-"""Free entries, and free rows for anomalies, that are enough for any one event."""
+"""Number of free entries, and of free rows for anomalies, that is enough for any one event."""
 
 AT_ONCE = 64
-"""Events whose entries are looked for together."""
+"""Number of events whose entries are looked up together."""
 
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
 FIRST_COLLECTION = 8
-"""Lower ids are the default collection's and the server's own."""
+"""The first id for collections of users: lower ids are the default collection's and the server's own."""
 
 
 @inline
 def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
-    """The slot that an entry wants. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for an entry begins. Products stay below 2^63, so both forms of a kernel agree."""
     mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF)
     mixed = (mixed ^ (mixed >> 29) ^ seed) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + (stream & 0x7FFFFFFF) * 0x4F6CDD1D
@@ -106,13 +106,13 @@ def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
 
 @inline
 def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
-    """Number of the entry of a key of a stream, which is there from now on."""
+    """Returns the number of the entry for a key of a stream; adds the entry if it is new."""
     return int(entry_from(tables, slot_of(stream, key, tables.seed, len(tables.slots)), stream, key, row))
 
 
 @inline
 def entry_from(tables: KeyTables, at: int, stream: int, key: int, row: int) -> int:
-    """The same where the slot that the key wants is known."""
+    """Returns the number of the entry for a key of a stream, searched from slot ``at``; adds the entry if it is new."""
     while tables.slots[at] >= 0:
         entry = tables.entries[tables.slots[at]]
         if entry.key == key and entry.stream == stream:
@@ -136,8 +136,11 @@ def entry_from(tables: KeyTables, at: int, stream: int, key: int, row: int) -> i
 
 @inline
 def look_up(tables: KeyTables, start: int, end: int) -> None:
-    """Looks for the entries of the keys of some events. Nearly every slot and entry is far away in memory: here the processor waits for
-    many at once, ``follow_keys`` would wait for one after the other."""
+    """Looks up the entries of the keys of some events.
+
+    Nearly every slot and entry is far away in memory. Here the processor waits for many of them at once; ``follow_keys`` would wait for one
+    after the other.
+    """
     for e in range(start, end):
         event = tables.events[e]
         event.slot = slot_of(tables.messages[event.message].stream, event.key, tables.seed, len(tables.slots))
@@ -163,7 +166,7 @@ def refill_entries(tables: KeyTables) -> None:
 
 @inline
 def tell(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
-    """Something about an event is not as the protocol has it, or not as entry ``h`` has it, if that is not -1."""
+    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h``, if ``h`` is not -1."""
     e = tables.counts.anomalies
     tables.counts.anomalies = e + 1
     anomaly = tables.anomalies[e]
@@ -183,20 +186,20 @@ def tell(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int)
 
 @inline
 def remembers_all(tables: KeyTables, stream: Stream) -> bool:
-    """Whether no event of the stream was forgotten."""
+    """Returns whether no event of the stream was forgotten."""
     return bool(tables.marks.forgotten < stream.opened.row)
 
 
 @inline
 def on_collection(tables: KeyTables, message: Message, collection: int, h: int) -> None:
-    """An event is of a collection, whose entry is ``h``; nothing of its stream was lost."""
+    """Handles an event in a collection whose entry is ``h``; nothing of its stream was lost."""
     entry, stream = tables.entries[h], tables.streams[message.stream]
     if entry.snapshot == OVER and message.seqno > entry.seqno:
         tell(tables, w.AFTER_COLLECTION_END, message, h, collection, entry.seqno)
     elif entry.snapshot == NEW:
         request = stream.request
         from_zero = request.form > 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
-        # on disk a later end, behind this snapshot, may have taken the place of the beginning
+        # in a snapshot from disk, a later end of the collection, behind this snapshot, may have replaced its beginning
         is_memory = message.snapshot >= 0 and tables.snapshots[message.snapshot].flags & DISK == 0
         if from_zero and is_memory and remembers_all(tables, stream):
             tell(tables, w.UNKNOWN_COLLECTION, message, -1, collection, 0)
@@ -205,7 +208,7 @@ def on_collection(tables: KeyTables, message: Message, collection: int, h: int) 
 
 @inline
 def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, is_certain: bool) -> None:
-    """An event commits or aborts the prepare of a seqno, of the key of entry ``h``. ``is_certain``: nothing of its stream was lost."""
+    """Handles an event that commits or aborts a prepare of the key of entry ``h``. ``is_certain``: nothing of its stream was lost."""
     keyless = tables.entries[entry_of(tables, message.stream, OF_STREAM, message.place.row)].prepared
     entry, prepared = tables.entries[h], event.prepared
     if entry.prepared == prepared:
@@ -216,7 +219,7 @@ def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, 
     snapshot, stream = tables.snapshots[message.snapshot], tables.streams[message.stream]
     if snapshot.flags & (MEMORY | DISK) != MEMORY:
         return
-    # what the client had before, and what came from disk, need not have shown the prepare, nor one whose key the capture lacks
+    # the prepare need not have been shown if the client had it, if it came from disk, or if the capture lacks its key
     request = stream.request
     is_covered = request.form == 0 or prepared <= request.start or prepared <= snapshot.disk_end or prepared <= keyless
     if not is_covered and request.flags & FROM_LATEST == 0 and remembers_all(tables, stream):
@@ -225,14 +228,14 @@ def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, 
 
 @inline
 def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
-    """An event changes the document of entry ``h``; ``cas`` is LEAST where it tells none."""
+    """Handles an event that changes the document of entry ``h``; ``cas`` is LEAST if the event has none."""
     entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
     if n >= 0 and is_beside(tables.snapshots[n], seqno):
-        n = -1  # which is the fault, and not that the key is in the snapshot, too
+        n = -1  # the fault is the seqno, not that the key comes twice
     is_ordered = message.standing & k.IS_SUSPENDED == 0  # nothing was lost since the marker
     if is_ordered and n >= 0 and entry.snapshot == n and seqno != entry.seqno:
         snapshot = tables.snapshots[n]
-        # of what comes backwards the order is the fault
+        # if seqnos go backwards, the order is the fault
         is_in_order = seqno > entry.seqno or snapshot.layout == k.OSO_LAYOUT
         if is_in_order and snapshot.flags & MAY_REPEAT == 0 and snapshot.is_merged == 0:
             tell(tables, w.DUPLICATE_KEY, message, h, entry.seqno, seqno)
@@ -248,7 +251,7 @@ def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
 
 @inline
 def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool) -> None:
-    """A collection or scope comes or goes."""
+    """Handles a system event: a collection or scope comes or goes."""
     row = message.place.row
     if event.has_uid and not in_oso:
         h = entry_of(tables, message.stream, OF_STREAM, row)
@@ -269,7 +272,7 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
 
 @inline
 def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain: bool) -> None:
-    """An event of a document."""
+    """Handles an event of a document."""
     row = message.place.row
     if event.is_outside:
         tell(tables, w.OUTSIDE_FILTER, message, -1, event.collection, 0)
@@ -294,7 +297,8 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
 
 @kernel("int64(int64, KeyTables)")
 def follow_keys(start: int, tables: KeyTables) -> int:
-    """Handles events from number ``start`` on; returns the one it stopped before for want of room in a table, or their number."""
+    """Handles events from number ``start`` on; returns the number of the first one not handled, for want of room in a table, or their
+    count."""
     looked_up = start
     for e in range(start, len(tables.events)):
         if e == looked_up:

@@ -1,4 +1,4 @@
-"""The numbers that fields of the tracker's records have: kinds of messages, bits, and where something comes from."""
+"""The numbers that fields of the tracker's records use: kinds of messages, bits, and sources of values."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from __future__ import annotations
     UNREADABLE, KINDS,
 ) = range(1, 30)  # fmt: skip
 """Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only producers send; from END on, what flow
-control counts. LOST is no message: bytes before the next one of its direction could not be read. FACT: something that is known of its
-connection from now on. UNREADABLE_REQUEST: of which there is the header only. UNREADABLE_ACK: of so many bytes that nobody knows how
-many."""
+control counts. LOST is no message: bytes before the next one of its direction could not be read. FACT: something known of a connection from
+now on. UNREADABLE_REQUEST: only the header was captured. UNREADABLE_ACK: the number of bytes cannot be read."""
 
 FACT_END_ON_CLOSE, FACT_OSO, FACT_HISTORY, FACT_WINDOW, FACT_PRODUCER = range(5)
-"""What a FACT tells of its connection: the field of that name, with ``Extra.value``."""
+"""What a FACT tells of its connection: the field of that name gets ``Extra.value``."""
 
 IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 """Bits of ``Message.standing``: the message is an event of a stream; something was lost since the stream's last marker; nothing of the
-stream was lost, from its answer on; its request was captured."""
+stream was lost since its answer; its request was captured."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 """What gave the position of a stream: its start, an event, a SeqnoAdvanced, the end of a snapshot that did not bring it."""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
-"""Layouts of snapshots without a range: of the marker of UPR, and of an OSO snapshot."""
+"""Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""
 
 IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE = (1 << bit for bit in range(8))
-"""Bits of ``Gap.flags``: bytes between the two messages were lost; it ends with a SeqnoAdvanced; it is at the end of a snapshot;
-``before`` is an event inside its snapshot's range; both are events of that snapshot; the snapshot's marker was not captured; ``after``
-is where the stream began; it is that, or where a snapshot ended, or a seqno inside the range of its own."""
+"""Bits of ``Gap.flags``. IS_LOST: bytes between the two messages were lost. IS_ADVANCED: the gap ends with a SeqnoAdvanced. IS_TAIL: it is
+at the end of a snapshot. IN_RANGE: ``before`` is an event inside its snapshot's range. BOTH_EVENTS: both are events of that snapshot.
+NO_MARKER: the snapshot's marker was not captured. FROM_START: ``after`` is where the stream began. AT_EDGE: ``after`` is that, or the end
+of a snapshot, or a seqno inside the range of its own snapshot."""

@@ -1,4 +1,4 @@
-"""Stream requests that are read after their answers: a hole before them held them back."""
+"""Stream requests that are read after their answers, because a hole before them held them back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dcpinspect.streams.state import State
 
 @inline
 def question_before_answer(state: State, message: Message, key: Key) -> int:
-    """The question before a late request, of its key and opaque, that was given an answer from after the request; or -1.
+    """Returns the question before a late request, with its key and opaque, whose answer came after the late request; -1 for none.
 
-    Who asks again under an opaque has had its answer, so that one was lost, and this one is to the request.
+    A client that asks again under an opaque has had its first answer. So that first answer was lost, and the answer given to the question
+    belongs to the late request.
     """
     time = message.place.time
     for back in range(1, BACK + 1):
@@ -31,7 +32,7 @@ def question_before_answer(state: State, message: Message, key: Key) -> int:
 
 @inline
 def ask_instead(state: State, message: Message, key: Key, q: int) -> None:
-    """A request takes the place of question ``q``, which becomes a stream of its own that nobody knows the answer of."""
+    """Puts a request in the place of question ``q``, which becomes a stream of its own with an unknown answer."""
     number = state.questions[q].stream
     old = state.streams[number]
     st = open_stream(state, message, key)
@@ -54,7 +55,7 @@ def ask_instead(state: State, message: Message, key: Key, q: int) -> None:
 
 @inline
 def implicit_stream(state: State, message: Message, st: int) -> int:
-    """Of stream ``st`` and those before it, the first that may have begun with a request that was not read by then; or -1."""
+    """Returns the first stream, from ``st`` backwards, that may have begun with a request that was not read by then; -1 for none."""
     found = -1
     for _ in range(BACK):
         if st < 0:
@@ -102,7 +103,7 @@ def losses_by(state: State, connection: Connection, time: int) -> int:
 
 @inline
 def is_answered_between(state: State, answer: EarlyAnswer, stream: Stream) -> bool:
-    """Whether another request of its opaque was answered after an answer and before the stream began."""
+    """Returns whether another request with its opaque was answered after this answer and before the stream began."""
     for r in range(len(state.early_answers)):
         other = state.early_answers[r]
         is_same = other.connection == answer.connection and other.opaque == answer.opaque
@@ -113,7 +114,7 @@ def is_answered_between(state: State, answer: EarlyAnswer, stream: Stream) -> bo
 
 @inline
 def first_answer_after(state: State, message: Message) -> int:
-    """The first answer after a request, of its opaque, among those that found no request; or -1."""
+    """Returns the first answer after a request, with its opaque, among answers that found no request; -1 for none."""
     found = -1
     for r in range(len(state.early_answers)):
         answer = state.early_answers[r]

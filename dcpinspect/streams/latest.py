@@ -1,4 +1,4 @@
-"""The latest rows of a table that goes on: in one piece of memory, however few come at a time."""
+"""The latest rows of a growing table: in one piece of memory, however few rows come at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Table = TypeVar("Table", bound=Rows[Any])
 
 
 class Latest(Generic[Table]):
-    """Rows are added behind, and dropped before. Memory is that of at most twice the rows that were there at once."""
+    """Rows are added at the end, and dropped at the beginning. Memory is at most twice that of the rows that were there at once."""
 
     def __init__(self, kind: type[Table]) -> None:
         self._table = kind.zeros(0)
@@ -22,11 +22,11 @@ class Latest(Generic[Table]):
 
     @property
     def rows(self) -> Table:
-        """All that are there: a view, which holds until rows are added or dropped."""
+        """All rows that are there: a view, which holds until rows are added or dropped."""
         return self._table[self._start : self._end]
 
     def add(self, rows: Table) -> None:
-        """These come behind the others."""
+        """Adds rows at the end."""
         end = self._end + len(rows)
         if end > len(self._table):
             self._table = type(rows)(grown(self._table.array, end))
@@ -34,7 +34,8 @@ class Latest(Generic[Table]):
         self._end = end
 
     def drop(self, count: int) -> None:
-        """The oldest leave. The others move to the front as soon as they fit there: each is moved as often as one leaves, at most."""
+        """Drops the oldest rows. The others move to the front as soon as they fit there, so a row is moved at most once for each row
+        dropped."""
         self._start += count
         left = len(self)
         if self._start >= left:

@@ -1,8 +1,7 @@
-"""What leaves the tables of a reading without an end, or what parts of a reading know apart from all others: what is over, and can be
-part of no finding any more.
+"""What leaves the tables: records that are over and can be part of no finding any more.
 
-Of each stream there stay the first snapshot, the newest ones, those that say most, and whatever is not as it should be. Of gaps there stay
-those that nothing explains. The rest is counted.
+Records leave in a reading without an end, and in readings of parts that are joined later. Of each stream these snapshots stay: the first,
+the newest ones, those that say most, and whatever is not as it should be. Gaps stay that nothing explains. The rest is only counted.
 """
 
 from __future__ import annotations
@@ -28,25 +27,26 @@ from dcpinspect.structs import Ints
 T = TypeVar("T", bound=np.generic)
 
 MOST_UNUSUAL = 1 << 16
-"""Snapshots that stay although they are over, gaps that nothing explains, and losses: the latest ones."""
+"""Greatest numbers of finished snapshots, unexplained gaps and losses that stay: the latest ones."""
 _AFTER_ALL = np.iinfo(np.int64).max
 _HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
 
 
 class Left:
-    """How much has left the tables, of all and of each stream."""
+    """How much has left the tables, in all and of each stream."""
 
     def __init__(self) -> None:
         self.streams = self.connections = 0
-        """How many have left."""
+        """Numbers of streams and connections that have left."""
         self._gone: Ints = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
         self._snapshots: Ints = np.zeros(0, dtype=np.int64)  # by stream
         self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
 
     @classmethod
     def joined(cls, parts: Sequence[Left], streams: Sequence[Ints]) -> Self:
-        """Of readings of different connections, of which no stream has left; ``streams``: by reading, the numbers of its own among all."""
+        """Joins the counts of readings of different connections; no stream may have left them. ``streams``: for each reading, the new
+        numbers of its streams."""
         whole, count = cls(), sum(map(len, streams))
         whole._snapshots, whole._gaps = whole.snapshots_of(count), whole.gaps(count)
         for part, of in zip(parts, streams, strict=True):
@@ -57,26 +57,26 @@ class Left:
 
     @property
     def counts(self) -> Ints:
-        """Snapshots and gaps."""
+        """Numbers of snapshots and of gaps that have left."""
         return self._gone + np.array([self._snapshots.sum(), self._gaps[0].sum()], dtype=np.int64)
 
     def forget(self, staying: Mask) -> None:
-        """Streams leave; those that stay have the numbers that are left."""
+        """Lets streams leave; streams that stay get new numbers in the same order."""
         before, (counts, seqnos) = self.counts, self.gaps(len(staying))
         self.streams += int((~staying).sum())
         self._snapshots, self._gaps = self.snapshots_of(len(staying))[staying], (counts[staying], seqnos[staying])
         self._gone += before - self.counts
 
     def gaps(self, streams: int) -> Amounts:
-        """Those of so many streams, by cause."""
+        """Returns the gaps that have left, by stream and cause, for so many streams."""
         return _padded(self._gaps[0], streams), _padded(self._gaps[1], streams)
 
     def snapshots_of(self, streams: int) -> Ints:
-        """How many of each of so many streams."""
+        """Returns how many snapshots of each stream have left, for so many streams."""
         return _padded(self._snapshots, streams)
 
     def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: Ints) -> None:
-        """These leave; ``cause``: of each gap."""
+        """Counts snapshots and gaps that leave; ``cause``: the cause of each gap."""
         self._snapshots = _padded(self._snapshots, streams) + np.bincount(snapshots.stream, minlength=streams)
         counts, seqnos = self.gaps(streams)
         width = unbiased(gaps.before) - unbiased(gaps.after) - np.uint64(1)
@@ -86,23 +86,25 @@ class Left:
 
 
 def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
-    """A copy with so many rows, the new ones zero."""
+    """Returns a copy with so many rows; new rows are zero."""
     found: npt.NDArray[T] = np.zeros((rows, *table.shape[1:]), table.dtype)
     found[: len(table)] = table
     return found
 
 
 def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
-    """Gaps that ended before a row and whose cause is certain, so that they may leave. ``most``: of the others that stay."""
+    """Returns a mask of gaps that ended before a row and whose cause is certain: they may leave. ``most``: greatest number of others that
+    stay."""
     is_old = gaps.ends.row < before_row
     unexplained = is_old & (cause == w.UNEXPLAINED)
     return is_old & ~_latest(unexplained, gaps.ends.row, most)
 
 
 def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: Ints, before_row: int, most: int) -> Mask:
-    """Snapshots that were over before a row and that nothing needs any more.
+    """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
-    ``gaps``: those that stay; ``others``: numbers of snapshots that somebody else needs; ``most``: of those that are unusual and stay.
+    ``gaps``: the gaps that stay. ``others``: numbers of snapshots that somebody else needs. ``most``: greatest number of unusual snapshots
+    that stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -117,7 +119,7 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: 
     own = snapshots[order]
     is_plain = np.isin(own.state, (COMPLETE, COMPLETE_ADVANCED)) & (own.is_tainted == 0) & (own.is_overlapped == 0) & (own.flags & ACK == 0)
     kind = types(own)
-    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]  # it may have fallen back to disk
+    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]  # the server may have fallen back to disk
     unusual = ~is_plain
     unusual[1:] |= ~is_plain[:-1]
     unusual[:-1] |= ~is_plain[1:]
@@ -136,7 +138,7 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: 
 
 
 def _latest(chosen: Mask, row: Ints, most: int) -> Mask:
-    """Of the chosen ones the latest, as many as may stay."""
+    """Returns a mask of the latest of the chosen ones, ``most`` at most."""
     numbers = np.flatnonzero(chosen)
     kept = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
     found = np.zeros(len(chosen), dtype=np.bool_)
@@ -145,8 +147,9 @@ def _latest(chosen: Mask, row: Ints, most: int) -> Mask:
 
 
 def stale_losses(losses: Losses, most: int) -> Mask:
-    """Losses that leave. The first ones of each direction stay, and the latest of all; those between become the last of them, which
-    casts the doubt of all.
+    """Returns a mask of losses that leave.
+
+    The first losses of each direction stay, and the latest of all. Those between become the last of them, which casts the doubt of all.
     """
     count, owner = len(losses), 2 * losses.connection + losses.direction
     if count <= most:
@@ -166,7 +169,7 @@ def stale_losses(losses: Losses, most: int) -> Mask:
 
 
 def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
-    """Streams that their key names no longer: they are over, or were asked for again. All but the newest of these."""
+    """Returns a mask of old streams that their key no longer refers to: they are over, or were asked for again. The newest ones stay."""
     is_over = np.ones(len(streams), dtype=np.bool_)
     for numbers in (keys.live, keys.pending, keys.with_sid):
         is_over[numbers[numbers >= 0]] = False
@@ -177,9 +180,9 @@ def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
 
 
 def before_those(chosen: Mask, streams: Streams, hosts: Mapping[int, str], closed: Ints) -> Mask:
-    """Streams that are over and were opened before one that is chosen, by the same host for the same vbucket and stream-id.
+    """Returns a mask of finished streams that the same host opened before a chosen one, for the same vbucket and stream-id.
 
-    ``closed``: connections with which their streams are over, too.
+    ``closed``: connections whose end also ends their streams.
     """
     latest: dict[tuple[str, int, int], int] = {}
     columns = (streams.connection, streams.vbucket, streams.sid, streams.opened.time)

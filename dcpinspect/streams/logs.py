@@ -1,4 +1,4 @@
-"""Failover logs as servers told them: whose history each one is, and who knew it when."""
+"""Failover logs as servers told them: whose history each one is, and which client knew it when."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dcpinspect.streams.visibility import Visibility
 Table = npt.NDArray[np.int64]
 
 Origin = tuple[str, str]
-"""Whose vbuckets they are: the server's address, and the bucket as far as it is known."""
+"""Names the source of vbuckets: the server's address, and the bucket as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +30,36 @@ class KnownLog:
     """A failover log in an answer."""
 
     entries: tuple[tuple[int, int], ...]
-    """(uuid, seqno) of each branch, newest first; empty where part of it is not in the capture."""
+    """(uuid, seqno) of each branch, newest first; empty where part of the log is not in the capture."""
     connection: int
     at: At
 
     def newest_below(self, seqno: int) -> int | None:
-        """Uuid of the newest branch that began at or below a seqno."""
+        """Returns the uuid of the newest branch that began at or below a seqno."""
         return max((entry for entry in self.entries if entry[1] <= seqno), key=lambda entry: entry[1], default=(None, 0))[0]
 
     def has(self, uuid: int) -> bool:
-        """Whether it names a branch."""
+        """Returns whether the log names a branch."""
         return any(own == uuid for own, _ in self.entries)
 
 
 def told_at(log: KnownLog) -> tuple[int, int]:
-    """By what logs are in order: a hole holds back what came after it, so rows alone are not."""
+    """Returns the key that sorts logs. Rows alone do not: a hole holds back the messages that follow it."""
     return log.at.time_ns, log.at.row
 
 
 def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
-    """Connections of one origin speak of the same vbuckets. Where the bucket may have been selected unseen, an origin is its own."""
+    """Returns the origin of a connection; connections of one origin speak of the same vbuckets.
+
+    If the selection of a bucket may have been missed, the connection is an origin of its own.
+    """
     if session.bucket is not None:
         return link.server, f"bucket {session.bucket}"
     return link.server, "" if sight.is_complete_so_far(link.number) else f"connection {link.number}"
 
 
 class Told(Sequence[KnownLog]):
-    """Failover logs in the order in which they were told; each is made when somebody looks at it."""
+    """Failover logs in the order in which they were told; each is made when it is looked at."""
 
     def __init__(self, logs: FailoverLogs, rows: Table) -> None:
         self._logs, self._rows = logs, rows
@@ -73,11 +76,11 @@ class Told(Sequence[KnownLog]):
 
     @property
     def different(self) -> list[tuple[tuple[int, int], ...]]:
-        """What they say, each once."""
+        """The different logs, each as its branches, once each."""
         return [self._logs.entries(log) for log in np.unique(self._logs.told.log[self._rows]).tolist()]
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
-        """How many were told before a message; ``right``: or in it."""
+        """Returns how many logs were told before a message; "right": those in the message count too."""
         at = self._logs.told.place
         find = bisect_right if side == "right" else bisect_left
         return find(self._rows, (time_ns, row), key=lambda log: (at.time[log], at.row[log]))
@@ -89,7 +92,7 @@ class FailoverLogs:
     def __init__(self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]) -> None:
         sessions, reports = conversation.sessions, conversation.reports
         self.origins: Mapping[int, Origin] = {link.number: origin_of(link, sessions.get(link.number) or Session(), sight) for link in links}
-        """By connection."""
+        """The origin of each connection, by number of the connection."""
         self._streams, self._raw = streams, conversation.logs
         self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
         self._uuids: dict[int, frozenset[int]] = {}
@@ -106,7 +109,7 @@ class FailoverLogs:
         order = np.lexsort((row, time, key))
         order = order[key[order] >= 0]
         self.told = Reports.zeros(len(order))
-        """Server by server, and vbucket by vbucket, in the order in which they were told."""
+        """The logs, sorted by server, by vbucket, and by when they were told."""
         is_answer = order < len(answered)
         own, other = answered[order[is_answer]], order[~is_answer] - len(answered)
         self.told[~is_answer] = reported[other]
@@ -116,50 +119,50 @@ class FailoverLogs:
         self._keys = key[order]
 
     def key(self, connection: Table, vbucket: Table) -> Table:
-        """One number for the vbucket of the server of a connection; negative where that is not known."""
+        """Returns one number for the vbucket of a connection's server; negative if the server is not known."""
         return self._names.of[connection] << VBUCKET_BITS | vbucket
 
     def entries(self, log: int) -> tuple[tuple[int, int], ...]:
-        """The branches that a log has, by its number."""
+        """Returns the branches of a log by its number."""
         if log not in self._entries:
             self._entries[log] = tuple(failover_entries(self._raw[log]))
         return self._entries[log]
 
     def log(self, number: int) -> KnownLog:
-        """One of ``told``."""
+        """Returns the log at this place of ``told``."""
         row = self.told[number]
         return KnownLog(self.entries(int(row.log)), int(row.connection), At.of(row.place))
 
     def everything(self) -> Iterator[tuple[int, KnownLog]]:
-        """Every log, with its vbucket."""
+        """Yields every log, with its vbucket first."""
         for number, vbucket in enumerate(self.told.vbucket.tolist()):
             yield vbucket, self.log(number)
 
     def names(self, vbucket: int, uuid: int) -> bool:
-        """Whether any log of a vbucket has a branch, on whatever server."""
+        """Returns whether any log of a vbucket, on whatever server, has a branch."""
         if vbucket not in self._uuids:
             logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
             self._uuids[vbucket] = frozenset(own for log in logs for own, _ in self.entries(log))
         return uuid in self._uuids[vbucket]
 
     def of(self, stream: int) -> Told:
-        """The logs of a stream's vbucket on its server, in the order in which they were told."""
+        """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
         key = self.key(np.array(row.connection), np.array(row.vbucket))
         return Told(self, np.arange(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))))
 
     def newest(self, stream: int) -> int | None:
-        """Uuid of the newest branch by the log with which a stream was accepted."""
+        """Returns the uuid of the newest branch in the log with which a stream was accepted; None without a log."""
         log = int(self._streams.log[stream])
         return self.entries(log)[0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
-        """The log that tells most of an answer: the next one that comes, else the last one before."""
+        """Returns the log that tells most about a stream's answer: the next one told, else the last one before."""
         logs = self.of(stream)
         return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 
     def after(self, stream: int) -> Told:
-        """The logs that came after the answer of a stream."""
+        """Returns the logs that came after the answer of a stream."""
         logs = self.of(stream)
         return logs[self._place_after(logs, stream) :]
 

@@ -1,4 +1,4 @@
-"""Which stream a message belongs to: streams by (connection, vbucket, stream-id), and what a gap in the capture may have hidden."""
+"""Finds the stream of a message by (connection, vbucket, stream-id), also where a gap in the capture may have hidden something."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcpinspect.streams.rows import Connection, Key, Message, Place, Stream
 from dcpinspect.streams.state import State
 
 BACK = 16
-"""Streams of one vbucket among which that of a message is sought that was read late."""
+"""The greatest number of streams of a vbucket that are searched for the stream of a message that was read late."""
 
 reset_key = inline(rows.Key.resetter())
 reset_stream = inline(rows.Stream.resetter())
@@ -20,7 +20,7 @@ reset_stream = inline(rows.Stream.resetter())
 
 @inline
 def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
-    """The slot that a key wants. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms of a kernel agree."""
     mixed = (connection & 0x7FFFFFFF) * 0x2545F491 + (vbucket << 17) + sid + 1
     mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + seed * 0x4F6CDD1D
@@ -31,7 +31,7 @@ def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> 
 
 @inline
 def find_key(state: State, connection: int, vbucket: int, sid: int) -> int:
-    """Number of a key, or -1 - the free slot where it belongs."""
+    """Returns the number of a key, or -1 - (the free slot where the key belongs)."""
     at = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
     while state.slots[at] >= 0:
         key = state.keys[state.slots[at]]
@@ -43,7 +43,7 @@ def find_key(state: State, connection: int, vbucket: int, sid: int) -> int:
 
 @inline
 def key_of(state: State, connection: int, vbucket: int, sid: int) -> int:
-    """Number of a key, which is there from now on."""
+    """Returns the number of a key; adds the key if it is new."""
     k = find_key(state, connection, vbucket, sid)
     if k < 0:
         at = -1 - k
@@ -72,7 +72,7 @@ def refill_slots(state: State) -> None:
 
 @inline
 def clear(place: Place) -> None:
-    """There is no such message."""
+    """Marks a place as that of no message."""
     place.row = 0
     place.offset = 0
     place.frame = 0
@@ -81,7 +81,7 @@ def clear(place: Place) -> None:
 
 @inline
 def note(state: State, code: int, message: Message, st: int, a: int, b: int) -> None:
-    """Something about a message is not as the protocol has it; ``st``: its stream, -1 for none."""
+    """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the message, -1 for none."""
     e = state.counts.anomalies
     state.counts.anomalies = e + 1
     anomaly = state.anomalies[e]
@@ -106,7 +106,7 @@ def note(state: State, code: int, message: Message, st: int, a: int, b: int) -> 
 
 @inline
 def open_stream(state: State, message: Message, key: Key) -> int:
-    """A new stream of a key, opened by a message; the caller fills in what kind it is."""
+    """Opens a stream of a key at a message and returns its number; the caller fills in the rest."""
     connection = state.connections[key.connection]
     st = state.counts.streams
     state.counts.streams = st + 1
@@ -136,16 +136,16 @@ def open_stream(state: State, message: Message, key: Key) -> int:
 
 @inline
 def has_doubt(state: State, stream: Stream) -> bool:
-    """Whether something that was not captured may have ended a stream, or begun the next one, since its latest message."""
+    """Returns whether something lost since a stream's latest message may have ended the stream, or begun the next one."""
     connection = state.connections[stream.connection]
     return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
 
 
 @inline
 def key_of_message(state: State, message: Message) -> int:
-    """Number of the key that a message of a producer is for, or below 0.
+    """Returns the number of the key that a producer's message is for, below 0 for none.
 
-    Where a stream-id should not be there, or is not, the opaque tells the stream, if it is of only one.
+    If a stream-id is missing, or should not be there, the opaque tells the stream, provided that only one stream has it.
     """
     k = find_key(state, message.connection, message.vbucket, message.sid)
     if message.sid >= 0 and k < 0:
@@ -170,7 +170,7 @@ def key_of_message(state: State, message: Message) -> int:
 
 @inline
 def note_sid(state: State, message: Message, stream: Stream) -> None:
-    """The stream, which the message opened, is found by its vbucket alone, too, if it has a stream-id."""
+    """Enters a stream with a stream-id, opened by the message, as the newest one of its vbucket too."""
     if message.sid >= 0:
         plain = state.keys[key_of(state, message.connection, message.vbucket, -1)]
         stream.with_sid_before = plain.with_sid
@@ -179,12 +179,12 @@ def note_sid(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def is_backwards(state: State, message: Message, stream: Stream) -> bool:
-    """Whether a message lies behind what a stream has, as the beginning of another stream would."""
+    """Returns whether a message lies before what the stream already has, as the beginning of another stream would."""
     if stream.has_position == 0 or stream.in_oso >= 0:
         return False
     if message.kind == MARKER:
         marker = state.markers[message.detail]
-        if stream.position_by == BY_START:  # its first snapshot may begin below, and has more than what was owned
+        if stream.position_by == BY_START:  # its first snapshot may begin below, and reach above what the client had
             return bool(marker.layout != UPR_LAYOUT and marker.end <= stream.position)
         if marker.layout == UPR_LAYOUT or marker.start > stream.position:
             return False
@@ -195,14 +195,14 @@ def is_backwards(state: State, message: Message, stream: Stream) -> bool:
     if message.kind == OSO:
         return False
     is_seqno = EVENT <= message.kind <= SEQNO_ADVANCED
-    # an OSO snapshot may have begun in what was not captured
+    # the start of an OSO snapshot may have been lost
     may_be_out_of_order = state.connections[stream.connection].oso != 0
     return bool(is_seqno and not may_be_out_of_order and message.seqno <= stream.position)
 
 
 @inline
 def asked_before(state: State, message: Message, pending: int) -> int:
-    """The newest stream whose request is older than a message, of ``pending`` and those before that had no answer; or -1."""
+    """Returns the newest unanswered stream whose request is older than the message, from ``pending`` backwards; -1 for none."""
     for _ in range(BACK):
         if pending < 0:
             break
@@ -215,9 +215,9 @@ def asked_before(state: State, message: Message, pending: int) -> int:
 
 @inline
 def is_asked_once(state: State, stream: Stream) -> bool:
-    """Whether no more than one answer without a request has come since that of a stream: a second one is to one that was lost.
+    """Returns whether at most one answer without a request came since the stream's request: a second one answers a lost request.
 
-    One that grants nothing may be its own, and then what follows is another's.
+    An answer other than SUCCESS may be the stream's own, and then what follows belongs to another stream; so it counts as two.
     """
     answers = 0
     for r in range(len(state.early_answers)):
@@ -229,10 +229,10 @@ def is_asked_once(state: State, stream: Stream) -> bool:
 
 @inline
 def may_begin(state: State, message: Message, stream: Stream) -> bool:
-    """Whether a message may be the first of the stream after ``stream``.
+    """Returns whether a message may be the first of the stream after ``stream``.
 
-    The first is no event, unless what comes before it was lost; and where an opaque tells no stream from another, no marker beyond the
-    position that was resumed from.
+    The first message is no event, unless something before it was lost. Where two streams share an opaque, it is no marker that starts
+    beyond the position that the client resumed from.
     """
     connection = state.connections[stream.connection]
     if message.kind == MARKER:
@@ -245,7 +245,7 @@ def may_begin(state: State, message: Message, stream: Stream) -> bool:
 
 @inline
 def is_reopened(state: State, stream: Stream) -> bool:
-    """Whether a request with the opaque of a stream, which was not captured, was accepted since the stream's latest message."""
+    """Returns whether an uncaptured request with the opaque of a stream was accepted since the stream's latest message."""
     left = state.connections[stream.connection].orphans - stream.orphans
     number = state.counts.early_answers
     least = max(0, number - len(state.early_answers))
@@ -264,7 +264,7 @@ def is_reopened(state: State, stream: Stream) -> bool:
 
 @inline
 def unanswered(state: State, st: int) -> int:
-    """The newest stream without an answer, of ``st`` and those whose requests were before it; or -1."""
+    """Returns the newest stream without an answer, from ``st`` backwards in order of requests; -1 for none."""
     for _ in range(BACK):
         if st < 0 or state.streams[st].state == t.REQUESTED:
             break
@@ -274,9 +274,9 @@ def unanswered(state: State, st: int) -> int:
 
 @inline
 def may_be_asked(state: State, message: Message, stream: Stream) -> bool:
-    """Whether a stream may have been asked for again in what was lost before a message since its latest one.
+    """Returns whether bytes lost since the stream's latest message may have asked for the stream again.
 
-    A request for its vbucket, of its opaque and of a stream-id that nobody knows, has no answer.
+    That is so if a request for its vbucket, with its opaque and an unknown stream-id, has no answer.
     """
     if stream.sid < 0 or stream.losses == losses_of(state.connections[stream.connection]):
         return False
@@ -295,9 +295,9 @@ def may_be_asked(state: State, message: Message, stream: Stream) -> bool:
 
 @inline
 def may_be_closed(state: State, message: Message, stream: Stream) -> bool:
-    """Whether a stream may be over, and the next of its opaque begun, in what was lost before a message since its latest one.
+    """Returns whether bytes lost since the stream's latest message may have ended it, so that the next stream with its opaque began.
 
-    The client closed it, or a stream that nobody knows.
+    That is so if the client closed the stream, or some stream that is not known.
     """
     connection = state.connections[stream.connection]
     if stream.losses == losses_of(connection):
@@ -308,11 +308,11 @@ def may_be_closed(state: State, message: Message, stream: Stream) -> bool:
 
 @inline
 def route(state: State, message: Message) -> int:
-    """The stream that a message of a producer belongs to; -1 where it changes nothing.
+    """Returns the stream that a producer's message belongs to; -1 if the message changes nothing.
 
-    A stream that nobody was seen to ask for begins implicitly where the request may not have been captured: on a connection that began
-    before the capture, after a loss in the producer's direction, or after the answer to a request that is not there. Nothing else is
-    needed: an answer precedes the messages of its stream, in the same direction.
+    A stream that nobody was seen to ask for begins implicitly where its request may not have been captured. That is on a connection that
+    began before the capture, after a loss in the producer's direction, or after the answer to a missing request. Nothing else is needed: an
+    answer precedes the messages of its stream, in the same direction.
     """
     k = key_of_message(state, message)
     live = state.keys[k].live if k >= 0 else -1
@@ -325,7 +325,7 @@ def route(state: State, message: Message) -> int:
             return int(live)
         before = state.streams[live].previous
         if before >= 0 and state.streams[before].opaque == message.opaque and state.streams[before].closed_row >= 0:
-            return -1  # of the stream before, which the client closed while they were under way
+            return -1  # a message of the stream before, under way when the client closed that stream
         note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
         return int(live)
     asked = asked_before(state, message, pending)
@@ -353,7 +353,7 @@ def route(state: State, message: Message) -> int:
 
 @inline
 def may_be_another(state: State, message: Message, stream: Stream) -> bool:
-    """Whether a message with a stream's opaque may be of a stream after it, whose beginning the capture lacks."""
+    """Returns whether a message with the stream's opaque may be of a later stream whose beginning the capture lacks."""
     return (
         (may_begin(state, message, stream) and is_reopened(state, stream))
         or may_be_asked(state, message, stream)
@@ -364,7 +364,7 @@ def may_be_another(state: State, message: Message, stream: Stream) -> bool:
 
 @inline
 def take_place(state: State, message: Message, key: Key, stream: Stream) -> None:
-    """A stream without an answer is the live one of its key, as a message shows that only it can have."""
+    """Makes an unanswered stream the live one of its key: only a live stream can have the message."""
     leave(state, key)
     key.live = stream.number
     if key.pending == stream.number:
@@ -374,21 +374,21 @@ def take_place(state: State, message: Message, key: Key, stream: Stream) -> None
 
 @inline
 def is_late(state: State, message: Message) -> bool:
-    """Whether a gap before a message held it back until later messages of the other side had been read."""
+    """Returns whether a gap held a message back until later messages of the other side had been read."""
     return bool(state.connections[message.connection].time[1 - message.direction] > message.place.time)
 
 
 @inline
 def losses_of(connection: Connection) -> int:
-    """Losses so far in the producer's direction of a connection."""
+    """Returns the number of losses so far in the producer's direction of a connection."""
     return int(connection.losses[connection.producer])
 
 
 @inline
 def accept(message: Message, stream: Stream) -> None:
-    """A stream is granted, as a message shows."""
+    """Marks a stream as accepted by the server, as a message shows."""
     t.set_state(stream, t.ACCEPTED if stream.closed_row < 0 else t.CLOSING)
-    stream.position_losses = stream.losses  # of the time of the request
+    stream.position_losses = stream.losses  # losses at the time of the request
     if stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0:
         stream.has_position = 1
         stream.position = stream.request.start
@@ -398,7 +398,7 @@ def accept(message: Message, stream: Stream) -> None:
 
 @inline
 def leave(state: State, key: Key) -> None:
-    """Another stream takes the place of the live one of a key, whose end was not seen."""
+    """Ends the live stream of a key: another stream takes its place, but its end was not seen."""
     if key.live < 0 or not t.is_open(state.streams[key.live].state):
         return
     stream = state.streams[key.live]

@@ -1,4 +1,4 @@
-"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: snapshots begin and are over."""
+"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: how snapshots begin and end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dcpinspect.streams.state import State
 reset_snapshot = inline(rows.Snapshot.resetter())
 
 END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
-"""What is wrong with an OSO snapshot, as ``words.OSO_FAULTS`` says it."""
+"""What is wrong with an OSO snapshot, numbered as in ``words.OSO_FAULTS``."""
 
 
 @inline
 def begin_snapshot(state: State, message: Message, stream: Stream) -> int:
-    """A new snapshot of the stream that the message begins; the caller fills in what the message says."""
+    """Opens a snapshot of the stream at a message and returns its number; the caller fills in what the message says."""
     n = state.counts.snapshots
     state.counts.snapshots = n + 1
     stream.markers += 1
@@ -39,7 +39,7 @@ def begin_snapshot(state: State, message: Message, stream: Stream) -> int:
 
 @inline
 def miss_tail(state: State, message: Message, stream: Stream, snapshot: Snapshot) -> None:
-    """The snapshot is over and its end never came: what it promised behind the position is a gap."""
+    """Writes a gap for the end of a snapshot that is over: what it promised behind the position never came."""
     if stream.has_position == 0 or snapshot.end <= stream.position:
         return
     before = snapshot.end + 1 if snapshot.end < GREATEST else snapshot.end
@@ -49,14 +49,14 @@ def miss_tail(state: State, message: Message, stream: Stream, snapshot: Snapshot
 
 @inline
 def leave_snapshot(state: State, message: Message, stream: Stream, promised: bool) -> None:
-    """The current snapshot is over before its end came. ``promised``: everything up to its end should have come."""
+    """Ends the current snapshot before its end came. ``promised``: everything up to its end should have come."""
     if stream.snapshot < 0:
         return
     snapshot = state.snapshots[stream.snapshot]
     snapshot.closed_row = message.place.row
     if snapshot.state != t.OPEN:
         return
-    # what came last in it is known if nothing has been lost since, whatever was before
+    # what came last in it is known if nothing was lost since, whatever was lost before
     is_sure = stream.position_in == stream.snapshot and stream.position_losses == losses_of(state.connections[stream.connection])
     is_sure = is_sure and stream.position_by != k.BY_START and snapshot.seen > 0
     is_tainted = snapshot.is_tainted != 0 or stream.suspended != 0
@@ -72,7 +72,7 @@ def leave_snapshot(state: State, message: Message, stream: Stream, promised: boo
 
 @inline
 def on_marker(state: State, message: Message, stream: Stream) -> None:
-    """A snapshot marker of the stream."""
+    """Handles a snapshot marker of the stream."""
     if stream.in_oso >= 0:
         if stream.suspended == 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, MARKER_INSIDE, 0)
@@ -87,7 +87,7 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     if stream.markers == 0:
         position = w.PERHAPS_FIRST if suspended or stream.request.form == 0 else w.FIRST
     elif suspended and marker.flags & HISTORY != 0:
-        position = w.PERHAPS_FIRST  # its prologue may be lost
+        position = w.PERHAPS_FIRST  # the prologue may be lost
     elif suspended:
         position = w.PERHAPS_LATER
     is_merged = 0
@@ -96,7 +96,7 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
         before = state.snapshots[old]
         is_prologue = marker.start == before.start and marker.end == before.end and marker.flags & HISTORY != 0
         is_behind = stream.has_position != 0 and marker.end <= stream.position
-        if is_prologue and not suspended:  # else the range may be that of another stream, whose request is lost
+        if is_prologue and not suspended:  # else the range may belong to another stream, whose request is lost
             position = before.position
             if before.state == t.OPEN:
                 t.set_snapshot_state(before, t.CONTINUED)
@@ -125,7 +125,7 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def say_marker(snapshot: Snapshot, marker: Marker) -> None:
-    """The snapshot is as its marker says."""
+    """Copies what a marker says to its snapshot."""
     snapshot.start = marker.start
     snapshot.end = marker.end
     snapshot.flags = marker.flags
@@ -135,7 +135,7 @@ def say_marker(snapshot: Snapshot, marker: Marker) -> None:
 
 @inline
 def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
-    """The stream goes on with a snapshot, or with an out-of-order one; what was lost before no longer matters to what comes."""
+    """Goes on with a snapshot, or with an OSO snapshot: losses before it no longer matter to what comes."""
     if stream.state < t.STREAMING:
         t.set_state(stream, t.STREAMING)
     stream.snapshot = snapshot
@@ -146,7 +146,7 @@ def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
 
 @inline
 def lose_oso(state: State, message: Message, stream: Stream) -> None:
-    """The end of the OSO snapshot was not captured."""
+    """Gives up an OSO snapshot whose end was not captured."""
     snapshot = state.snapshots[stream.in_oso]
     t.set_snapshot_state(snapshot, t.NOT_KNOWN)
     snapshot.closed_row = message.place.row
@@ -160,7 +160,7 @@ def lose_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def on_oso(state: State, message: Message, stream: Stream) -> None:
-    """The start or the end of an OSO snapshot of the stream."""
+    """Handles the start or the end of an OSO snapshot of the stream."""
     flags = state.extras[message.detail].oso_flags
     if flags == OSO_START:
         begin_oso(state, message, stream)
@@ -172,7 +172,7 @@ def on_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def begin_oso(state: State, message: Message, stream: Stream) -> None:
-    """The start of an OSO snapshot."""
+    """Handles the start of an OSO snapshot."""
     if stream.in_oso >= 0:
         if stream.suspended == 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, START_INSIDE, 0)
@@ -191,12 +191,12 @@ def begin_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def end_oso(state: State, message: Message, stream: Stream) -> None:
-    """The end of an OSO snapshot: what came in it counts as delivered."""
+    """Handles the end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
         if stream.suspended == 0 and stream.request.form > 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)
         stream.disorder = 0
-        stream.has_position = 0  # what came in it since its start, which was not captured, nobody knows
+        stream.has_position = 0  # its start was not captured, so nobody knows what came in it
         return
     snapshot = state.snapshots[stream.in_oso]
     t.set_snapshot_state(snapshot, t.COMPLETE_OSO)
@@ -208,7 +208,7 @@ def end_oso(state: State, message: Message, stream: Stream) -> None:
     if snapshot.seen > 0 and (stream.has_position == 0 or snapshot.last > stream.position):
         move(state, message, stream, snapshot.last, k.BY_EVENT)
         stream.position_in = snapshot.number
-        if snapshot.is_tainted:  # there may have been more
+        if snapshot.is_tainted:  # more may have come
             stream.position_losses = losses
     advanced = snapshot.advanced
     if snapshot.has_advanced and (stream.has_position == 0 or advanced > stream.position):

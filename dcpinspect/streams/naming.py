@@ -13,7 +13,7 @@ from dcpinspect.tables.naming import DEFAULT, Names
 
 _MOST_WAITING = 1 << 6
 _MOST_TEXT = 1 << 20
-"""Requests without an answer whose texts are remembered, and bytes of each."""
+"""Greatest number of unanswered requests whose texts are remembered, and of bytes kept of each text."""
 _MOST_ID = 0xFFFF_FFFF
 _IN_VALUE = (Opcode.COLLECTIONS_SET_MANIFEST, Opcode.COLLECTIONS_GET_ID, Opcode.COLLECTIONS_GET_SCOPE_ID)
 _TELLS = np.zeros(256, dtype=np.bool_)
@@ -21,7 +21,7 @@ _TELLS[[Opcode.DCP_SYSTEM_EVENT, Opcode.COLLECTIONS_GET_MANIFEST, Opcode.SELECT_
 
 
 class NameTeller:
-    """Tells ``names`` what batches say, which are fed in order."""
+    """Tells ``names`` what batches say; the batches are fed in order."""
 
     def __init__(self) -> None:
         self.names = Names()
@@ -70,7 +70,7 @@ class NameTeller:
             return
         if opcode == Opcode.SELECT_BUCKET and asked:
             if self.names.select(row, connection, batch.endpoints.server[connection - 1], asked):
-                self._heard.pop(connection, None)  # the same ids are others there
+                self._heard.pop(connection, None)  # in another bucket, the same ids are other collections
         elif opcode in (Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_SET_MANIFEST):
             told = document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked
             for scope, name, collections in scopes_of(json_object(told) or {}):

@@ -1,4 +1,4 @@
-"""The kernel that follows noops: which were not answered, answered with another opaque, or sent too early; and silence."""
+"""The kernel that follows noops: noops without an answer, answered with another opaque, or sent too early; and silence."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dcpinspect.streams.rows import Place
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 OTHER, NOOP, ANSWER, LOST = range(4)
-"""What a message is here. LOST is no message: bytes before the next one of its direction could not be read."""
+"""What a message is to this kernel. LOST is no message: bytes before the next one of its direction could not be read."""
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
-"""What an event says: ``message`` is a noop that waited for its answer ``other``; was sent while the noop ``other`` had no answer; was
-answered by ``other`` with another opaque. Or nothing was heard between the two."""
+"""What an event says. UNANSWERED: ``message`` is a noop that waited for its answer ``other``. OVERLAP: it was sent while the noop ``other``
+had no answer. OPAQUE: ``other`` answered it with another opaque. SILENT: nothing was heard between the two."""
 ROOM = 3
-"""Free rows for events that are enough for any one message."""
+"""Number of free rows for events that is enough for any one message."""
 
 
 class Heard(Struct[T]):
@@ -74,7 +74,7 @@ class NoopEvent(Struct[T]):
 
 
 class NoopEvents(NoopEvent[Ints], Rows[NoopEvent]):
-    """The events that nobody has looked at yet."""
+    """The events that the caller has not taken yet."""
 
 
 class NoopCounts(Struct[T]):
@@ -84,7 +84,7 @@ class NoopCounts(Struct[T]):
 
 
 class NoopTables(Tables):
-    """What the kernel works on."""
+    """The tables that the kernel works on."""
 
     messages: NoopMessages
     peers: Peers
@@ -94,7 +94,7 @@ class NoopTables(Tables):
 
 @inline
 def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int) -> int:
-    """Number of an event about an earlier message of the connection; the other one of it is this message."""
+    """Adds an event about an earlier message, with ``message`` as the other one, and returns its number."""
     e = tables.counts.events
     tables.counts.events = e + 1
     event = tables.events[e]
@@ -108,13 +108,13 @@ def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, wait
 
 @inline
 def patience(peer: Peer) -> int:
-    """How long an answer may take before its absence is worth a word."""
+    """Returns how long an answer may take before its absence is reported."""
     return int(max(peer.limit, 10 * peer.slowest))
 
 
 @inline
 def forget_open(peer: Peer) -> None:
-    """No noop is known to be under way."""
+    """Forgets the noop under way and the older one: none is known to be under way."""
     peer.open.place.row = 0
     peer.older.place.row = 0
     peer.undecided.place.row = 0
@@ -123,7 +123,7 @@ def forget_open(peer: Peer) -> None:
 
 @inline
 def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The older noop never got its own answer, so the one with another opaque was for it."""
+    """Reports an answer with another opaque as that of the older noop, which never got its own answer."""
     e = tell(tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time)
     tables.events[e].other = peer.undecided
     peer.undecided.place.row = 0
@@ -131,7 +131,7 @@ def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 
 @inline
 def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The message is another noop: the older one of those before it is not waited for any longer."""
+    """Stops waiting for the older of two noops, because ``message`` is another noop."""
     waited = message.arrival.place.time - peer.older.place.time
     if waited > patience(peer) and peer.undecided.place.row:
         tell_vague(tables, message, peer)
@@ -139,16 +139,16 @@ def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         e = tell(tables, UNANSWERED, message, peer.older, waited)
         clear(tables.events[e].other.place)
     else:
-        peer.unseen += 1  # its answer may come, and it is forgotten
+        peer.unseen += 1  # its answer may still come, but the noop is forgotten
     peer.undecided.place.row = 0
 
 
 @inline
 def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The producer asks."""
+    """Handles a noop of the producer."""
     time_ns = message.arrival.place.time
     peer.is_waiting = 0
-    if peer.consumer_time > time_ns:  # a gap before it held it back: its answer may have been read already
+    if peer.consumer_time > time_ns:  # a gap held the noop back: its answer may have been read already
         forget_open(peer)
         peer.unseen = max(peer.unseen, 1)
         return
@@ -159,7 +159,7 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     elif has_older and not is_held_back:
         leave_older(tables, message, peer)
     peer.is_double = 1 if peer.open.place.row and not peer.undecided.place.row else 0
-    peer.excused_until = time_ns + peer.tolerance  # answers that come from now on are in question themselves
+    peer.excused_until = time_ns + peer.tolerance  # answers that come from now on are in doubt themselves
     if not is_held_back:
         peer.older = peer.open
     peer.open = message.arrival
@@ -167,7 +167,7 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 
 @inline
 def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool) -> None:
-    """The message answers a noop; ``is_wrong``: with another opaque."""
+    """Handles the answer to a noop; ``is_wrong``: it has another opaque."""
     time_ns = message.arrival.place.time
     waited = time_ns - noop.place.time
     peer.is_waiting = 1 if is_wrong else 0
@@ -183,21 +183,21 @@ def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Hear
 
 @inline
 def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The consumer answers."""
+    """Handles an answer of the consumer."""
     opaque, time_ns = message.arrival.opaque, message.arrival.place.time
     to_older = peer.older.place.row != 0 and peer.older.opaque == opaque
     if not to_older and peer.open.place.row == 0:
-        return  # it answers one before
+        return  # it answers an earlier noop
     is_wrong = not to_older and peer.open.opaque != opaque
     if is_wrong:
         if time_ns < (peer.older.place.time if peer.older.place.row else peer.open.place.time):
-            return  # the same
+            return  # as above
         if peer.unseen > 0:
             peer.unseen -= 1
             peer.undecided = message.arrival
             peer.is_double = 0
             return
-        if peer.older.place.row and peer.undecided.place.row:  # of two wrong answers, the first was to the first
+        if peer.older.place.row and peer.undecided.place.row:  # the first of two wrong answers was for the first noop
             tell_vague(tables, message, peer)
             peer.older.place.row = 0
             peer.is_double = 0
@@ -209,12 +209,12 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         peer.is_double = 0
     else:
         take_answer(tables, message, peer, peer.open, is_wrong)
-        peer.unseen = 0  # all before it have their answers
+        peer.unseen = 0  # all noops before it have their answers
 
 
 @inline
 def on_lost(message: NoopMessage, peer: Peer) -> None:
-    """Bytes of a direction could not be read."""
+    """Handles bytes of a direction that could not be read."""
     peer.unseen = max(peer.unseen, 1)
     if message.is_producers:
         peer.latest.place.row = 0
@@ -224,10 +224,10 @@ def on_lost(message: NoopMessage, peer: Peer) -> None:
 
 @inline
 def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The producer says something."""
+    """Handles a message of the producer."""
     silent = message.arrival.place.time - max(peer.latest.place.time, peer.answer_time)
     is_timed = peer.latest.place.row != 0 and peer.latest.place.row >= peer.since and message.is_long == 0
-    # for the answer to a noop, which may not have been captured
+    # the producer may be waiting for the answer to a noop that was not captured
     is_waiting = peer.open.place.row != 0 or peer.unseen != 0 or peer.is_waiting != 0
     if is_timed and silent > peer.silence and not is_waiting:
         tell(tables, SILENT, message, peer.latest, silent)
@@ -238,7 +238,7 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 
 @inline
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
-    """The consumer says something."""
+    """Handles a message of the consumer."""
     time_ns = message.arrival.place.time
     if peer.is_double and peer.open.place.row and time_ns > peer.excused_until:
         e = tell(tables, OVERLAP, message, peer.open, 0)
@@ -251,8 +251,10 @@ def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 
 @kernel("int64(int64, NoopTables)")
 def follow_noops(start: int, tables: NoopTables) -> int:
-    """Takes what was said on all connections, from number ``start`` on; returns the one it stopped before for want of room, or their
-    number."""
+    """Follows the messages of all connections from number ``start`` on.
+
+    Returns the number of the first message not handled, for want of room, or their count.
+    """
     tables.counts.events = 0
     for i in range(start, len(tables.messages)):
         if len(tables.events) - tables.counts.events < ROOM:

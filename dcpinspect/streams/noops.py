@@ -1,8 +1,8 @@
-"""Noops, by which producers ask whether consumers are there: which were not answered, and producers that say nothing at all.
+"""Noops, by which producers ask whether consumers are there: noops without an answer, and producers that say nothing at all.
 
-Every answer has the opaque of its noop, and no noop is sent before the one before is answered. The directions of a connection are in
-order, one against the other only to within the longest time that an answer took: what looks wrong is told once later messages of the
-other direction show that it is.
+Every answer has the opaque of its noop, and no noop is sent before the last one is answered. Messages of one direction are in order. The
+order of the two directions is only known to within the longest time that an answer took. So what looks wrong is only reported once later
+messages of the other direction show that it is.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from dcpinspect.tables.messages import MessageBatch
 NEVER = (1 << 62) - 1
 """A time that nothing takes."""
 _EVENTS = 1024
-"""Rows for what the kernel notices, before somebody looks at them."""
+"""Number of rows for events of the kernel, before the events are taken."""
 
 
 class Noticed(NamedTuple):
-    """What ``NoopEvent`` says of a connection."""
+    """What a ``NoopEvent`` says, as plain values."""
 
     time_ns: int
     opaque: int
@@ -57,7 +57,7 @@ class Noticed(NamedTuple):
 
     @classmethod
     def of(cls, event: NoopEvent) -> Noticed:
-        """As a record has it."""
+        """Returns the plain values of an event."""
         message, other = event.message, event.other
         return cls(event.time, message.opaque, other.opaque, At.of(message.place), At.of(other.place))
 
@@ -73,17 +73,17 @@ class Kept:
 
 
 class Noops:
-    """Feed it with every batch, once the tracker's kernel has followed its messages."""
+    """The noops of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
 
     def __init__(self) -> None:
         self.peers = Peers.zeros(0)
         self.kept: dict[int, Kept] = {}
-        """By connection."""
+        """What was found, by number of the connection."""
         self.keeps_rows = False
-        """Whether somebody wants the rows of all that is found."""
+        """Whether somebody wants the rows of everything that is found."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found, as integers."""
+        """Returns what was found, as integers."""
         return {"peers": self.peers.as_integers(), "kept": self.kept}
 
     def __setstate__(self, found: dict[str, Any]) -> None:
@@ -92,7 +92,8 @@ class Noops:
 
     @classmethod
     def joined(cls, parts: Sequence[Noops], connections: Sequence[Ints]) -> Self:
-        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         whole.kept = by_connection([part.kept for part in parts], connections)
         whole.peers = Peers.reset(1 + max((int(of.max(initial=0)) for of in connections), default=0))
@@ -102,7 +103,7 @@ class Noops:
         return whole
 
     def feed(self, batch: MessageBatch, state: State, sessions: dict[int, Session]) -> None:
-        """``sessions``: what the connections have said of themselves by now."""
+        """Takes the messages of a batch; ``sessions``: what the connections have said of themselves so far."""
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
         tables.messages, tables.peers = _messages(batch, state), self.peers
@@ -113,14 +114,14 @@ class Noops:
             self._keep(tables.events[: tables.counts.events])
 
     def leave(self, connections: set[int]) -> None:
-        """Nobody asks for these any more."""
+        """Drops connections that nobody asks for any more."""
         for number in connections:
             self.kept.pop(number, None)
         met = np.flatnonzero(self.peers.limit)
         self._move(len(self.peers), met[~np.isin(met, list(connections))])
 
     def _move(self, rows: int, staying: Ints) -> None:
-        """To a table with so many rows, in which those take no memory that do not stay."""
+        """Moves the peers to a table with so many rows; rows of peers that do not stay take no memory."""
         table = Peers.zeros(rows)
         table[staying] = self.peers[staying]
         self.peers = table
@@ -156,7 +157,7 @@ class Noops:
 
 
 def silence_ns(interval: float) -> int:
-    """How long a producer may be silent that sends a noop in every interval of so many seconds."""
+    """Returns how long a producer may be silent that sends a noop every ``interval`` seconds."""
     return max(PATIENCE_NS, int(2e9 * interval))
 
 

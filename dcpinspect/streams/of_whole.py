@@ -1,4 +1,4 @@
-"""What only a reading of everything knows of the streams of a part, which then makes its own snapshots and gaps as the whole would."""
+"""What only a reading of everything knows of the streams of a part. With it, the part makes the same snapshots and gaps as the whole."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Table = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OfWhole:
-    """By the numbers that things have in the part."""
+    """Facts from the reading of everything, under the numbers that connections and streams have in the part."""
 
     connections: Table
-    """Numbers of connections in the whole."""
+    """Number in the whole of each connection."""
     replicas: Mask
-    """Streams of vbuckets that their server has as a replica."""
+    """True for streams of vbuckets that their server has as a replica."""
     lacks_history: Mask
-    """Streams to a bucket of which a collection is known that keeps no history."""
+    """True for streams to a bucket of which some known collection keeps no history."""
     resumed: Sequence[Extra]
-    """Gaps that streams began with."""
+    """Gaps at the beginning of resumed streams."""
     told: Mapping[Name, Comparison]
-    """What other streams tell of gaps."""
+    """What other streams tell of gaps, by names of the gaps."""
 
     def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
-        """The same by number of the gap; of those inside OSO snapshots, which count down from -1."""
+        """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count down from -1."""
         found: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
         for table, is_unordered in ((gaps, False), (unordered, True)):

@@ -1,4 +1,4 @@
-"""Seqnos of OSO snapshots: kept as ranges while they run, and what is missing between them once they are complete."""
+"""Seqnos of OSO snapshots: kept as ranges while a snapshot runs; what is missing between ranges once it is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Table = npt.NDArray[np.int64]
 
 
 class OutOfOrder:
-    """The ranges that each running out-of-order snapshot has received, and the gaps of those that are complete."""
+    """The ranges that each running OSO snapshot has received, and the gaps of OSO snapshots that are complete."""
 
     def __init__(self) -> None:
         self.gaps: list[Extra] = []
@@ -30,7 +30,7 @@ class OutOfOrder:
         self._sizes: dict[int, int] = {}
 
     def take(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
-        """Seqnos as the kernel wrote them, in order of arrival; call with every batch."""
+        """Takes seqnos as the kernel wrote them, in order of arrival; call with every batch."""
         if len(seqnos):
             order = np.argsort(seqnos.snapshot, kind="stable")
             numbers, first = np.unique(seqnos.snapshot[order], return_index=True)
@@ -43,7 +43,7 @@ class OutOfOrder:
             del self._fresh[number], self._ranges[number], self._sizes[number]
 
     def rows(self, snapshots: Snapshots) -> Gaps:
-        """The gaps as the kernel writes its own; the message before them is the one that began their snapshot."""
+        """Returns the gaps in the form of the kernel's gaps; the message before each is the one that began the snapshot."""
         table = Gaps.zeros(len(self.gaps))
         for row, gap in zip(table, self.gaps, strict=True):
             row.stream, row.after, row.before, row.snapshot, row.loss = gap.stream, gap.after, gap.before, gap.snapshot, gap.loss
@@ -53,15 +53,15 @@ class OutOfOrder:
 
     @property
     def snapshots(self) -> Table:
-        """Numbers of the snapshots that are needed: those that run, and those with gaps."""
+        """Numbers of the OSO snapshots that are needed: those that run, and those with gaps."""
         return np.array([*self._ranges, *(gap.snapshot for gap in self.gaps)], dtype=np.int64)
 
     def leave(self, staying: Mask) -> None:
-        """Keeps these of the gaps."""
+        """Keeps only some of the gaps."""
         self.gaps = [gap for gap, stays in zip(self.gaps, staying.tolist(), strict=True) if stays]
 
     def renumber(self, numbers: Mapping[str, Table]) -> None:
-        """Streams, snapshots and losses have other numbers from now on, -1 for those that left."""
+        """Gives streams, snapshots and losses other numbers, by table: new number by old number, -1 for those that left."""
 
         def of(table: str, number: int) -> int:
             return int(numbers[table][number]) if table in numbers and number >= 0 else number
@@ -77,7 +77,7 @@ class OutOfOrder:
         self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items() if snapshots[number] >= 0}
 
     def __getstate__(self) -> dict[str, list[Extra]]:
-        """The gaps: of what still runs nothing is told."""
+        """Returns the gaps: of snapshots that still run nothing is told."""
         return {"gaps": self.gaps}
 
     def __setstate__(self, known: dict[str, list[Extra]]) -> None:
@@ -86,7 +86,7 @@ class OutOfOrder:
 
     @classmethod
     def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[Numbers]) -> Self:
-        """The gaps of all readings, with the numbers that things have once these are joined."""
+        """Joins the gaps of readings of different connections; ``numbers``: for each reading, the new numbers of its records."""
         whole = cls()
         for part, of in zip(parts, numbers, strict=True):
             for gap in part.gaps:
@@ -103,14 +103,14 @@ class OutOfOrder:
             self._merged(number)
 
     def _merged(self, number: int) -> Table:
-        """The ranges [first, last] of a snapshot with all that came, sorted and apart."""
+        """Returns the ranges [first, last] of a snapshot with everything that came, sorted and without overlaps."""
         single = np.concatenate(self._fresh[number]) if self._fresh[number] else np.empty(0, dtype=np.int64)
         pairs = np.concatenate((self._ranges[number], np.stack((single, single), axis=1)))
         self._fresh[number], self._sizes[number] = [], 0
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         if len(pairs):
             last = np.maximum.accumulate(pairs[:, 1])
-            # one less than the next first, which is above the least there is, so it does not overflow
+            # the next first less one: it is above the least number there is, so it does not overflow
             starts = np.concatenate(([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1])))
             ends = np.concatenate((np.flatnonzero(starts)[1:] - 1, [len(pairs) - 1]))
             pairs = np.stack((pairs[starts, 0], last[ends]), axis=1)

@@ -1,7 +1,7 @@
-"""Numbers that things get when readings of different connections become one: those that they have in a reading of all packets.
+"""New numbers for records when readings of different connections are joined: the numbers of a reading of all packets.
 
-Rows are the same in both, and everything is in their order: connections in order of the packet that began them, streams and the rest in
-order of the row that brought them.
+Rows are the same in both, and everything is sorted by them. Connections are in order of the packet that began them; streams and other
+records are in order of the row that brought them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Records = TypeVar("Records", bound=Rows[Any])
 
 
 def renumbered(values: Table, numbers: Table) -> Table:
-    """``values``, which count what ``numbers`` gives other numbers; -1 for none, and whatever else counts nothing, stay."""
+    """Returns ``values``, which are numbers of records, with the new numbers that ``numbers`` has for them; -1 and other values stay."""
     counts = (values >= 0) & (values < len(numbers))
     if not len(numbers):
         return values
@@ -28,7 +28,7 @@ def renumbered(values: Table, numbers: Table) -> Table:
 
 
 def renumbered_rows(table: Records, numbers: Mapping[str, Table]) -> Records:
-    """The same records, whose fields that count rows of other tables have the numbers that ``numbers`` gives those."""
+    """Returns a copy of the records whose fields that hold numbers of other tables have the new ``numbers`` of those tables."""
     table = type(table)(table.array.copy())
     _renumber(table, table.array, numbers)
     return table
@@ -43,13 +43,13 @@ def _renumber(struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void]
 
 
 def by_connection(parts: Iterable[Mapping[int, T]], connections: Sequence[Table]) -> dict[int, T]:
-    """What is known of each connection, in order of their numbers in ``connections``, which are by part and old number."""
+    """Joins what is known of each connection, in order of the new numbers; ``connections``: by part, the new number by old number."""
     pairs = zip(parts, connections, strict=True)
     return dict(sorted(((int(of[number]), one) for part, of in pairs for number, one in part.items()), key=lambda item: item[0]))
 
 
 def in_order(keys: Sequence[Table]) -> list[Table]:
-    """The place of every element of these lists in one list of all, in order of keys; equal ones stay as they are."""
+    """Returns, for each list, the place of every element in one list of all that is sorted by key; equal keys keep their order."""
     sizes = [len(part) for part in keys]
     order = np.argsort(np.concatenate([np.empty(0, dtype=np.int64), *keys]), kind="stable")
     place = np.empty(len(order), dtype=np.int64)
@@ -58,7 +58,7 @@ def in_order(keys: Sequence[Table]) -> list[Table]:
 
 
 def without_repeats(parts: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[Table]]:
-    """All different ones of these lists, once each, and by list the numbers that its own have among them."""
+    """Returns all different elements of the lists, once each, and for each list the numbers of its elements among them."""
     known: dict[bytes, int] = {}
     numbers = [np.array([known.setdefault(one, len(known)) for one in part], dtype=np.int64) for part in parts]
     return list(known), numbers

@@ -1,4 +1,4 @@
-"""The kernel that pairs responses with requests: a hash table of queues of the requests that wait."""
+"""The kernel that pairs responses with requests: a hash table of queues of waiting requests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dcpinspect.kernel import inline, kernel
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
-"""What a message means here: nothing, a request, a request without a success answer, a response, one of several responses."""
+"""What a message means to this kernel: nothing, a request, a request without a success answer, a response, one of several responses."""
 
 TOLD = 1 << 61
-"""Added to the keys of requests without a success answer."""
+"""This number is added to the keys of requests without a success answer."""
 FREE = 0
-"""Key of a slot that is free: keys have their connection, which counts from 1."""
+"""The key of a free slot. Other keys contain their connection, which counts from 1, so they are never 0."""
 
 
 class Slot(Struct[T]):
@@ -24,7 +24,7 @@ class Slot(Struct[T]):
 
 
 class Slots(Slot[Ints], Rows[Slot]):
-    """An open hash table."""
+    """The slots: a hash table with open addressing."""
 
 
 class WaitingRequest(Struct[T]):
@@ -44,11 +44,11 @@ class WaitingRequest(Struct[T]):
 
 
 class WaitingRequests(WaitingRequest[Ints], Rows[WaitingRequest]):
-    """The requests that wait."""
+    """The requests that wait for an answer."""
 
 
 class WaitingCounts(Struct[T]):
-    """How full the table of requests is, and its ends."""
+    """How full the table of requests is, and where its oldest and newest requests are."""
 
     queued: T = number("Requests that were ever queued.")
     used: T = number("Rows that were ever used.")
@@ -58,41 +58,43 @@ class WaitingCounts(Struct[T]):
 
 
 class PairTables(Tables):
-    """What the kernel works on. Columns of a batch are there as they are: a table of them would be a copy."""
+    """The tables that the kernel works on. Columns of a batch are used as they are: a table of them would be a copy."""
 
     key: Ints
-    """Of each message the key of its request, as ``Slot`` has it."""
+    """Key of each message's request, as in ``Slot``."""
     flow: Ints
-    """Number of its direction."""
+    """Number of each message's direction."""
     after_loss: Ints
-    """Whether bytes before it could not be read."""
+    """Whether bytes before the message could not be read."""
     opaque: Ints
     meaning: Ints
-    """IGNORE and those after it."""
+    """What each message means: IGNORE and those after it."""
     row: Ints
     offset: Ints
     time: Ints
     vbucket: Ints
     request_row: Ints
-    """The kernel writes, of the request that it answers, as the next three; -1 for none."""
+    """Row of the request that each message answers, -1 for none. The kernel writes this column and the next three."""
     request_offset: Ints
     request_time: Ints
     request_vbucket: Ints
     slots: Slots
     waiting: WaitingRequests
     times: Ints
-    """The latest time seen of each direction: those of connection n are at 2 n and 2 n + 1."""
+    """The latest time seen of each direction; the directions of connection n are at 2 n and 2 n + 1."""
     lost: Ints
-    """One more than the requests that had been queued when bytes of the direction were lost last; 0 if nothing is missing. Of a flood that
-    is so for millions, and what was never written takes no memory."""
+    """By direction: one more than the requests queued when bytes of it were last lost; 0 if nothing is missing.
+
+    In a flood there are millions of connections without a loss; memory that was never written takes no room.
+    """
     counts: WaitingCounts
     seed: int
-    """Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide."""
+    """Secret start of hashes: peers choose opaques, but must not be able to choose which ones collide."""
 
 
 @inline
 def home(key: int, opaque: int, seed: int, mask: int) -> int:
-    """The slot that a key wants. Products stay below 2^63, so both forms of a kernel agree."""
+    """Returns the slot where the search for a key begins. Products stay below 2^63, so both forms of a kernel agree."""
     mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF) * 0x5851F42D
     mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
     mixed = mixed * 0x1B873593 + ((opaque ^ seed) & 0xFFFFFFFF) * 0x4F6CDD1D
@@ -103,7 +105,7 @@ def home(key: int, opaque: int, seed: int, mask: int) -> int:
 
 @inline
 def find(tables: PairTables, key: int, opaque: int) -> int:
-    """The slot of a key, or -1 - the free slot where it belongs."""
+    """Returns the slot of a key, or -1 - (the free slot where the key belongs)."""
     mask = len(tables.slots) - 1
     at = home(key, opaque, tables.seed, mask)
     while tables.slots[at].key != FREE:
@@ -135,7 +137,7 @@ def remove(tables: PairTables, at: int) -> None:
 
 @inline
 def take(tables: PairTables) -> int:
-    """A free row, the newest from now on; there is one."""
+    """Returns a free row, which becomes the newest. There must be one."""
     counts, w = tables.counts, tables.counts.unused
     if w >= 0:
         counts.unused = tables.waiting[w].next
@@ -157,7 +159,7 @@ def take(tables: PairTables) -> int:
 
 @inline
 def give_back(tables: PairTables, w: int) -> None:
-    """Frees a row."""
+    """Frees a row of waiting requests."""
     counts, older, newer = tables.counts, tables.waiting[w].older, tables.waiting[w].newer
     if older >= 0:
         tables.waiting[older].newer = newer
@@ -185,7 +187,7 @@ def pop(tables: PairTables, at: int) -> None:
 
 @inline
 def on_request(tables: PairTables, i: int) -> None:
-    """Message ``i`` waits for an answer, or for an error."""
+    """Queues message ``i``, which waits for an answer or an error."""
     is_told = tables.meaning[i] == TELLS
     key, opaque = tables.key[i] + TOLD if is_told else tables.key[i], tables.opaque[i]
     at = find(tables, key, opaque)
@@ -193,7 +195,7 @@ def on_request(tables: PairTables, i: int) -> None:
         tables.waiting[tables.slots[at].first].vbucket = tables.vbucket[i]
         return
     if tables.counts.unused < 0 and tables.counts.used == len(tables.waiting):
-        # the oldest makes room: the first of its queue, as both are in order of arrival
+        # the oldest request makes room; it is the first of its queue, as both are in order of arrival
         oldest = tables.waiting[tables.counts.oldest]
         pop(tables, find(tables, oldest.key, oldest.opaque))
         at = find(tables, key, opaque)
@@ -220,11 +222,11 @@ def on_request(tables: PairTables, i: int) -> None:
 
 @inline
 def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
-    """Whether message ``i`` answers the first request of a queue, from which those are taken that have had their answers.
+    """Returns whether message ``i`` answers the first request of a queue; takes requests off the queue that have had their answers.
 
-    A request whose answer may have been lost, or read before it, does not take the answer of the next one: who asks again under an opaque
-    has had its answer, so a response is that of the latest request before it. Nobody knows whose it is where requests for several vbuckets
-    share the opaque, or where the request may have been lost as well.
+    A request whose answer may have been lost, or read before it, does not take the answer of the next one. A client that asks again under
+    an opaque has had its answer, so a response belongs to the latest request before it. Nobody knows whose it is if requests for several
+    vbuckets share the opaque, or if the request may have been lost as well.
     """
     w = slot.first
     lost, other_lost = tables.lost[tables.flow[i]], tables.lost[tables.flow[i] ^ 1]
@@ -244,7 +246,7 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
 
 @inline
 def on_response(tables: PairTables, i: int) -> None:
-    """Message ``i`` answers a request."""
+    """Pairs message ``i``, a response, with its request."""
     key, opaque = tables.key[i], tables.opaque[i]
     at = find(tables, key, opaque)
     if at < 0:
@@ -268,9 +270,9 @@ def on_response(tables: PairTables, i: int) -> None:
 
 @kernel("void(PairTables)")
 def pair_requests(tables: PairTables) -> None:
-    """Queues requests and pops them for their responses: constant time a message.
+    """Queues requests and pops them for their responses, in constant time for each message.
 
-    Once all rows of ``waiting`` are in use, the oldest makes room.
+    Once all rows of ``waiting`` are in use, the oldest request makes room.
     """
     for i in range(len(tables.key)):
         flow = tables.flow[i]

@@ -40,24 +40,24 @@ from dcpinspect.streams.request_queues import (
 )
 
 WAITING = 1 << 16
-"""Requests of the reading that wait for an answer at most; a client has some thousands under way."""
+"""Greatest number of requests of the reading that wait for an answer; a client has some thousands under way."""
 
 SILENT = opcodes_with(Trait.UNANSWERED)
-"""Commands that no success answers."""
+"""Commands that get no answer if they succeed."""
 
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """For each message of a batch: the request it answers."""
+    """The request that each message of a batch answers."""
 
     row: Numbers
     stream_offset: Numbers
     rtt_ns: Numbers
     """Time of the response less time of the request."""
     vbucket: Numbers
-    """The request's; also for errors about messages that need no answer, which name no row."""
+    """The vbucket of the request; also for errors about messages that need no answer, for which no row is given."""
 
 
 class Origins(NamedTuple):
@@ -81,22 +81,22 @@ class Requests:
         tables.seed = SystemRandom().getrandbits(32)
 
     def begin(self, connections: Rows, known: Mask) -> None:
-        """These are there; ``known``: nothing was said on them before the capture began. Call before their messages."""
+        """Adds connections. ``known``: nothing was said on them before the capture began. Call this before their messages."""
         self._make_room(int(connections.max(initial=0)))
         lost = self._tables.lost.reshape(-1, 2)
         lost[connections[~known]] |= lost[connections[~known]] == 0
 
     def leave(self, connections: Collection[int]) -> None:
-        """Nothing comes of these any more."""
+        """Drops connections on which nothing comes any more."""
         tables = self._tables
         ways = np.flatnonzero(tables.times | tables.lost)
         ways = ways[~np.isin(ways >> 1, list(connections))]
         tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
     def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> Pairs:
-        """The request of every response; call with the batches of a reading in order.
+        """Returns the request of every response; call this with the batches of a reading in order.
 
-        ``after_loss`` are messages before which bytes of their direction could not be read.
+        ``after_loss``: messages before which bytes of their direction could not be read.
         """
         connection, direction, stream_offset, time_ns = origins
         total = len(decoded)

@@ -1,7 +1,7 @@
-"""Why a stream request was rolled back, from what was asked, what was answered and the failover log.
+"""Why a stream request was answered with a rollback: from what was asked, what was answered and the failover log.
 
-A server keeps, newest first, the branches of a vbucket's history: a uuid and the seqno at which the branch began. A client's items
-above the seqno where its branch was left are not on the server, nor are those of a branch that the log does not have.
+A server keeps, newest first, the branches of a vbucket's history: a uuid and the seqno at which the branch began. A client's items above
+the seqno where its branch was left are not on the server. Neither are items of a branch that the log does not have.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class VbucketFacts:
     """What else the capture shows of the vbucket on that server."""
 
     purge_seqno: int | None = None
-    """As a marker told it."""
+    """The purge seqno that a marker told; None: no marker told it."""
     greatest: int | None = None
-    """Greatest seqno, or end of a marker, on the newest branch."""
+    """The greatest seqno, or end of a marker, on the newest branch; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why, and what would have worked."""
+    """Why a request was rolled back, and what would have worked."""
 
     cause: str
     text: str
@@ -57,7 +57,7 @@ class Explanation:
 
     @property
     def shared(self) -> str:
-        """The text without what is of one vbucket only."""
+        """The explanation without what is true of one vbucket only."""
         return _SHARED[self.cause]
 
 
@@ -80,14 +80,14 @@ def explain_rollback(asked: Asked, rollback: int | None, log: Log | None, seen: 
 
 
 class UndecidedError(LookupError):
-    """Whether a request is rolled back depends on what nobody knows."""
+    """Raised if a rollback depends on something that nobody knows."""
 
 
 def predicted_rollback(asked: Asked, log: Log, *, high: int | None, is_exact: bool = True, purge: int = 0) -> tuple[int, str] | None:
-    """The seqno that a server with this failover log would have a request roll back to, and the cause; None: it would accept.
+    """Returns the seqno that a server with this failover log would roll a request back to, and the cause; None: it would accept.
 
-    The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the high seqno of its newest branch;
-    ``is_exact``: it is not only the least that it can be. ``purge``: its purge seqno. Streams of some collections may be spared where
+    The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the high seqno of its newest branch.
+    ``is_exact``: False if ``high`` is only the least possible. ``purge``: its purge seqno. Streams of some collections may be spared where
     tombstones were purged. Raises UndecidedError where too little is known.
     """
     if asked.start == 0 and (not asked.flags & STRICT or asked.uuid == 0):
@@ -132,7 +132,7 @@ def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
     upto = f" {seen.purge_seqno}" if seen.purge_seqno is not None else ""
     text = f"tombstones up to the purge seqno{upto} are gone"
     if not is_newest or low > 0:
-        return text  # a server that lacked the end of its newest branch would have said how much it has
+        return text  # a server that lacks the end of its newest branch says how much it has
     if seen.greatest is not None and seen.greatest >= high:
         return f"{text}; the server has this branch up to {seen.greatest}, so it did not lose its end"
     return f"{text}, or the server lost the end of this branch; nothing captured shows that it has {high}"

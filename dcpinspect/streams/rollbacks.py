@@ -1,4 +1,4 @@
-"""The table of rollbacks: what was asked, the server's history, why it did not fit, and the request that would work."""
+"""The table of rollbacks: what was asked, the server's history, why the request did not fit it, and the request that would work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Table = npt.NDArray[np.int64]
 
 _MASK = 2**64 - 1
 BACK = 16
-"""Streams of a client, and snapshots of each, among which the one around a rollback seqno is sought."""
+"""Greatest number of streams of a client, and of snapshots of each, that are searched for the snapshot around a rollback seqno."""
 _HAS_PURGE = 4
 
 
@@ -42,11 +42,11 @@ class Rollback:
     log: KnownLog | None
     seen: VbucketFacts
     snapshot: tuple[int, int] | None
-    """To name in the request that would work, from ``to``."""
+    """The snapshot to name in the request that would work, which starts at ``to``."""
 
     @property
     def resume_uuid(self) -> int | None:
-        """To name in that request; None where nobody can know it."""
+        """The uuid to name in the request that would work; None where nobody can know it."""
         return 0 if self.why.resume_uuid is None and self.to == 0 else self.why.resume_uuid
 
 
@@ -54,7 +54,7 @@ class Rollbacks:
     """All rollbacks of a reading."""
 
     def __init__(self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]) -> None:
-        """``clients``: the consumer of each connection."""
+        """``clients``: name of the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
         is_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
         self._clients = clients
@@ -71,11 +71,11 @@ class Rollbacks:
         self._found = {number: self._explain(number) for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()}
 
     def of(self, stream: int) -> Rollback:
-        """The rollback that answered a stream request. Raises KeyError for other streams."""
+        """Returns the rollback that answered a stream request. Raises KeyError for other streams."""
         return self._found[stream]
 
     def everything(self) -> Iterator[tuple[int, Rollback]]:
-        """Every rollback, with the number of the stream whose request it answered."""
+        """Yields every rollback, with the number of the stream whose request it answered."""
         return iter(self._found.items())
 
     def _explain(self, number: int) -> Rollback:
@@ -94,7 +94,7 @@ class Rollbacks:
         return Rollback(asked, to, why, log, seen, snapshot)
 
     def _look(self, is_wanted: Mask) -> None:
-        """Gathers what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
+        """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
         streams, snapshots = self._streams, self._snapshots
         markers = snapshots[is_wanted[snapshots.stream] & (snapshots.layout > UPR_LAYOUT)]
         ends = np.full(len(streams), LEAST)
@@ -114,12 +114,15 @@ class Rollbacks:
             self._greatest[branch] = max(self._greatest.get(branch, 0), end)
 
     def _seen(self, number: int, uuid: int) -> VbucketFacts:
-        """What the capture shows of the vbucket on the server; of its seqnos, those of streams whose newest branch is ``uuid``."""
+        """Returns what the capture shows of the stream's vbucket on its server; the greatest seqno is that of branch ``uuid``."""
         key = int(self._keys[number])
         return VbucketFacts(self._purge.get(key), self._greatest.get((key, uuid)))
 
     def _resumable(self, number: int, to: int, uuid: int | None, log: KnownLog | None) -> tuple[int, int]:
-        """The snapshot to name with start ``to``: the client's own around it, if it has the items up to there and the server all of it."""
+        """Returns the snapshot to name in a request that starts at ``to``.
+
+        It is the client's own snapshot around ``to``, if the client has its items up to there and the server has all of it.
+        """
         if uuid is None or log is None:
             return to, to
         branch = next(place for place, (own, _) in enumerate(log.entries) if own == uuid)
@@ -136,7 +139,7 @@ class Rollbacks:
         return to, to
 
     def records(self) -> Records:
-        """The table, in order of requests."""
+        """Returns the table of rollbacks, in order of requests."""
         numbers = np.array(list(self._found), dtype=np.int64)
         rows = self._streams[numbers]
         found = list(self._found.values())

@@ -1,7 +1,7 @@
-"""What the tracker remembers: every record of it, each field with what it means.
+"""The records that the tracker remembers, with the meaning of each field.
 
-Seqnos are *biased*: 2**63 less than they are, so that signed integers of 64 bits compare as the unsigned ones do.
-A number of a record is its place in its table; where -1 is none, the field says ``of`` which table it is a number.
+Seqnos are *biased*: stored as the seqno less 2**63, so that signed integers of 64 bits compare as unsigned ones do. The number of a record
+is its place in its table. Where -1 means none, ``of`` names the table that a field has numbers of.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ LEAST = -(1 << 63)
 GREATEST = (1 << 63) - 1
 """Seqno 2**64 - 1, biased."""
 FILE_SHIFT = 40
-"""Bits of ``Place.frame`` that are the frame's own; the number of its file is above them."""
+"""Bits of ``Place.frame`` for the frame; the number of its file is in the bits above."""
 UNREAD_SEQNO = GREATEST
-"""``Stream.rollback`` where the answer is there, but not its seqno."""
+"""Value of ``Stream.rollback`` where an answer was read, but not its seqno."""
 CUT_VALUE = -2
-"""``Stream.filter`` where the request is there, but not all of it can be read: nobody knows what it asks for, and which stream-id."""
+"""Value of ``Stream.filter`` where the request was not captured whole: nobody knows what it asks for, and with which stream-id."""
 TAKEN = -1
-"""``EarlyAnswer.connection`` once its request was found."""
+"""Value of ``EarlyAnswer.connection`` once its request was found."""
 
 
 class Place(Struct[T]):
@@ -57,7 +57,7 @@ class Message(Struct[T]):
 
 
 class Messages(Message[Ints], Rows[Message]):
-    """The messages of a batch that streams look at."""
+    """The messages of a batch that concern streams."""
 
 
 class Request(Struct[T]):
@@ -368,7 +368,7 @@ class OsoSeqno(Struct[T]):
 
 
 class OsoSeqnos(OsoSeqno[Ints], Rows[OsoSeqno]):
-    """Seqnos of OSO snapshots that nobody has taken yet."""
+    """Seqnos of OSO snapshots that the tracker has not taken over yet."""
 
 
 class Turn(Struct[T]):
@@ -381,7 +381,7 @@ class Turn(Struct[T]):
 
 
 class Turns(Turn[Ints], Rows[Turn]):
-    """Those of the latest batch."""
+    """The turns of the latest batch."""
 
 
 class Question(Struct[T]):
@@ -407,7 +407,7 @@ class EarlyAnswer(Struct[T]):
 
 
 class EarlyAnswers(EarlyAnswer[Ints], Rows[EarlyAnswer]):
-    """The latest such answers, each at its number modulo their count."""
+    """The latest early answers: answer number n is in row n modulo the number of rows."""
 
 
 class Counts(Struct[T]):

@@ -14,7 +14,7 @@ from dcpinspect.streams.state import State
 
 @inline
 def touch(state: State, message: Message, stream: Stream) -> None:
-    """The message is of the stream: what was lost since the latest one suspends what needs to know everything."""
+    """Notes that a message belongs to the stream; if bytes were lost since the stream's latest message, taints the stream."""
     connection = state.connections[stream.connection]
     losses = losses_of(connection)
     if stream.losses != losses:
@@ -27,7 +27,7 @@ def touch(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def taint(state: State, stream: Stream) -> None:
-    """Something of the stream was not captured."""
+    """Marks the stream and its current snapshots: something of the stream was not captured."""
     stream.suspended = 1
     stream.is_whole = 0
     if stream.snapshot >= 0:
@@ -41,7 +41,8 @@ def taint(state: State, stream: Stream) -> None:
 
 @inline
 def enter_gap(state: State, message: Message, stream: Stream, before: int, flags: int, n: int) -> None:
-    """Everything between the position of the stream and ``before``, which the message gives, was not delivered; ``n``: its snapshot."""
+    """Writes a gap: everything between the stream's position and ``before`` was not delivered. ``n``: snapshot of the message, -1 for
+    none."""
     connection = state.connections[stream.connection]
     losses = losses_of(connection)
     if stream.position_losses != losses:
@@ -75,7 +76,7 @@ def narrow_gap(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def move(state: State, message: Message, stream: Stream, position: int, by: int) -> None:
-    """The stream has accounted for everything up to ``position``, as the message shows."""
+    """Moves the position: the stream has accounted for everything up to ``position``, as the message shows."""
     stream.has_position = 1
     stream.position = position
     stream.position_by = by
@@ -86,7 +87,10 @@ def move(state: State, message: Message, stream: Stream, position: int, by: int)
 
 @inline
 def take_back(stream: Stream, seqno: int) -> None:
-    """Of a seqno that leapt out of its snapshot and one inside of its own below it, the first is the fault: one fault, one complaint."""
+    """Takes the position back before a seqno that leapt out of its snapshot, if a lower seqno inside its snapshot follows.
+
+    The leap alone is the fault: one fault gets one complaint.
+    """
     if stream.has_position != 0 and stream.before_leap < seqno <= stream.position:
         stream.position = stream.before_leap
         stream.before_leap = GREATEST
@@ -105,7 +109,7 @@ def see(seqno: int, of: Stream | Snapshot) -> None:
 
 @inline
 def in_oso(state: State, message: Message, snapshot: Snapshot) -> None:
-    """A message of an OSO snapshot: no order, no range."""
+    """Handles a message of an OSO snapshot, which has neither order nor range."""
     seqno = message.seqno
     if message.kind == k.SEQNO_ADVANCED:
         if snapshot.has_advanced == 0 or seqno > snapshot.advanced:
@@ -125,7 +129,7 @@ def in_oso(state: State, message: Message, snapshot: Snapshot) -> None:
 
 @inline
 def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
-    """Whether the marker of a seqno may be among what was lost since that of the snapshot."""
+    """Returns whether the marker for a seqno may be among the bytes lost since the marker of this snapshot."""
     if snapshot.layout == k.UPR_LAYOUT or seqno > snapshot.end:
         return True
     # a snapshot from disk may be followed by the history of the same range
@@ -134,7 +138,7 @@ def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
 
 @inline
 def on_seqno(state: State, message: Message, stream: Stream) -> None:
-    """An event of the stream, or SeqnoAdvanced."""
+    """Handles an event of the stream, or a SeqnoAdvanced."""
     seqno = message.seqno
     is_advanced = message.kind == k.SEQNO_ADVANCED
     if stream.seen > 0:
@@ -160,7 +164,7 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
         take_back(stream, seqno)
     position = stream.position
     is_low = has_position and seqno <= position
-    # where a stream from latest began is known from its first marker, which may name the seqno that follows
+    # the first marker tells where a stream from latest began; it may name the seqno that follows
     is_from_latest = is_known and stream.request.flags & FROM_LATEST != 0
     is_first_of_latest = is_from_latest and seqno == position and stream.position_by == k.BY_START
     if is_low and suspended:
@@ -190,7 +194,7 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
     is_outside = has_range and not within and not suspended and fault < 0
     if is_outside:
         note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
-    # before the first marker of an implicit stream, and where an OSO snapshot may run, nobody knows what should have come
+    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows what should have come
     is_unclear = n < 0 and suspended and (not is_known or connection.oso != 0)
     is_jump = has_position and (is_advanced or seqno - 1 > position)
     is_lost = stream.position_losses != losses_of(connection)
@@ -214,7 +218,8 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
-    """What is known of a gap behind the position of the stream. ``n``: its snapshot; ``within``: the gap ends inside its range."""
+    """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot; ``within``: the gap ends in that snapshot's
+    range."""
     flags = 0
     if within:
         flags |= k.IN_RANGE
@@ -237,7 +242,7 @@ def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
 
 @inline
 def is_within(state: State, n: int, seqno: int) -> bool:
-    """Whether a seqno lies inside the range of snapshot ``n``, -1 for none; an out-of-order one has all that came in it."""
+    """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has everything that came in it."""
     return bool(n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT and not is_beside(state.snapshots[n], seqno))
 
 
@@ -250,7 +255,7 @@ def is_beside(snapshot: Snapshot, seqno: int) -> bool:
 
 @inline
 def see_in_snapshot(state: State, message: Message, n: int) -> None:
-    """Counts what came in snapshot ``n``, -1 for none, wherever its seqno lies; its end completes it."""
+    """Counts a message in snapshot ``n``, -1 for none, whatever its seqno; the snapshot's end seqno completes it."""
     if n < 0:
         return
     snapshot = state.snapshots[n]
@@ -271,7 +276,7 @@ def see_in_snapshot(state: State, message: Message, n: int) -> None:
 
 @inline
 def say_standing(message: Message, stream: Stream) -> None:
-    """Writes at an event which stream and snapshot it is of, and what is certain about it."""
+    """Writes to an event its stream and snapshot, and what is certain about it."""
     standing = k.IS_EVENT
     if stream.suspended != 0 or stream.disorder != 0:
         standing |= k.IS_SUSPENDED
@@ -286,7 +291,7 @@ def say_standing(message: Message, stream: Stream) -> None:
 
 @inline
 def on_seqno_ack(state: State, message: Message) -> None:
-    """A replica has all prepares up to a seqno."""
+    """Handles a replica's acknowledgement of all prepares up to a seqno."""
     key = find_key(state, message.connection, message.vbucket, message.sid)
     if key < 0 or state.keys[key].live < 0 or is_late(state, message):
         return

@@ -12,16 +12,19 @@ from dcpinspect.streams.rows import LEAST, Place
 from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
 
 MOST_SEQNOS = 32
-"""Seqnos of a vbucket that are kept. With more, one is dropped whose neighbours are near each other for their age: of a wait that
-begins with one that was dropped more than half is still told, however often the server was asked."""
+"""Number of seqnos kept of a vbucket.
+
+With more, one is dropped whose neighbours are near each other for their age. So if the first seqno of a wait was dropped, still more than
+half of the wait is told, however often the server was asked.
+"""
 MOST_LOGS = 8
-"""Failover logs of a vbucket that are kept, the latest ones."""
+"""Number of failover logs kept of a vbucket: the latest ones."""
 _LONGEST_LOG = 1 << 12
-"""Bytes; servers keep 25 branches of 16 bytes each."""
+"""In bytes; servers keep 25 branches of 16 bytes each."""
 
 
 class At(NamedTuple):
-    """Where a message was, as the four columns of a place say it."""
+    """Where a message was: the four columns of a place."""
 
     row: int
     stream_offset: int
@@ -30,7 +33,7 @@ class At(NamedTuple):
 
     @classmethod
     def of(cls, place: Place) -> At:
-        """As a record has it."""
+        """Returns the place as plain numbers."""
         return cls(place.row, place.offset, place.frame, place.time)
 
 
@@ -45,7 +48,7 @@ class Listing(NamedTuple):
     """Vbuckets that a server said are active, and on which node."""
 
     nodes: Mapping[int, str]
-    """By vbucket; empty for the server itself."""
+    """Address of the node by vbucket; empty for the server itself."""
     at: At
 
 
@@ -58,16 +61,16 @@ class FailoverLog(NamedTuple):
 
 @dataclass(slots=True)
 class NotPersisted:
-    """Answers to OBSERVE_SEQNO that say that a vbucket has items and nothing of it is on disk."""
+    """Answers to OBSERVE_SEQNO that say that a vbucket has items but none of them is on disk."""
 
     places: list[At] = field(default_factory=list)
-    """Of the first two and the last one."""
+    """Places of the first two answers and the last one."""
     count: int = 0
     is_over: bool = False
-    """Something was persisted by then."""
+    """Whether something of the vbucket has been persisted."""
 
     def add(self, at: At) -> None:
-        """One more answer."""
+        """Counts one more answer."""
         self.count += 1
         self.places = [*self.places[:2], at]
 
@@ -77,22 +80,22 @@ class ServerReport:
     """What one connection was told of one vbucket."""
 
     seqnos: list[HighSeqno] = field(default_factory=list)
-    """Each higher than the one before, with the first answer that told it, oldest first."""
+    """Rising seqnos, oldest first, each with the first answer that told it."""
     logs: list[FailoverLog] = field(default_factory=list)
-    """Each other than the one before, oldest first."""
+    """Failover logs, oldest first; no log is equal to the one before it."""
     not_persisted: NotPersisted = field(default_factory=NotPersisted)
 
     @property
     def tells_of_disk(self) -> bool:
-        """Whether the server said up to where the vbucket is on disk."""
+        """Whether the server said up to which seqno the vbucket is on disk."""
         return self.not_persisted.is_over or self.not_persisted.count > 0
 
     def tell_seqno(self, high: HighSeqno) -> None:
-        """The server said how high the vbucket's seqno is."""
+        """Takes an answer with the vbucket's newest seqno."""
         if self.seqnos and high.seqno == self.seqnos[-1].seqno:
             return
         if self.seqnos and high.seqno < self.seqnos[-1].seqno:
-            self.seqnos.clear()  # another history
+            self.seqnos.clear()  # a lower seqno is of another history
         if len(self.seqnos) >= MOST_SEQNOS:
             del self.seqnos[self._least_telling(high.at.time_ns)]
         self.seqnos.append(high)
@@ -103,25 +106,25 @@ class ServerReport:
         return min(places, key=lambda place: (times[place + 1] - times[place - 1]) / (1 + max(0, now_ns - times[place - 1])))
 
     def tell_log(self, log: FailoverLog) -> None:
-        """The server told the branches of the vbucket's history."""
+        """Takes an answer with the vbucket's failover log."""
         if not log.raw or len(log.raw) % 16 or len(log.raw) > _LONGEST_LOG or (self.logs and self.logs[-1].raw == log.raw):
             return
         self.logs = [*self.logs[1 - MOST_LOGS :], log]
 
     def miss_log(self, at: At) -> None:
-        """The server told them, and part of it is not in the capture."""
+        """Takes an answer with a failover log of which part is not in the capture."""
         if not self.logs or self.logs[-1].raw:
             self.logs = [*self.logs[1 - MOST_LOGS :], FailoverLog(b"", at)]
 
     def tell_persisted(self, persisted: int, current: int, at: At) -> None:
-        """The server said up to where the vbucket is on disk."""
+        """Takes an answer that says up to which seqno the vbucket is on disk."""
         if persisted:
             self.not_persisted.is_over = True
         elif current and not self.not_persisted.is_over:
             self.not_persisted.add(at)
 
     def above(self, seqno: int) -> HighSeqno | None:
-        """The first answer known that told of a higher seqno than this."""
+        """Returns the first known answer that told a higher seqno than this."""
         return next((high for high in self.seqnos if high.seqno > seqno), None)
 
 
@@ -140,11 +143,11 @@ class Report(Struct[T]):
 
 
 class Reports(Report[Ints], Rows[Report]):
-    """All that servers said of vbuckets outside of streams, but for what is not persisted."""
+    """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod
     def of(sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]], log_of: Callable[[bytes], int]) -> Reports:
-        """By connection, what is kept and what was told last; ``log_of`` numbers logs."""
+        """Returns reports by connection: what is kept, and what was told last. ``log_of``: returns the number of a log."""
         told = [row for number, (kept, latest) in sessions.items() for row in _told(number, kept, latest, log_of)]
         return Reports.of_integers(np.array(told, dtype=np.int64).reshape(-1, 9))
 

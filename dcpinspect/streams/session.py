@@ -1,7 +1,7 @@
-"""What connections say of themselves: HELLO, open, controls, buckets, and what else is said once and holds for long.
+"""Remembers what connections say of themselves: HELLO, open, controls, buckets, and other things said once that hold for long.
 
-These messages are few, so they are read one by one; the kernel gets what changes its work as facts with their rows. Texts and tables
-that peers may fill without end are bounded.
+These messages are few, so they are read one by one. The kernel gets what changes its work as facts with their rows. Texts and tables that
+peers could fill without end are bounded.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 12
-"""Controls of a connection, and requests of one kind that wait for an answer, at most."""
+"""The greatest number of controls of a connection, and of requests that wait for an answer."""
 _MOST_TEXT = 1 << 10
 COLLECTIONS = "Collections"
-"""Feature of HELLO without which no request can ask for some collections only."""
+"""The feature of HELLO that a client needs to ask for some collections only."""
 SYNC_WRITES = "enable_sync_writes"
-"""The setting without which prepares and aborts are hidden."""
+"""The control without which the server hides prepares and aborts."""
 FLATBUFFERS = "flatbuffers_system_events"
-"""The setting without which modify events are hidden."""
+"""The control without which the server hides modify events."""
 NAMING_CONTROL = "consumer_name"
-"""The setting whose value is a name."""
+"""The control whose value is the name of a consumer."""
 
 _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[
@@ -63,113 +63,112 @@ _SESSION[
     ]
 ] = True
 _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
-"""What clients are expected to say on their connections."""
+"""Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICA = 2
-"""State of a vbucket."""
+"""The number of the vbucket state "replica"."""
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
 @dataclass(slots=True)
 class Control:
-    """One setting, as last asked for."""
+    """One control, as last asked for."""
 
     value: str
     status: str | None = None
-    """Name of the answer's status; None while there is no answer."""
+    """Name of the status of the answer; None while there is no answer."""
     row: int = 0
     """Row of the request."""
 
 
 @dataclass(slots=True)
 class Session:
-    """What one connection has said of itself."""
+    """What the two sides of one connection have said of it."""
 
     agent: str | None = None
     server_version: str | None = None
-    """As the server told it to who asked; None: nobody did."""
+    """Version that the server told a client which asked; None: nobody asked."""
     features: tuple[str, ...] | None = None
-    """Granted by HELLO; None: not known."""
+    """Features granted by HELLO; None: not known."""
     hello_row: int = 0
     hello_asked_row: int = 0
     """Row of the first HELLO's request."""
     bucket: str | None = None
     name: str | None = None
     name_size: int = 0
-    """Bytes of the name."""
+    """Size of the name in bytes."""
     service: str = ""
-    """The name up to its first colon, or the member ``a`` of its JSON: what the connections of one client have in common."""
+    """The part of the name that the connections of one client share: the name up to its first colon, or member ``a`` of its JSON."""
     is_named_well: bool = False
-    """The name is of the form service:unique, or JSON that says as much."""
+    """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False
-    """By its name, one node replicates to another on it."""
+    """Whether one node replicates to another on this connection, judged by its name."""
     open_flags: int | None = None
     consumer: int | None = None
-    """Direction of the consumer's messages, by the open's flags."""
+    """Direction of the consumer's messages, by the flags of the open."""
     open_row: int = 0
     open_status: int | None = None
-    """Status of the answer to the open that counts: the first that succeeded, else the last one."""
+    """Status of the answer to the open that counts: the first open that succeeded, else the last one."""
     controls: dict[str, Control] = field(default_factory=dict)
     accepted: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Row of the first request for every key and value that was accepted."""
+    """Row of the first accepted request for every pair of key and value."""
     high_seqnos_asked: At | None = None
-    """Where the first request for the newest seqnos of all vbuckets was."""
+    """Place of the first request for the newest seqnos of all vbuckets."""
     is_cut: bool = False
-    """The capture lacks a part of what was asked, or has more settings than are remembered."""
+    """Whether the capture lacks a part of what was asked, or there were more controls than are remembered."""
     unread_requests: list[tuple[int, int]] = field(default_factory=list)
-    """(vbucket, time) of stream requests of whose extras the capture lacks a part."""
+    """(vbucket, time) of each stream request whose extras are partly missing in the capture."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
     active: Listing | None = None
-    """Vbuckets that the server listed as active, newest list."""
+    """The newest list of vbuckets that the server called active."""
     cluster_map: Listing | None = None
     redirects: dict[int, str | None] = field(default_factory=dict)
-    """By vbucket that was asked for at the wrong node: the one that the map in the answer names, None where it has none."""
+    """The node that the map in an answer "not my vbucket" names, by the vbucket asked for; None where the map names no node for it."""
     replicas: set[int] = field(default_factory=set)
-    """Vbuckets that were said to be replicas: listed by the server, or made so by their producer."""
+    """Vbuckets known to be replicas: the server listed them, or their producer set them to replica."""
     reports: dict[int, ServerReport] = field(default_factory=dict)
-    """What was said of vbuckets outside of their streams."""
+    """What the server said of a vbucket outside of its streams, by vbucket."""
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
-    """What requests without an answer asked, by row."""
+    """What requests without an answer asked for, by row of the request."""
 
     @property
     def listings(self) -> list[Listing]:
-        """What the server said of where vbuckets are active."""
+        """The lists in which the server said where vbuckets are active."""
         return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
     def waits_for(self, key: str) -> bool:
-        """Whether a setting was asked for and no answer to it was read."""
+        """Whether a control was sent and no answer to it was read."""
         return any(isinstance(asked, tuple) and asked[:1] == (key,) for asked in self.waiting.values())
 
     def control(self, key: str) -> str | None:
-        """Value of a setting that was accepted, or None."""
+        """Returns the value of a control if the server accepted it, else None."""
         setting = self.controls.get(key)
         return setting.value if setting is not None and setting.status == "success" else None
 
     @property
     def sees_every_seqno(self) -> bool:
-        """Whether nothing of a vbucket is hidden from it: other collections, prepares and aborts, or modify events."""
+        """Whether the client can see every seqno of a vbucket: no collections, prepares, aborts or modify events are hidden from it."""
         asked = all(self.control(key) == "true" for key in (SYNC_WRITES, FLATBUFFERS))
         return asked and COLLECTIONS in (self.features or ())
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """A message that may change what holds on its connection: HELLO, open or control."""
+    """A message that may change what holds on its connection: a HELLO, an open or a control, or the answer to one."""
 
     index: int
-    """Row of the batch."""
+    """Row of the message in the batch."""
     connection: int
     opcode: int
     status: int | None
-    """Of an answer; None: it is the request."""
+    """Status of an answer; None: the message is a request."""
     asked: Any
-    """Of HELLO, the names that were granted; of an open, its flags; of a control, its key and value. None where the request of an answer
-    was not captured."""
+    """Names granted by a HELLO; flags of an open; key and value of a control. None for an answer whose request was not captured."""
 
 
 Fact = tuple[int, int, int]
-"""Row of the batch, column of the connections' table, value."""
+"""Row of the batch, column of the table of connections, new value."""
 
 
 class Conversation:
@@ -178,15 +177,15 @@ class Conversation:
     def __init__(self) -> None:
         self.sessions: dict[int, Session] = {}
         self.news: list[News] = []
-        """Of the latest batch, in row order."""
+        """News of the latest batch, in row order."""
         self.filters: list[dict[str, Any] | None] = []
-        """Parsed values of stream requests, each different one once."""
+        """Parsed values of stream requests, without repeats."""
         self.logs: list[bytes] = []
-        """Failover logs as they stand in answers, each different one once."""
+        """Failover logs as bytes, as they stand in answers, without repeats."""
         self._maps = ClusterMaps()
         self._filter_numbers: dict[bytes, int] = {}
         self._log_numbers: dict[bytes, int] = {}
-        self._told = Reports.zeros(0)  # what is in no session
+        self._told = Reports.zeros(0)  # reports that belong to no session
 
     @property
     def reports(self) -> Reports:
@@ -195,7 +194,8 @@ class Conversation:
         return Reports.joined([self._told, Reports.of(said, self.log_of)])
 
     def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes], Table]:
-        """What was said; the values of stream requests as they were said, since what they parse to may be deep; reports as columns."""
+        """Returns sessions, raw values of stream requests (their parsed form may be deeply nested), failover logs, and reports as
+        columns."""
         reports = self.reports.as_integers()
         return {number: _without_reports(one) for number, one in self.sessions.items()}, list(self._filter_numbers), self.logs, reports
 
@@ -210,9 +210,10 @@ class Conversation:
 
     @classmethod
     def joined(cls, parts: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
-        """What was said in readings of different connections, and by reading the new numbers of its ``filters`` and ``logs``.
+        """Joins what was said in readings of different connections.
 
-        ``connections``: by reading, the numbers of its connections among all.
+        ``connections``: for each reading, the new numbers of its connections. Returns the whole, and for each reading the new numbers of
+        its ``filters`` and of its ``logs``.
         """
         filters, filter_numbers = without_repeats([list(part._filter_numbers) for part in parts])
         reports = [part.reports for part in parts]
@@ -226,11 +227,11 @@ class Conversation:
         return whole, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:
-        """The session of a connection."""
+        """Returns the session of a connection, a new one if it has none."""
         return self.sessions.setdefault(connection, Session())
 
     def feed(self, batch: MessageBatch) -> list[Fact]:
-        """Takes what a batch says, and returns what the kernel needs to know of it, in row order."""
+        """Takes the messages of a batch, and returns the facts that the kernel needs, in row order."""
         decoded = batch.decoded
         whole = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
@@ -276,7 +277,7 @@ class Conversation:
         return number
 
     def log_of(self, value: bytes) -> int:
-        """Number among ``logs`` of a failover log, or -1 for what is none."""
+        """Returns the number of a failover log in ``logs``, or -1 if the value is no failover log."""
         if not value or len(value) % 16:
             return -1
         number = self._log_numbers.setdefault(value, len(self.logs))
@@ -285,7 +286,10 @@ class Conversation:
         return number
 
     def keep(self, filters: Rows, logs: Rows) -> dict[str, Mask]:
-        """Only these of ``filters`` and ``logs``, by number, are asked for from now on; which of them stay, and get numbers in order."""
+        """Keeps only the ``filters`` and ``logs`` of these numbers.
+
+        Returns by name a mask of those that stay; they get new numbers in the same order.
+        """
         staying = {name: np.zeros(len(of), dtype=np.bool_) for name, of in (("filters", self.filters), ("logs", self.logs))}
         for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
             stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
@@ -384,7 +388,7 @@ class Conversation:
                     session.reports[vbucket].tell_persisted(persisted, seqno, at)
 
     def _redirect(self, batch: MessageBatch, row: int, session: Session) -> None:
-        """The answer of a node that has not the vbucket may say who has."""
+        """Reads the cluster map in the answer of a node that does not have the vbucket: the map may say which node has it."""
         nodes = self._maps.nodes(document(batch, row), batch.redactor)
         if not nodes:
             return
@@ -412,31 +416,31 @@ class Conversation:
 
 
 def _without_reports(session: Session) -> Session:
-    """The same without what ``reports`` has as columns."""
+    """Returns the session without what ``Conversation.reports`` holds as columns."""
     kept = {vbucket: ServerReport(not_persisted=one.not_persisted) for vbucket, one in session.reports.items() if one.tells_of_disk}
     return replace(session, reports=kept, high_seqnos={})
 
 
 def readable(batch: MessageBatch) -> Mask:
-    """Messages of which the capture lacks nothing."""
+    """Returns a mask of the messages that were captured whole."""
     whole = np.ones(len(batch), dtype=np.bool_)
     whole[batch.missing.row] = False
     return whole
 
 
 MOST_WINDOW = (1 << 32) - 1
-"""The largest flow-control window. Of more, servers before 7.6 keep the lower 32 bits and answer SUCCESS; later ones answer EINVAL
-(kv_engine ``DcpProducer::control``, ``parseUint32``, ``safe_strtoul``)."""
+"""The largest flow-control window. Of greater numbers, servers before 7.6 keep the lower 32 bits and answer SUCCESS; later servers answer
+EINVAL (kv_engine ``DcpProducer::control``, ``parseUint32``, ``safe_strtoul``)."""
 _MOST_DIGITS = 20
 
 
 def window_asked(value: str) -> int | None:
-    """Bytes of the flow-control window that a client asks for; None for what is no number."""
+    """Returns the flow-control window in bytes that a client asks for; None if the value is no number."""
     return int(value) if value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS else None
 
 
 def _effect(key: str, value: str) -> list[tuple[int, int]]:
-    """What a setting that was accepted changes for the kernel."""
+    """Returns the facts that an accepted control changes for the kernel, as (column, value)."""
     if key == "connection_buffer_size" and (size := window_asked(value)) is not None:
         return [(FACT_WINDOW, size & MOST_WINDOW)]
     if key == "send_stream_end_on_client_close_stream":
@@ -464,7 +468,7 @@ def _key(batch: MessageBatch, row: int) -> bytes:
 
 
 def told_bytes(batch: MessageBatch, row: int) -> bytes:
-    """What a system event says, without its seqno, which differs by vbucket."""
+    """Returns what a system event says without its seqno, which differs by vbucket."""
     start, end = int(batch.decoded.extras_at[row]) + 8, int(batch.start[row]) + int(batch.length[row])
     return batch.data[start:end].tobytes()
 
@@ -475,7 +479,7 @@ def _value(batch: MessageBatch, row: int) -> bytes:
 
 
 def document(batch: MessageBatch, row: int) -> bytes:
-    """The value, decompressed; empty where that fails."""
+    """Returns the value of a message, decompressed; empty if it cannot be decompressed."""
     value = _value(batch, row)
     try:
         return decode_snappy(value) if int(batch.decoded.datatype[row]) & SNAPPY else value
@@ -484,19 +488,19 @@ def document(batch: MessageBatch, row: int) -> bytes:
 
 
 def text(raw: bytes) -> str:
-    """What a peer calls something; bytes that are no UTF-8 as escapes."""
+    """Returns the text of a name that a peer gave; bytes that are no UTF-8 become escapes."""
     if raw and not raw.strip(b"\0"):  # what ``-w --redact`` leaves of a name
         return f"[{len(raw)} byte{'s' if len(raw) != 1 else ''} redacted]"
     return raw[:_MOST_TEXT].decode(errors="backslashreplace")
 
 
 def _told(raw: bytes, redactor: Redactor | None) -> str:
-    """The same, or what stands for it."""
+    """Returns the text of a name, or its replacement if a redactor is given."""
     return text(raw if redactor is None else redactor.replacement(raw))
 
 
 def _agent(key: bytes, redactor: Redactor | None) -> str:
-    """The name of a HELLO: the member ``a`` of its JSON, or all of it."""
+    """Returns the name of the client in a HELLO: member ``a`` of its JSON, or the whole key."""
     name = _member(json_object(key), "a")
     if name is None:
         return _told(key, redactor)
@@ -504,7 +508,7 @@ def _agent(key: bytes, redactor: Redactor | None) -> str:
 
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
-    """Remembers what an open calls its connection, or what stands for that."""
+    """Stores the name that an open gives its connection, or the replacement of that name."""
     found = json_object(raw)
     if found is None:
         name = text(raw)
@@ -523,7 +527,7 @@ def _member(found: dict[str, Any] | None, name: str) -> str | None:
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:
-    """A JSON object, or None; also for one whose texts are no text, such as half of a surrogate pair."""
+    """Returns the JSON object in ``raw``; None if there is none, or if its texts are invalid, such as half of a surrogate pair."""
     try:
         found = orjson.loads(raw)
     except ValueError:
@@ -534,7 +538,7 @@ def json_object(raw: bytes) -> dict[str, Any] | None:
 def stream_request_filters(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
     """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
     has_value = batch.decoded.value.size[rows] > 0
-    is_cut = np.isin(rows, batch.missing.row) & has_value  # what comes before the value is there
+    is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
     numbers: Rows = np.where(is_cut, CUT_VALUE, -1)
     for place in np.flatnonzero(has_value & ~is_cut).tolist():
         numbers[place] = conversation.filter_of(_value(batch, int(rows[place])))
@@ -542,5 +546,5 @@ def stream_request_filters(batch: MessageBatch, rows: Rows, conversation: Conver
 
 
 def failover_logs(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
-    """Number of the failover log in each of these answers, or -1."""
+    """Returns the number of the failover log in each of these answers, -1 where there is none."""
     return np.array([conversation.log_of(_value(batch, row)) for row in rows.tolist()], dtype=np.int64)

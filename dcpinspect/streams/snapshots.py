@@ -22,12 +22,12 @@ _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNK
 
 
 def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table:
-    """Number of the convention of every marker; -1 for OSO snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
+    """Returns the number of each marker's convention; -1 for OSO snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
 
-    Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
-    disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).
-    Backfills have the checkpoint flag since 2019 (kv_engine f0a3971a1); without it only the first event tells a later one from the rest of
-    a disk checkpoint.
+    Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3).
+    Disk snapshots start at the requested position (1), at the start of a later backfill (2), or of a disk checkpoint sent from memory (3).
+    Backfills have the checkpoint flag since 2019 (kv_engine f0a3971a1). Without it, only the first event tells a later backfill from the
+    rest of a disk checkpoint.
     """
     number = snapshots.stream
     start, flags, place = snapshots.start, snapshots.flags, snapshots.position
@@ -37,7 +37,7 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
     first_event = snapshots.has_first_event
     is_start = (first_event == 1) & (snapshots.first_event == start)
     is_above = (first_event == 1) & (snapshots.first_event > start)
-    # a later event may be the first that was captured
+    # the first captured event may not be the snapshot's first
     is_open = first_event != 1
     form, asked_start = streams.request.form[number], streams.request.start[number]
     asked = form > 0
@@ -53,7 +53,7 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
     of_memory = np.where(is_first, first_memory, later_memory)
     of_disk = np.where(is_first, first_disk, later_disk)
     found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
-    # whether it is the first is not known, and what it would be as a later one need not be right
+    # nobody knows whether it is the first, and the convention that a later one would have need not be right
     found[((place == w.PERHAPS_FIRST) & ~is_first) | ((place == w.PERHAPS_LATER) & is_blind[number])] = _UNKNOWN
     found[snapshots.layout == UPR_LAYOUT] = _UNKNOWN
     found[snapshots.layout == OSO_LAYOUT] = -1
@@ -61,10 +61,10 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
 
 
 def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Mask, is_known: Mask) -> Table:
-    """State of every snapshot.
+    """Returns the state of every snapshot.
 
-    By stream: whether it is over, whether something behind its latest message was lost, whether its vbucket is known to be a replica,
-    whether all is known of its connection.
+    The masks have one element for each stream. ``is_over``: the stream is over. ``is_lost``: something after its latest message was lost.
+    ``is_replica``: its vbucket is known to be a replica. ``is_known``: everything is known of its connection.
     """
     number = snapshots.stream
     found = snapshots.state.copy()
@@ -72,7 +72,7 @@ def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Ma
     unsure = is_lost[number] | (snapshots.is_tainted != 0) | (snapshots.layout == UPR_LAYOUT)
     found[runs & is_over[number]] = CUT
     found[runs & unsure] = NOT_KNOWN
-    # a marker that overlaps it may be among what was lost
+    # a marker that overlaps it may be among the lost bytes
     found[(snapshots.is_tainted != 0) & np.isin(found, (COMPLETE, COMPLETE_ADVANCED)) & is_replica[number]] = NOT_KNOWN
     overlapped = (found == INCOMPLETE) & (snapshots.is_overlapped != 0)
     found[overlapped & ~is_known[number]] = NOT_KNOWN  # it may be a replica's
@@ -81,7 +81,7 @@ def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Ma
 
 
 def types(snapshots: Snapshots) -> Table:
-    """Number of the type of every snapshot."""
+    """Returns the number of every snapshot's type."""
     flags = snapshots.flags
     is_disk, is_memory = (flags & DISK) != 0, ((flags & MEMORY) != 0) | (flags == 0)
     found = np.where(is_disk & ~is_memory, 1, np.where(is_memory & ~is_disk, 0, 3))
@@ -90,7 +90,7 @@ def types(snapshots: Snapshots) -> Table:
 
 
 def _until(snapshots: Snapshots, streams: Streams) -> npt.NDArray[np.int64]:
-    """When the next snapshot of each one's stream began, or the latest message of the stream came."""
+    """Returns when the next snapshot of the same stream began; for a stream's last snapshot, when the stream's latest message came."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     until: npt.NDArray[np.int64] = np.maximum(streams.latest.time[snapshots.stream], snapshots.place.time)
     is_followed = np.diff(snapshots.stream[in_order]) == 0
@@ -99,7 +99,10 @@ def _until(snapshots: Snapshots, streams: Streams) -> npt.NDArray[np.int64]:
 
 
 def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_blind: Mask) -> Records:
-    """The table; ``state`` as from ``states``; ``is_blind``: streams whose consumer may have asked for another in what was not captured."""
+    """Returns the table of snapshots.
+
+    ``state``: as from ``states``. ``is_blind``: streams whose consumer may have asked for another stream in bytes that were not captured.
+    """
     number = snapshots.stream
     sid = streams.sid[number]
     has_range = snapshots.layout > UPR_LAYOUT

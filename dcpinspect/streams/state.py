@@ -1,4 +1,4 @@
-"""The tables of the tracker: what a kernel works on, how they grow, and how those of several readings become one."""
+"""The tables of the tracker: what a kernel works on, how they grow, and how the tables of several readings are joined."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from dcpinspect.temporary import room
 Table = TypeVar("Table", bound=Rows[Any])
 
 ROOM = 8
-"""Free rows in every table that are enough for any one message."""
+"""Number of free rows in every table that is enough for any one message."""
 EARLY_ANSWERS = 2048
-"""Answers remembered that came before their requests, the latest ones."""
+"""Number of the latest answers remembered that came before their requests."""
 _AT_ONCE = 1 << 14
-"""Rows that get new numbers together."""
+"""Number of rows that get new numbers together."""
 _FIRST_ROWS = 64
 _FIRST_SLOTS = 256
 
@@ -58,7 +58,7 @@ class Details(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known by now, each table with its used rows only."""
+    """What is known so far: each table with its used rows only."""
 
     connections: Connections
     streams: Streams
@@ -68,10 +68,10 @@ class Known(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Which numbers the things of one reading have once it is joined with others, by their own."""
+    """New numbers of the records of one reading, by their old numbers, once the reading is joined with others."""
 
     connections: Ints
-    """From 1, as connections count; the first is 0."""
+    """By number of the connection, which counts from 1; the first element is 0."""
     streams: Ints
     snapshots: Ints
     losses: Ints
@@ -88,7 +88,7 @@ class State(Tables):
     extras: Extras
     connections: Connections
     slots: Ints
-    """Numbers of keys by their hashes, -1 for none."""
+    """Number of the key in each slot, by hash; -1 for none."""
     keys: Keys
     streams: Streams
     snapshots: Snapshots
@@ -101,26 +101,26 @@ class State(Tables):
     early_answers: EarlyAnswers
     counts: Counts
     seed: int
-    """Vbuckets and stream-ids are chosen by the peers: an unknown seed keeps them from choosing which ones collide."""
+    """Secret start of hashes: peers choose vbuckets and stream-ids, but must not be able to choose which ones collide."""
 
     def __init__(self) -> None:
         for name, table in _GROWING.items():
             setattr(self, name, table.zeros(_FIRST_ROWS))
         self.counts = Counts.one()
         self.take(*NOTHING)
-        self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)  # of connection 0, which there is not: memory only where one is written
+        self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)  # of connection 0, which does not exist: no memory until written
         self.connections = Connections.zeros(0)
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
         self.seed = secrets.randbits(31)
 
     def take(self, messages: Messages, details: Details) -> None:
-        """The next batch; the anomalies and turns are those of it from now on."""
+        """Takes the next batch. From now on anomalies and turns are those of this batch."""
         self.counts.anomalies = self.counts.turns = 0
         self.messages = messages
         self.requests, self.answers, self.markers, self.holes, self.extras = details
 
     def meet(self, numbers: Ints, known: Ints) -> None:
-        """Connections with these numbers are there; ``known``: 1 for each on which nothing was said before the capture began."""
+        """Adds connections; ``known``: 1 for each whose beginning was captured, else 0."""
         most = int(numbers.max(initial=0))
         if most >= len(self.connections):
             self._move_connections(max(16, most + 1, 2 * len(self.connections)), {})
@@ -130,22 +130,25 @@ class State(Tables):
         self.connections[numbers] = met
 
     def _move_connections(self, rows: int, numbers: Mapping[str, Ints]) -> None:
-        """To a table with so many rows, in which those take no memory that are not met; ``numbers``: of other tables from then on."""
+        """Moves the connections to a table with so many rows; rows of connections that were not met take no memory.
+
+        ``numbers``: new numbers of the rows of other tables, by table.
+        """
         table, met = Connections.zeros(rows), np.flatnonzero(self.connections.is_met)
         table[met] = renumbered_rows(self.connections[met], numbers)
         self.connections = table
 
     def producers(self, connection: Ints, row: Ints) -> Ints:
-        """The direction of the producer's messages, or -1, as it was known at messages of the latest batch.
+        """Returns the direction of the producer's messages, or -1, as it was known at messages of the latest batch.
 
-        By message, ``connection`` and ``row``: the message itself counts.
+        ``connection`` and ``row`` have one element for each message. What the message itself shows counts.
         """
         turns, found = self.used(self.turns), self.connections.producer[connection]
         if not len(turns):
             return found
         turns = turns[np.argsort(turns.connection, kind="stable")]
         first = np.searchsorted(turns.connection, connection)
-        least = int(turns.row.min()) - 1  # rows that count from there are small
+        least = int(turns.row.min()) - 1  # keeps row numbers small
         span = int(turns.row.max()) - least + 1
         keys = turns.connection * span + (turns.row - least)
         past = np.searchsorted(keys, connection * span + np.clip(row - least, 0, span - 1), side="right")
@@ -154,14 +157,14 @@ class State(Tables):
         return np.where(past > first, turns.after[past - 1], found)
 
     def unmet(self, connections: Ints) -> Ints:
-        """Those of these numbers that were not met."""
+        """Returns the numbers among ``connections`` that were not met yet, without repeats."""
         known = self.connections.is_met
         is_new = known[np.minimum(connections, len(known) - 1)] == 0 if len(known) else np.ones(len(connections), dtype=np.bool_)
         is_new |= connections >= len(known)
         return np.unique(connections[is_new])
 
     def make_room(self) -> bool:
-        """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""
+        """Grows every table that has fewer than ``ROOM`` free rows. Returns whether the slots of the keys have to be filled anew."""
         for name in _GROWING:
             self.make_room_in(name)
         if 2 * (self.counts.keys + ROOM) > len(self.slots):
@@ -170,7 +173,7 @@ class State(Tables):
         return False
 
     def make_room_in(self, name: str) -> None:
-        """Grows one table if it has not ``ROOM`` free rows."""
+        """Grows one table if it has fewer than ``ROOM`` free rows."""
         table = getattr(self, name)
         if len(table) - getattr(self.counts, name) < ROOM:
             grown = table.zeros(2 * len(table))  # zeros that nobody has written yet take no memory
@@ -178,9 +181,9 @@ class State(Tables):
             setattr(self, name, grown)
 
     def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
-        """Keeps these rows of some tables that grow, or of others that they count; by table, the numbers that rows have from then on.
+        """Keeps some rows of tables, by name of the table. Returns by table the new number of each row, -1 for rows that left.
 
-        Those that left have -1. What the latest batch says of these tables holds no longer. Who lets keys leave has to fill the slots anew.
+        What the latest batch says of these tables holds no longer. If keys leave, the caller has to fill the slots anew.
         """
         numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
         for name in _GROWING:
@@ -197,21 +200,21 @@ class State(Tables):
         return numbers
 
     def unmeet(self, connections: Ints) -> None:
-        """These connections are over; the memory of their rows is free once something leaves."""
+        """Marks connections as over; the memory of their rows is free once something leaves the tables."""
         self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
     def used(self, table: Table) -> Table:
-        """The used rows of one of the tables that grow."""
+        """Returns the used rows of a table that grows."""
         name = next(name for name, kind in _GROWING.items() if isinstance(table, kind))
         return table[: getattr(self.counts, name)]
 
     @property
     def known(self) -> Known:
-        """What is known by now."""
+        """What is known so far."""
         return Known(self.connections, self.used(self.streams), self.used(self.snapshots), self.used(self.gaps), self.used(self.losses))
 
     def __getstate__(self) -> dict[str, Ints]:
-        """What is known, as integers; not what only the next messages would need."""
+        """Returns what is known as integers, without what only the next messages would need."""
         return {name: table.as_integers() for name, table in self.known._asdict().items()}
 
     def __setstate__(self, known: dict[str, Ints]) -> None:
@@ -228,12 +231,13 @@ class State(Tables):
     def joined(
         cls, parts: Sequence[State], connections: Sequence[Ints], filters: Sequence[Ints], logs: Sequence[Ints]
     ) -> tuple[Self, list[Numbers]]:
-        """The tables of readings of different connections as a reading of all has them, and the numbers that their things have in it.
+        """Joins the tables of readings of different connections to the tables of one reading of all.
 
-        By reading, ``connections``, ``filters`` and ``logs``: the numbers of its own among all. It is not to be fed.
+        ``connections``, ``filters``, ``logs``: for each reading, the new numbers of its own ones. Returns the whole, which must not be fed,
+        and for each reading the new numbers of its records.
         """
         known = [part.known for part in parts]
-        # the row of the message that brought each of them is what orders them
+        # records are sorted by the row of the message that brought them
         places = {
             "streams": in_order([part.streams.begun_row for part in known]),
             "snapshots": in_order([part.snapshots.place.row for part in known]),
@@ -281,7 +285,7 @@ NOTHING = Messages.zeros(0), Details(Requests.zeros(0), Answers.zeros(0), Marker
 
 @inline
 def has_room(state: State) -> bool:
-    """Whether every table has room for what any one message may bring."""
+    """Returns whether every table has room for what any one message may bring."""
     return (
         len(state.streams) - state.counts.streams >= ROOM
         and len(state.keys) - state.counts.keys >= ROOM
@@ -297,10 +301,10 @@ def has_room(state: State) -> bool:
 
 
 def biased(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Seqnos as kernels have them."""
+    """Returns seqnos in biased form, as kernels use them."""
     return (values.astype(np.uint64, copy=False) ^ np.uint64(1 << 63)).view(np.int64)
 
 
 def unbiased(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Seqnos as they are."""
+    """Returns biased seqnos as the seqnos that were sent."""
     return np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(1 << 63)

@@ -1,4 +1,4 @@
-"""One vbucket's part of the tables, stream by stream: what its timeline is drawn from."""
+"""One vbucket's part of the tables, stream by stream: the timeline is drawn from it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.records import Records, Worded
 
 EVENTS = ("request", "first-seen", "snapshot", "gap", "system-event", "vbucket-state", "stream-end", "connection-closed", "state")
-"""What can happen to a stream; state: how it is when the capture ends."""
+"""What can happen to a stream; "state": how the stream is when the capture ends."""
 
 Seqnos = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Snapshots of a stream that have a range, in order."""
+    """Snapshots of a stream that have a range, in order, as columns."""
 
     first: Seqnos
     last: Seqnos
-    """As promised; of an OSO snapshot, and of a marker without range, what came."""
+    """First and last seqno that the marker promised. For an OSO snapshot or a marker without range: first and last seqno that came."""
     received: Seqnos
-    """Greatest seqno that came, ``last`` for those that are complete; where none came, one less than ``first``, or 0."""
+    """Greatest seqno that came; ``last`` if the snapshot is complete. If none came, one less than ``first``, or 0."""
     type: npt.NDArray[np.int64]
-    """Number among ``words.SNAPSHOT_TYPES``."""
+    """Number of the type in ``words.SNAPSHOT_TYPES``."""
     has_history: Mask
     row: npt.NDArray[np.int64]
-    """Of the marker, as ``time``: nanoseconds since 1970."""
+    """Row of the marker; ``time``: its time in nanoseconds since 1970."""
     time: npt.NDArray[np.int64]
 
 
@@ -45,39 +45,40 @@ class StreamStory:
     """What is known of one stream."""
 
     row: Records
-    """Its row in the table of streams."""
+    """The stream's row in the table of streams."""
     stream: Mapping[str, Any]
-    """The same as plain values."""
+    """The same row as plain values, by name of the column."""
     snapshots: Records
-    """Its rows in the table of snapshots."""
+    """The stream's rows in the table of snapshots."""
     gaps: Records
     bars: Bars
     after: Seqnos
-    """Of each gap, as ``before``."""
+    """Last seqno before each gap; ``before``: first seqno behind it."""
     before: Seqnos
     cause: npt.NDArray[np.int64]
-    """Number among ``words.CAUSES``."""
+    """Number of each gap's cause in ``words.CAUSES``."""
     item_first: Seqnos
-    """Events, one an entry, or several that lie between two seqnos."""
+    """First and last seqno of each entry. An entry is one event, or several events between two seqnos."""
     item_last: Seqnos
     item_count: npt.NDArray[np.int64]
     item_row: npt.NDArray[np.int64]
-    """Row of each entry's first event, rising unless entries are of several."""
+    """Row of each entry's first event; the rows rise, unless entries are of several events."""
     item_time: npt.NDArray[np.int64]
-    """Nanoseconds since 1970 of its earliest event, and of its latest."""
+    """Time of each entry's earliest event, in nanoseconds since 1970; ``item_until``: time of its latest event."""
     item_until: npt.NDArray[np.int64]
 
     @property
     def gap_rows(self) -> npt.NDArray[np.int64]:
-        """Of each gap the row that shows it, the last one."""
+        """The last row that shows each gap."""
         return np.array([rows[-1] for rows in self.gaps.values("rows")], dtype=np.int64)
 
     def times_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Nanoseconds since 1970 of rows of the stream; of one that is neither a marker nor an event, the time of the last before."""
+        """Returns times of rows of the stream, in nanoseconds since 1970. For a row that is neither marker nor event, the last known time
+        before."""
         return self._of_rows(rows, self.stream["first_time"], self.bars.time, self.item_time)
 
     def seqnos_of(self, rows: npt.NDArray[np.int64]) -> Seqnos:
-        """Where rows of the stream are among its seqnos: an event at its own, a marker at its first, anything else at the last before."""
+        """Returns the seqno at which to show rows: an event at its own, a marker at its first, anything else at the last one before."""
         start = self.stream["requested_start"]
         begin = start if start is not None else self.stream["first_seqno"] or 0
         return self._of_rows(rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)).view(np.uint64)
@@ -85,7 +86,7 @@ class StreamStory:
     def _of_rows(
         self, rows: npt.NDArray[np.int64], first: int, markers: npt.NDArray[np.int64], items: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """What is known of the latest known row up to each of these; of those before all others ``first``."""
+        """Returns the value of the latest known row up to each of these rows; ``first`` for rows before all known ones."""
         known = np.concatenate((self.bars.row, self.item_row))
         values = np.concatenate((markers, items))
         order = np.argsort(known, kind="stable")
@@ -97,7 +98,7 @@ class StreamStory:
         return found
 
     def last_before(self, rows: npt.NDArray[np.int64], otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Nanoseconds since 1970 of the latest event before each row; ``otherwise`` where there is none."""
+        """Returns the time of the latest event before each row, in nanoseconds since 1970; ``otherwise`` where there is none."""
         if not len(self.item_row):
             return otherwise
         order = np.argsort(self.item_row, kind="stable")
@@ -107,12 +108,12 @@ class StreamStory:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """Connection, stream-id (-1 for none), ordinal."""
+        """Connection, stream-id (-1 for none) and ordinal of the stream."""
         sid = self.stream["sid"]
         return self.stream["connection"], -1 if sid is None else sid, self.stream["stream"]
 
     def seqnos(self) -> Iterable[int]:
-        """Seqnos that a picture of it has to hold."""
+        """Yields seqnos that a picture of the stream has to hold."""
         stream = self.stream
         known = [stream["requested_start"], stream["rollback_seqno"], stream["first_seqno"], stream["last_seqno"]]
         yield from (seqno for seqno in known if seqno is not None)
@@ -130,9 +131,10 @@ def stories(
     only: Filter | None = None,
     bounds: tuple[int, int] | None = None,
 ) -> list[StreamStory]:
-    """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading.
+    """Returns the streams of a vbucket in order of their opening.
 
-    ``only``: those for which this is true; ``bounds``: that go on in this span of time.
+    ``connections``: only on these; all if empty. ``items``: fed with the whole reading. ``only``: streams for which this filter is true.
+    ``bounds``: streams that go on in this span of time.
     """
     wanted = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
     streams, snapshots, gaps = (wanted.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
@@ -193,7 +195,7 @@ def _by_stream(records: Records) -> dict[tuple[int, int, int], npt.NDArray[np.in
 
 
 def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """Number of the stream that each entry belongs to: the latest that received anything and was opened by then; -1 for none."""
+    """Returns the number of the stream that each entry belongs to: the latest one opened by then that received anything; -1 for none."""
     found = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
     for connection, sid in pairs:
@@ -232,7 +234,7 @@ def _bars(snapshots: Records) -> Bars:
     first, last = np.where(has_range, start, low), np.where(has_range, end, high)
     is_complete = np.array([str(state).startswith("complete") for state in snapshots.values("state")], dtype=np.bool_)
     none = first - np.minimum(first, np.uint64(1))
-    # of what lies outside of the range, nothing can be drawn inside
+    # seqnos outside of the range cannot be drawn inside it
     inside = np.where(high <= last, high, np.where(low <= last, low, none))
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)

@@ -1,7 +1,7 @@
-"""What happened to every vbucket's stream: messages in, tables out.
+"""Follows every vbucket's stream: messages go in, tables come out.
 
-``feed`` takes batches of messages in row order, of any size; ``tables`` says at any time what is known so far. The tables of a reading
-do not depend on how it was cut into batches.
+``feed`` takes batches of messages in row order, of any size. ``tables`` returns at any time what is known so far. The tables of a reading
+do not depend on how the reading was cut into batches.
 """
 
 from __future__ import annotations
@@ -53,57 +53,61 @@ from dcpinspect.tables.records import Records, Worded
 Table = npt.NDArray[np.int64]
 
 ROUNDS = 16
-"""How often captures are read again to compare streams, at most."""
+"""The greatest number of times that captures are read again to compare streams."""
 MOST_STREAMS = 10_000
-"""As ``Tracker.most_streams``."""
+"""The default of ``Tracker.most_streams``."""
 _CROWD = 4
-"""Where there are more new snapshots, gaps or losses than this part of the events that may be remembered, it is time to forget."""
+"""Forgetting is due when new snapshots, gaps or losses are more than ``_most // _CROWD``; ``_most`` limits the events remembered."""
 _SHORTEST_REQUEST = HEADER_SIZE + 40
-"""Bytes of a stream request of the first specification; all others are longer."""
+"""Bytes of a stream request as the first specification has it; all other stream requests are longer."""
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
 _KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_spans")
-"""What a tracker knows that more than the next messages need."""
+"""Attributes of a tracker that are handed to other readings; the other attributes only matter to the messages that follow."""
 
 
 Judge = Callable[[Table, Streams, Table], Mask]
 
 NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
-"""Of the tables, which are those of SQL."""
+"""Names of the tables that SQL can ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What tables and rules are made of, besides what the tracker knows."""
+    """What tables and rules are computed from, besides what the tracker itself knows."""
 
     by_number: Mapping[int, Link]
-    """Connections."""
+    """The connections by number."""
     sight: Visibility
     owners: Mapping[int, Client]
-    """Who each connection belongs to."""
+    """The client that each connection belongs to, by number of the connection."""
     clients: Mapping[int, str]
-    """Which consumer each connection belongs to."""
+    """Name of the consumer that each connection belongs to, by number of the connection."""
     flows: Mapping[int, Flow]
-    """By connection."""
+    """The state of flow control, by number of the connection."""
     unread: UnreadRequests
     waits: Waits
-    """What verdicts of streams are made of."""
+    """The waits from which verdicts of streams are computed."""
     gaps: ExplainedGaps
-    """What the table of gaps is made of."""
+    """The gaps and their causes, from which the table of gaps is made."""
     gap_counts: Table
-    """How many gaps of each cause every stream has, as ``State`` numbers them."""
+    """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers streams, one column for each cause."""
     replicas: Mask
-    """Streams of vbuckets that their server has as a replica."""
+    """True for streams of vbuckets that their server has as a replica."""
     snapshot_states: Table
-    """The state of every snapshot."""
+    """The state of every snapshot, by number of the snapshot."""
 
 
 class Tables:
-    """What is known so far, each table made when somebody asks for it; a later ``tables`` may know more."""
+    """The tables of what is known so far. Each table is made when it is first asked for. A later call of ``tables`` may know more."""
 
     def __init__(self, seen: Seen, made: Mapping[str, Callable[[], Any]], links: Sequence[Link], files: Sequence[str] = ()) -> None:
-        """``made``: by name the tables, and what some of them are made of; ``files``: the captures, if records say in which they begin."""
+        """Keeps what makes the tables.
+
+        ``made``: functions by the name of the table, or of a part that tables need. ``files``: the captures, if records say in which
+        capture they begin.
+        """
         self.seen = seen
         self.links = links
         self.all_gaps, self.waits = seen.gaps, seen.waits
@@ -111,7 +115,7 @@ class Tables:
         self._made, self._files = made, files
 
     def with_files(self, files: Sequence[str]) -> Tables:
-        """The same, with records that say in which capture they begin, if there are some."""
+        """Returns these tables with records that say in which capture they begin, if ``files`` names captures."""
         return Tables(self.seen, self._made, self.links, files) if files else self
 
     @property
@@ -122,7 +126,7 @@ class Tables:
 
     @property
     def explained(self) -> Rollbacks:
-        """Why requests were rolled back."""
+        """Why stream requests were answered with a rollback."""
         found: Rollbacks = self._made["explained"]()
         return found
 
@@ -132,32 +136,32 @@ class Tables:
 
     @cached_property
     def connections(self) -> Records:
-        """Connections."""
+        """The table of connections."""
         return self._table("connections")
 
     @cached_property
     def streams(self) -> Records:
-        """Streams."""
+        """The table of streams."""
         return self._table("streams")
 
     @cached_property
     def snapshots(self) -> Records:
-        """Snapshots."""
+        """The table of snapshots."""
         return self._table("snapshots")
 
     @cached_property
     def gaps(self) -> Records:
-        """Gaps."""
+        """The table of gaps."""
         return self._table("gaps")
 
     @cached_property
     def rollbacks(self) -> Records:
-        """Rollbacks."""
+        """The table of rollbacks."""
         return self._table("rollbacks")
 
     @cached_property
     def vbuckets(self) -> Records:
-        """Vbuckets."""
+        """The table of vbuckets."""
         return self._table("vbuckets")
 
     @property
@@ -170,34 +174,38 @@ class Tracker:
     """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
 
     def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
-        """``remembers``: the latest events, ``most`` at most, to compare streams by; where the messages cannot be read again."""
+        """Starts without any message.
+
+        ``remembers``: keep the latest events, ``most`` at most, to compare streams with each other. Live readings need that: their messages
+        cannot be read again.
+        """
         self._recent = RecentEvents(most) if remembers else None
         self._told: dict[int, Comparison] = {}
         self._most = most
         self.most_streams = MOST_STREAMS
-        """Streams that are over and stay, where the reading has no end: the latest ones."""
+        """Number of the latest finished streams that stay in the tables of a reading without end."""
         self._is_endless = self._is_due = False
         self._left = Left()
         self._spans: Table = np.zeros((0, 2), dtype=np.int64)
-        """By stream, if gaps were set apart: the seqnos between which those are that another stream may tell of."""
-        self._stayed: Sequence[int] = (0, 0, 0)  # snapshots, gaps and losses, when some left last
+        """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of which another stream may tell."""
+        self._stayed: Sequence[int] = (0, 0, 0)  # counts of snapshots, gaps and losses when some last left the tables.
         self._compared = 0  # vbuckets below this one were
         self.state = State()
         self.contents: Contents | None = None
-        """What follows the keys of events, where somebody wants to know what is wrong with them."""
+        """Follows the keys of events; None unless somebody wants to know what is wrong with the documents."""
         self.flow: FlowControl | None = None
         self.noops: Noops | None = None
-        """What follows flow control and noops, the same."""
+        """``flow`` follows flow control and ``noops`` follows noops; None unless somebody asks for them."""
         self.histories: Histories | None = None
-        """What compares streams of one history, the same."""
+        """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
         self._tables: Tables | None = None
-        """Those made last, as long as nothing else is known."""
+        """The tables made last; None as soon as newer messages were taken."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is known by now, to be joined with what other readings know."""
+        """Returns what this tracker knows and ``joined`` needs."""
         return {name: getattr(self, name) for name in _KNOWN}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
@@ -207,9 +215,10 @@ class Tracker:
 
     @classmethod
     def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[Numbers]]:
-        """The tracker of a reading of all connections, from those of readings of some, and the numbers that their things have in it.
+        """Joins the trackers of readings of different connections to the tracker of one reading of all connections.
 
-        ``connections``: by reading, the numbers of its connections among all. It is not to be fed.
+        ``connections``: for each reading, the new numbers of its connections. Returns the whole tracker, which must not be fed, and for
+        each reading the new numbers of its streams, snapshots and other records.
         """
         whole = cls()
         whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
@@ -227,9 +236,9 @@ class Tracker:
         return whole, numbers
 
     def forget_what_is_over(self) -> None:
-        """The reading has no end: from now on snapshots and gaps leave the tables once they are over and can be part of no finding.
+        """Lets snapshots and gaps leave the tables from now on, once they are over and can be part of no finding: the reading has no end.
 
-        Streams and vbuckets count them still. Raises ValueError unless the tracker ``remembers``, by which it knows what is over.
+        Streams and vbuckets still count them. Raises ValueError unless the tracker ``remembers`` events, by which it knows what is over.
         """
         if self._recent is None:
             msg = "what is over is only known to who remembers events"
@@ -239,7 +248,7 @@ class Tracker:
             self.contents.most = self._most
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
+        """Takes the next messages of the reading. The anomalies in ``state`` are those of the latest batch only."""
         self._tables = None
         if self._is_due:
             self._leave(int(batch.row[0]), MOST_UNUSUAL)
@@ -267,9 +276,10 @@ class Tracker:
             self.noops.feed(batch, state, self.conversation.sessions)
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None) -> Tables:
-        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin.
+        """Returns all tables.
 
-        ``of_whole``: what a reading of everything tells of this part of it, which snapshots and gaps then go by.
+        ``links``: the connections as they are now. ``files``: the captures, if records say in which capture they begin. ``of_whole``: facts
+        from a reading of everything, if this tracker read only a part. The snapshots and gaps of the part follow these facts.
         """
         if of_whole is not None:
             return self._made(links, of_whole).with_files(files)
@@ -349,7 +359,7 @@ class Tracker:
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
-        """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows.
+        """Compares streams by events that are read a second time, each time of as many vbuckets as memory allows.
 
         ``differ``: as in ``Histories.compare``.
         """
@@ -372,53 +382,55 @@ class Tracker:
                     break
 
     def finish(self) -> None:
-        """No messages come any more: what only they would need goes."""
+        """Frees what only further messages would need: there are none."""
         self.contents = None
         self._columns = MessageColumns(self.conversation)
         self.state.take(*NOTHING)
 
     def contradictions(self) -> Histories:
-        """Where streams of one history contradict each other, as far as was asked and is known."""
+        """Returns where streams of one history contradict each other, as far as somebody asked for it and the events are known."""
         if self._recent is not None and self.histories is not None:
             self.histories.look_back(self._recent.shown, self.state.known.streams, self.conversation, self._recent.last_row)
         return self.histories or Histories()
 
     @property
     def left(self) -> dict[str, int]:
-        """How many connections, streams, snapshots and gaps have left the tables so far."""
+        """How many connections, streams, snapshots and gaps have left the tables so far, by name."""
         snapshots, gaps = self._left.counts.tolist()
         return {"connections": self._left.connections, "streams": self._left.streams, "snapshots": snapshots, "gaps": gaps}
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether there are many snapshots, gaps or losses for the events that are remembered."""
+        """Whether new snapshots, gaps or losses are many, compared with the number of events that are remembered."""
         new = (now - before for now, before in zip(self._bulk, self._stayed, strict=True))
         return self._is_endless and max(new) > self._most // _CROWD
 
     @property
     def _bulk(self) -> Sequence[int]:
-        """Snapshots, gaps and losses."""
+        """Numbers of snapshots, gaps and losses that the tables hold."""
         counts = self.state.counts
         return counts.snapshots, counts.gaps, counts.losses
 
     def set_apart(self, but: Mask | None = None) -> None:
-        """Lets go what is over and can be part of no finding: streams and vbuckets count it, and ``OfWhole`` makes the tables of it.
+        """Lets snapshots and gaps leave that are over and can be part of no finding.
 
-        To be asked once all messages were taken, of a tracker to be ``joined``. ``but``: streams of which all stays.
+        Streams and vbuckets still count them, and ``OfWhole`` helps to make their tables. Call this once all messages were taken, on a
+        tracker that will be ``joined``. ``but``: streams whose snapshots and gaps all stay.
         """
         self._spans = spans_of(*self._every_gap(), len(self.state.known.streams))
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
     def gap_bounds(self) -> Table:
-        """Stream, seqno before, seqno behind and cause of every gap: all that it takes to tell which are in dispute."""
+        """Stream, seqno before, seqno behind and cause of every gap: enough to tell which gaps are in dispute."""
         every, cause = self._every_gap()
         return np.column_stack((every.stream, every.after, every.before, cause))
 
     def wanting(self, judge: Judge) -> Mask:
-        """Streams that have to be compared with each other by gaps and snapshots which were set apart.
+        """Returns a mask of streams that have to be compared with each other because of gaps and snapshots that were set apart.
 
-        ``judge``: tells of streams that may have gaps in dispute, by number and with the branch of each, which of them do.
+        ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch of each), and returns a mask of those
+        that do.
         """
         streams = self.state.known.streams
         branches = self._branches(streams)
@@ -430,7 +442,10 @@ class Tracker:
         return found
 
     def _leave(self, row: int, most: int, but: Mask | None = None) -> None:
-        """What is over leaves the tables. ``row``: of the next message; ``most``: as in ``leaving``; ``but``: as in ``set_apart``."""
+        """Lets snapshots, gaps and losses that are over leave the tables.
+
+        ``row``: row of the next message. ``most``: as in ``leaving``. ``but``: as in ``set_apart``.
+        """
         recent, state = self._recent, self.state
         before_row = recent.first_row if recent else row
         _, streams, snapshots, gaps, losses = state.known
@@ -452,18 +467,20 @@ class Tracker:
         self._is_due = False
 
     def _every_gap(self) -> tuple[Gaps, Table]:
-        """All gaps, those inside OSO snapshots last, and their causes as far as no other stream tells them."""
+        """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own stream shows; no other stream is asked."""
         _, streams, snapshots, gaps, _ = self.state.known
         own = causes(gaps, snapshots, self._facts(streams))
         unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
         return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate((own, unordered))
 
     def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
-        """These connections leave, with all that was on them, and so do streams that are over, all but the newest.
+        """Lets connections leave the tables with all that was on them; streams that are over leave too, but for the newest
+        ``most_streams``.
 
-        ``hosts``: of the client of each connection; ``closed``: connections that were. With a stream leave those that its host opened
-        before for the same vbucket, so that nobody takes one for the latest before the next. Gives connection and vbucket of streams
-        that left other connections, also None for all vbuckets. To be asked between two batches.
+        ``hosts``: host of the client, by connection. ``closed``: connections that were closed. When a stream leaves, so do streams that the
+        same host opened before for the same vbucket: otherwise one of them would count as the stream just before the next. Returns pairs of
+        connection and vbucket for streams that left while their connection stayed, and (connection, None) for each of these connections.
+        Call this between two batches.
         """
         state = self.state
         known, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
@@ -501,7 +518,10 @@ class Tracker:
         return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
 
     def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:
-        """Only these rows of the kernel's tables stay; ``gaps`` and ``unordered``: numbers that those which stay had in ``_told``."""
+        """Keeps only some rows of the kernel's tables.
+
+        ``staying``: masks by table. ``gaps`` and ``unordered``: old numbers, in ``_told``, of the gaps that stay.
+        """
         self._tables = None
         numbers = self.state.leave(staying)
         renamed = {int(name): place for place, name in enumerate(gaps)} | {int(name): -1 - place for place, name in enumerate(unordered)}
@@ -516,12 +536,13 @@ class Tracker:
                 self.histories.renumber(streams)
 
     def _settle(self, recent: RecentEvents) -> None:
-        """Keeps what is told of gaps and histories before the events that tell it are forgotten."""
+        """Keeps what events tell of gaps and histories before these events are forgotten."""
         self._keep(recent.shown, first_row=recent.first_row)
         self.contradictions()
 
     def _keep(self, look: Callable[[EventQuery], FoundEvents], *, first_row: int = 0, vbucket: int = 0) -> FoundEvents | None:
-        """Keeps what is told of gaps from ``first_row`` and ``vbucket`` on; the events that tell it, None where none can."""
+        """Keeps what other streams tell of gaps from ``first_row`` and ``vbucket`` on. Returns the events used; None where none tell
+        anything."""
         _, streams, snapshots, gaps, _ = self.state.known
         cause = causes(gaps, snapshots, self._facts(streams))
         all_gaps = gaps, self._out_of_order.rows(snapshots)
@@ -534,11 +555,11 @@ class Tracker:
         return shown
 
     def _with_told(self, told: dict[int, Comparison]) -> dict[int, Comparison]:
-        """Together with what was told of gaps before."""
+        """Returns ``told`` together with what was told of gaps before."""
         return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
 
     def _branches(self, streams: Streams) -> Table:
-        """The newest uuid that the server named to each stream, 0 where it named none."""
+        """Returns the newest uuid that the server named for each stream; 0 where it named none."""
         return Branches.of(self.conversation.logs).newest[streams.log]
 
     def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
@@ -572,7 +593,7 @@ class Tracker:
         return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
 
     def lacks_history(self) -> npt.NDArray[np.bool_]:
-        """Connections to a bucket of which a collection is known that keeps no history, by number."""
+        """Returns a mask by number of the connection: connections to a bucket of which some known collection keeps no history."""
         found = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions
         buckets = {session.bucket for session in sessions.values() if session.manifest.lacks_history} - {None}
@@ -582,9 +603,9 @@ class Tracker:
 
 
 def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
-    """The streams in order of their first rows, None where they are; each gets its ordinal in that order.
+    """Returns the numbers of the streams in order of their first rows, or None if they are in this order; sets the ordinals to match.
 
-    Requests that are read late open their streams, or prove to be those of others, after what followed them.
+    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it.
     """
     opened = streams.opened.row
     if (opened[1:] >= opened[:-1]).all():
@@ -602,9 +623,10 @@ def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
 def replica_streams(
     streams: Streams, connections: Connections, sessions: dict[int, Session], links: Mapping[int, Link]
 ) -> npt.NDArray[np.bool_]:
-    """Streams of vbuckets that their server has as a replica, as it said to anybody, or as the cluster map of the connection has it.
+    """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
 
-    A map counts that names the server as it is addressed here; and not for what one node streams to another, which comes from the active.
+    A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes
+    from the active vbucket.
     """
     found = np.zeros(len(streams), dtype=np.bool_)
     listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}

@@ -51,17 +51,17 @@ SNAPSHOT_TRANSITIONS: Mapping[int, Collection[int]] = {
 
 @inline
 def set_state(stream: Stream, state: int) -> None:
-    """The stream enters a state."""
+    """Puts a stream into a state."""
     stream.state = state
 
 
 @inline
 def set_snapshot_state(snapshot: Snapshot, state: int) -> None:
-    """The snapshot enters a state."""
+    """Puts a snapshot into a state."""
     snapshot.state = state
 
 
 @inline
 def is_open(state: int) -> bool:
-    """Whether messages may come in this state of a stream."""
+    """Returns whether messages may come in this state of a stream."""
     return ACCEPTED <= state <= DRAINING

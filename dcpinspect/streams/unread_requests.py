@@ -20,7 +20,7 @@ _STREAM_IDS = "enable_stream_id"
 
 
 class UnreadRequests:
-    """The unread requests of a reading."""
+    """The unread stream requests of a reading."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class UnreadRequests:
         sessions: Mapping[int, Session],
         clients: Mapping[int, str],
     ) -> None:
-        """``clients``: the consumer of each connection."""
+        """``clients``: name of the consumer of each connection."""
         self.streams: Mask = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
-        """Streams whose stream-id may be in what is missing of their request, and of which nothing came that has it."""
+        """Streams whose stream-id may be in the missing part of their request, and on which no message came that shows it."""
         for number in np.unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
@@ -46,7 +46,8 @@ class UnreadRequests:
         self._times = {key: np.sort(times) for key, times in found.items()}
 
     def asked_between(self, client: str, vbucket: int, since_ns: int, until_ns: int | None = None) -> bool:
-        """Whether a client asked so for a stream of a vbucket between two times, or from the first on."""
+        """Returns whether a client sent an unread request for a vbucket between two times; without ``until_ns``, at any time after the
+        first."""
         times = self._times.get((client, vbucket))
         if times is None:
             return False
@@ -59,6 +60,6 @@ def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
 
 
 def _has_no_ids(sight: Visibility, connection: int, session: Session) -> bool:
-    """Whether it is certain that stream-ids are not in use."""
+    """Returns whether it is certain that stream-ids are not in use."""
     is_told = not session.is_cut and sight.is_complete(connection, sight.consumer(connection))
     return is_told and session.control(_STREAM_IDS) is None

@@ -25,15 +25,19 @@ Table = npt.NDArray[np.int64]
 def vbucket_records(
     known: Known, verdicts: Table, amounts: tuple[Table, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
 ) -> Records:
-    """The table; ``verdicts``: number of that of each stream; ``amounts``: snapshots of each, and gaps; ``reports``: of seqnos."""
+    """Returns the table of vbuckets.
+
+    ``verdicts``: number of each stream's verdict. ``amounts``: snapshots of each stream, and gaps of each stream. ``reports``: what servers
+    said of seqnos.
+    """
     streams, (snapshot_counts, gaps) = known.streams, amounts
     names = Names(clients, 1 + max([len(known.connections), *clients]))
     client = names.of[streams.connection]
     groups = Groups([client, streams.vbucket], np.flatnonzero(client >= 0))
     if not len(groups):
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
-    # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening:
-    # requests may have been read after what followed them.
+    # All streams, sorted by vbucket in order of their first streams, then in order of opening: requests may have been read after the
+    # messages that followed them.
     count, begin = groups.counts, groups.begins
     numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
     newest = numbers[begin + count - 1]
@@ -53,7 +57,7 @@ def vbucket_records(
     key = client[numbers[begin]] << VBUCKET_BITS | streams.vbucket[numbers[begin]]
     high, is_told = _high_seqnos(reports, names, key)
     waiting = waits.are_waiting[newest]
-    # what its newest stream waits for, another client may have been told of
+    # another client may have been told of the seqno that the newest stream waits for
     told, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, Values] = {
@@ -73,7 +77,7 @@ def vbucket_records(
         "gap_seqnos": by_cause(gaps[1]),
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(streams.answer[numbers] == w.A_ROLLBACK),
-        "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows none
+        "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows no findings
         "first_time": Numbers(np.minimum.reduceat(streams.opened.time[numbers], begin)),
         "last_time": Numbers(np.maximum.reduceat(streams.latest.time[numbers], begin)),
     }
@@ -81,7 +85,7 @@ def vbucket_records(
 
 
 def _connections(groups: Groups, connection: Table) -> Worded:
-    """The connections of each vbucket; most have one."""
+    """Returns the connections of each vbucket; most vbuckets have one."""
     pairs = np.unique(np.column_stack((groups.of[groups.rows], connection[groups.rows])), axis=0)
     owner, begin, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     only, codes = np.unique(np.where(count == 1, pairs[begin, 1], -1), return_inverse=True)
@@ -94,7 +98,7 @@ def _connections(groups: Groups, connection: Table) -> Worded:
 
 
 def _high_seqnos(reports: Reports, names: Names, keys: Table) -> tuple[Table, Mask]:
-    """The newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
+    """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
     known = reports.connection < len(names.of)
     of = np.where(known, names.of[np.where(known, reports.connection, 0)], -1)
     latest = np.flatnonzero((reports.kind == LATEST) & (of >= 0))

@@ -1,4 +1,4 @@
-"""The table of streams: what was asked and answered, what came, and how each stream is."""
+"""The table of streams: what was asked and answered, what came, and the verdict of each stream."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from dcpinspect.tables.records import Made, Records, Values, Worded, hex_array
 Table = npt.NDArray[np.int64]
 
 PATIENCE_NS = 2_000_000_000
-"""What is absent is reported after so long, or after ten times the slowest answer seen before."""
+"""Something absent is reported after this time, or after ten times the slowest answer seen before, if that is longer."""
 _LONG = 10**15
-"""Longer times are not told apart: ten times as long is a number of 64 bits still."""
+"""Longer times count as this one, so that ten times as long still fits 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What the connections tell of the streams on them, by stream."""
+    """What the end of each connection tells of the streams on it; every array has one element for each stream."""
 
     is_closed: Mask
-    """The connection has ended."""
+    """Whether the stream's connection has ended."""
     is_lost: Mask
-    """Something behind the stream's latest message was not captured, up to the end of its connection or of the capture."""
+    """Whether something after the stream's latest message was not captured, up to the end of its connection or of the capture."""
     is_starved: Mask
-    """The connection's window is full."""
+    """Whether the window of the stream's connection is full."""
     now: Table
-    """Time of the connection's latest packet."""
+    """Time of the latest packet on the stream's connection."""
 
     @staticmethod
     def of(streams: Streams, connections: Connections, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
-        """``starved``: whether the window of each connection is full."""
+        """Returns the ends of streams; ``starved``: whether the window of each connection is full."""
         number = streams.connection
         closed = np.zeros(len(connections), dtype=np.bool_)
         at_end = np.zeros((len(connections), 2), dtype=np.bool_)
@@ -60,20 +60,20 @@ class Ends:
                 closed[link.number] = bool(link.closed)
         producer = np.maximum(connections.producer[number], 0)
         lost = (connections.losses.array[number, producer] != streams.losses) | at_end[number, producer]
-        lost |= connections.closed_time[number] >= streams.latest.time  # it may be the one that was closed
+        lost |= connections.closed_time[number] >= streams.latest.time  # this stream may be the one that was closed
         full = np.zeros(len(connections), dtype=np.bool_)
         full[[one for one, is_full in starved.items() if is_full]] = True
         return Ends(closed[number], lost, full[number], now[number])
 
 
 def is_over(streams: Streams, ends: Ends) -> Mask:
-    """Streams whose messages can come no more."""
+    """Returns a mask of streams whose messages can no longer come."""
     state = streams.state
     return np.asarray(np.isin(state, (ENDED, DRAINING, LEFT)) | ends.is_closed, dtype=np.bool_)
 
 
 def answers(streams: Streams, ends: Ends) -> Table:
-    """Number of the answer of every stream; a request without one is unanswered where nothing could hide it."""
+    """Returns the number of each stream's answer. A request without one counts as unanswered if nothing could hide the answer."""
     found = streams.answer.copy()
     is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
     waits = (streams.state == REQUESTED) & is_asked
@@ -82,7 +82,7 @@ def answers(streams: Streams, ends: Ends) -> Table:
 
 
 def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, behind: Mask) -> Table:
-    """Number of the verdict of every stream; ``behind``: those that have waited for long, as ``waits`` has it."""
+    """Returns the number of each stream's verdict; ``behind``: mask of streams that have waited for long, from ``waits``."""
     state, snapshot = streams.state, streams.snapshot
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
     is_marked = snapshot >= 0
@@ -95,7 +95,7 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
     unanswered = answer == w.A_UNANSWERED
     never = unanswered & (waited | ends.is_closed)
     is_ended = np.isin(state, (ENDED, DRAINING)) | (ends.is_closed & (state != REQUESTED))
-    # a message that cannot be read may have been the last one of its snapshot
+    # an unreadable message may have been the last one of its snapshot
     unread = runs & (streams.position_losses < 0) & (streams.unreadable > table.place.row[snapshot])
     unmarked = (streams.request.form == 0) & (streams.markers == 0)
     unknown = unmarked | unread | ends.is_lost | (state == LEFT) | (state == REQUESTED)
@@ -121,13 +121,13 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
 
 
 def reasons(streams: Streams, verdict: Table, ends: Ends) -> Worded:
-    """Why each stream ended, null where it did not, or nobody can know."""
+    """Returns why each stream ended; null if it did not end, or if nobody can know."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
     by_connection = (verdict == ended) & (reason < 0) & ends.is_closed & ~ends.is_lost & ~np.isin(streams.state, (ENDED, LEFT))
     reason[by_connection] = w.CONNECTION_CLOSED
     reason[verdict != ended] = -1
-    # 9 on the wire means nothing, here it is the end of the connection
+    # reason 9 on the wire means nothing; in the table, it means that the connection ended
     is_word = (reason < w.CONNECTION_CLOSED) | by_connection
     others, number = np.unique(reason[~is_word], return_inverse=True)
     codes = np.where(is_word, np.maximum(reason, -1), 0)
@@ -137,7 +137,7 @@ def reasons(streams: Streams, verdict: Table, ends: Ends) -> Worded:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the requests and answers of streams said besides numbers."""
+    """What requests and answers of streams said besides numbers."""
 
     filters: Sequence[dict[str, Any] | None]
     logs: Sequence[bytes]
@@ -145,13 +145,13 @@ class Texts:
 
 
 def failover_entries(log: bytes) -> list[tuple[int, int]]:
-    """(uuid, seqno) of each branch of a failover log, newest first."""
+    """Returns (uuid, seqno) of each branch of a failover log, newest first."""
     numbers = np.frombuffer(log[: len(log) // 16 * 16], ">u8").tolist()
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
-    """Failover logs by number, -1 for none, as an Arrow array."""
+    """Returns failover logs by number, -1 for none, as an Arrow array."""
     import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
     used, code = np.unique(numbers, return_inverse=True)
@@ -162,7 +162,7 @@ def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
 
 
 def _asked(streams: Streams, texts: Texts) -> Worded:
-    """What requests name; many vbuckets are asked for the same."""
+    """Returns what requests name as collections or scope, one text for each different request: many vbuckets are asked for the same."""
     has_filter = streams.request.filter >= 0
     width = len(texts.filters) + 1
     pairs, inverse = np.unique(streams.connection[has_filter] * width + streams.request.filter[has_filter], return_inverse=True)
@@ -174,7 +174,7 @@ def _asked(streams: Streams, texts: Texts) -> Worded:
 def stream_records(
     streams: Streams, snapshots: Snapshots, amounts: tuple[Table, Amounts], texts: Texts, ends: Ends, behind: Mask
 ) -> Records:
-    """The table; ``amounts``: snapshots of each stream, and gaps; ``behind``: as ``verdicts`` has it."""
+    """Returns the table of streams; ``amounts``: snapshots of each stream, and gaps of each stream; ``behind``: as in ``verdicts``."""
     snapshot_counts, gaps = amounts
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)

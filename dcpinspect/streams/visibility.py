@@ -1,7 +1,7 @@
 """What the capture shows of a connection, and what it lacks: the one place that answers this.
 
-A direction between two times is *complete*, or something of it was *lost*, or it is *unknown*: the capture began later. A wrong
-accusation costs more than a missing one, so a rule speaks of an absence only where the direction is complete that could have said more.
+A direction between two times is *complete*, or something of it was *lost*, or it is *unknown* because the capture began later. A wrong
+accusation costs more than a missing one. So a rule only speaks of an absence if the direction that could have said more is complete.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dcpinspect.structs import Ints
 Sight = Literal["complete", "lost", "unknown"]
 
 EVER = GREATEST
-"""Later than any message."""
+"""A time later than any message."""
 
 
 class _Lost(NamedTuple):
     """The losses of a direction, in order."""
 
     since_ns: Ints
-    """When each began at the earliest."""
+    """The earliest time at which each loss may have begun."""
     until_ns: Ints
-    """When it and all before it were over."""
+    """The time when each loss, and all losses before it, were over."""
 
 
 class Visibility:
@@ -42,7 +42,8 @@ class Visibility:
         self._links = links
 
     def between(self, connection: int, direction: int, since_ns: int = 0, until_ns: int | None = None) -> Sight:
-        """What the capture has of all that a side said between two times; or from the first one on, to the end of the connection."""
+        """Returns how complete the capture is for what a side said between two times; without ``until_ns``, up to the end of the
+        connection."""
         link = self._links[connection]
         if not link.has_handshake and link.first_ns > since_ns:
             return "unknown"
@@ -55,21 +56,22 @@ class Visibility:
         return "lost" if count > 0 and lost.until_ns[count - 1] > since_ns else "complete"
 
     def is_complete(self, connection: int, direction: int | None = None) -> bool:
-        """Whether nothing of a connection is missing, from its beginning to its end; of one direction, or of both."""
+        """Returns whether the capture lacks nothing of a connection, of one direction or of both, from its beginning to its end."""
         ways = (0, 1) if direction is None else (direction,)
         return all(self.between(connection, way) == "complete" for way in ways)
 
     def is_complete_so_far(self, connection: int) -> bool:
-        """Whether nothing is missing from the beginning to the latest message of each direction: what was negotiated is known."""
+        """Returns whether nothing is missing up to the latest message of each direction: then it is known what was negotiated."""
         losses = self._connections[connection].losses
         return self._links[connection].has_handshake and not losses[0] and not losses[1]
 
     def has_lost(self, connection: int, direction: int, losses: int = 0) -> bool:
-        """Whether something of a direction was lost since the connection had so many losses; nothing is said of before the capture."""
+        """Returns whether bytes of a direction were lost since it had so many losses; what came before the capture does not count."""
         return self._connections[connection].losses[direction] != losses or self._links[connection].lost_at_end[direction] is not None
 
     def known_until_ns(self, connection: int, direction: int) -> int:
-        """Until when everything is known that a side said: the message before its first loss; ``EVER`` without a loss."""
+        """Returns the time up to which everything is known that a side said: the last message before its first loss; ``EVER`` without a
+        loss."""
         lost = self._lost.get((connection, direction))
         if lost is not None:
             return int(lost.since_ns[0])
@@ -78,23 +80,24 @@ class Visibility:
         return EVER
 
     def consumer(self, connection: int) -> int:
-        """Direction of what the consumer says; that of clients where nothing tells."""
+        """Returns the direction of the consumer's messages; the client's if nothing tells."""
         return 1 - max(0, self._connections[connection].producer)
 
     def producer(self, connection: int) -> int:
-        """Direction of what the producer says; that of clients where nothing tells."""
+        """Returns the direction of the producer's messages; the client's if nothing tells."""
         return max(0, self._connections[connection].producer)
 
     @cached_property
     def incomplete_consumers(self) -> Mask:
-        """Connections, by number, of whose consumer something was not captured."""
+        """Connections, by number, on which something of the consumer's messages was not captured."""
         found = np.zeros(len(self._connections), dtype=np.bool_)
         for number in self._links:
             found[number] = not self.is_complete(number, self.consumer(number))
         return found
 
     def may_have_asked(self, size: int) -> Mask:
-        """Connections, by number, of whose consumer so many bytes were not captured in one place: it may have asked for something."""
+        """Returns a mask of connections, by number: the consumer may have asked for something in ``size`` or more bytes lost in one
+        place."""
         found = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():
             found[number] = link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake

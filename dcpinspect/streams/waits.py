@@ -1,8 +1,8 @@
 """How long streams have waited for a seqno that their server is known to have.
 
-The verdict ``behind`` and the rule ``server-owes-seqno`` tell of the same wait, so it is measured here for both. It begins with the first
-answer that told of a seqno above the last one of the stream, and goes on until the stream has it: later answers do not begin it anew,
-messages of the stream do.
+The verdict ``behind`` and the rule ``server-owes-seqno`` tell of the same wait, so it is measured here for both. The wait begins with the
+first answer that told a seqno above the stream's last one, and lasts until the stream has that seqno. Later answers do not begin it anew,
+but messages of the stream do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Said(NamedTuple):
     time: Table
 
     def some(self, rows: Table) -> _Said:
-        """Some of it."""
+        """Returns these rows of all columns."""
         return _Said(*(column[rows] for column in self))
 
 
@@ -57,19 +57,19 @@ class Wait:
     """What a stream waits for."""
 
     connection: int
-    """On which the first answer came that told of it."""
+    """The connection of the first answer that told of the seqno."""
     at: At
-    """That answer."""
+    """The place of that answer."""
     newest: int
     """The newest seqno that the server told."""
     idle_ns: int
-    """How long nothing of the stream has come since."""
+    """How long nothing of the stream has come since that answer."""
     is_long: bool
-    """Longer than the patience."""
+    """Whether the wait is longer than the patience."""
 
 
 class Waits:
-    """The open streams that lack a seqno they asked for, where all was captured that may have brought it."""
+    """The open streams that lack a seqno they asked for, where everything that may have brought it was captured."""
 
     def __init__(
         self,
@@ -80,16 +80,16 @@ class Waits:
         clients: Mapping[int, str],
         sight: Visibility,
     ) -> None:
-        """``branches``: newest uuid of each stream's failover log, 0 for none; ``clients``: by connection."""
+        """``branches``: newest uuid of each stream's failover log, 0 for none. ``clients``: name of the client, by connection."""
         reports = conversation.reports
         self._connections, self._streams, self._snapshots, _, losses = known
         size = len(self._streams)
-        self._first: Table = np.full(size, -1, dtype=np.int64)  # by stream: what told first of what it waits for
+        self._first: Table = np.full(size, -1, dtype=np.int64)  # by stream: the answer that first told what it waits for
         self.newest: Table = np.full(size, LEAST, dtype=np.int64)
-        """By stream the newest seqno that the server told, biased, where the stream waits for it."""
+        """The newest seqno that the server told, biased, by stream; LEAST if the stream waits for none."""
         self._idle_ns: Table = np.zeros(size, dtype=np.int64)
         self.are_long: Mask = np.zeros(size, dtype=np.bool_)
-        """Which streams have waited for longer than the patience."""
+        """True for streams that have waited longer than the patience."""
         highs = reports[reports.kind != LOG]
         if not len(highs):
             return
@@ -114,7 +114,7 @@ class Waits:
                 self._wait(numbers, listened)
 
     def get(self, stream: int) -> Wait | None:
-        """What a stream waits for, if it does."""
+        """Returns what a stream waits for; None if it does not wait."""
         first = int(self._first[stream])
         if first < 0:
             return None
@@ -125,11 +125,14 @@ class Waits:
 
     @property
     def are_waiting(self) -> Mask:
-        """Which streams wait for something."""
+        """True for streams that wait for something."""
         return self._first >= 0
 
     def _may_wait(self) -> Mask:
-        """From latest before the first marker there is no position: what the server had by then is not asked for."""
+        """Returns a mask of streams that may wait.
+
+        A stream from latest has no position before its first marker: it did not ask for what the server had by then.
+        """
         streams = self._streams
         owner = streams.connection
         producer = np.maximum(self._connections.producer[owner], 0)
@@ -138,7 +141,7 @@ class Waits:
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
     def _wait(self, numbers: Table, listened: Table) -> None:
-        """``numbers``: streams that may wait; ``listened``: all that their clients may have been told."""
+        """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all that their clients may have been told."""
         said = self._said.some(listened)
         order = np.lexsort((said.row, said.connection, said.value, said.kind, said.time, said.vbucket))
         listened, said = listened[order], said.some(order)
@@ -147,12 +150,12 @@ class Waits:
         of = of.reshape(-1)
         is_high = said.kind == _HIGH
         high, branch = (_before(is_one, begin[of]) for is_one in (is_high, said.kind == _BRANCH))
-        # a seqno that was told before may be of another history, or was taken back
+        # a seqno told before may be of another history, or the server took it back
         is_reset = (said.kind == _ROLLBACK) & (high >= 0) & (said.value < said.value[high])
         is_reset |= (said.kind == _BRANCH) & (branch >= 0) & (said.value != said.value[branch])
         reset = np.maximum.reduceat(np.where(is_reset, place, -1), begin)
         told = np.flatnonzero(is_high & (place > reset[of]))
-        # of those behind each, the least that was told: up to that a stream has it all
+        # the least seqno told from each answer on: up to that seqno a stream has everything
         values, rank = np.unique(said.value[told], return_inverse=True)
         step = len(values) + 1
         least = np.minimum.accumulate((of[told] * step + rank.reshape(-1))[::-1])[::-1]
@@ -165,7 +168,7 @@ class Waits:
         waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
         numbers, first, last = numbers[waits], told[first[waits]], told[ends[own[waits]] - 1]
         row = streams[numbers]
-        deaf_ns = self._deaf_ns[row.connection]  # a rollback takes some back
+        deaf_ns = self._deaf_ns[row.connection]  # after a loss, a rollback may be missing that took seqnos back
         heard = said.time[last] > deaf_ns
         numbers, row, first, last, deaf_ns = numbers[heard], row[heard], first[heard], last[heard], deaf_ns[heard]
         since = np.maximum.reduce([said.time[first], deaf_ns, row.latest.time, self._busy_until(row)])
@@ -174,7 +177,8 @@ class Waits:
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(PATIENCE_NS, 10 * self._connections.slowest[row.connection])
 
     def _busy_until(self, row: Streams) -> Table:
-        """Until when the server may have been busy with other streams before it came to the disk for this one; 0 for no reason to wait."""
+        """Returns the time until which the server may have been busy with other streams before it read the disk for this stream; 0 if it
+        was not."""
         table = self._snapshots if len(self._snapshots) else Snapshots.zeros(1)
         current = table[row.snapshot]
         is_on_disk = (row.snapshot >= 0) & (current.state == OPEN) & (types(current) == _DISK)
@@ -182,14 +186,14 @@ class Waits:
 
 
 def _before(is_one: Mask, begin: Table) -> Table:
-    """The place of the nearest of some before each place, from ``begin`` on; -1 for none."""
+    """Returns, for each place, the nearest earlier place where ``is_one`` holds, not before ``begin``; -1 for none."""
     place = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
     place = np.concatenate(([-1], place[:-1]))[: len(is_one)]
     return np.where(place >= begin, place, -1)
 
 
 def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
-    """All that was said, connection by connection."""
+    """Returns everything that servers said, sorted by connection."""
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
     branched = np.flatnonzero(branches != 0)
     answers = np.concatenate((rolled, branched))
@@ -205,7 +209,7 @@ def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
 def _listeners(
     sessions: Mapping[int, Session], links: Mapping[int, Link], clients: Mapping[int, str], sight: Visibility
 ) -> list[tuple[list[int], list[int]]]:
-    """Connections, and those on which their server tells of the same vbuckets, of the same bucket or to the same client."""
+    """Returns groups of connections, each with the connections whose answers it may use: same server, and same bucket or same client."""
     groups: dict[object, set[int]] = defaultdict(set)
     names: dict[int, tuple[object, object]] = {}
     for number, link in links.items():
@@ -219,7 +223,7 @@ def _listeners(
 
 
 def _deaf_since(clients: Mapping[int, str], connections: Connections, losses: Losses, links: Mapping[int, Link]) -> dict[str, int]:
-    """When something that each client was told last was not captured; nothing for those of whom all was."""
+    """Returns when each client was last told something that was not captured; clients that lack nothing are left out."""
     found: dict[str, int] = {}
     told = losses[losses.direction == connections.producer[losses.connection]]
     for number, time_ns in zip(told.connection.tolist(), told.after_time.tolist(), strict=True):

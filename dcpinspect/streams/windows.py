@@ -1,4 +1,4 @@
-"""The kernel that follows the window of a connection: stalls, what goes beyond it, and ways of counting."""
+"""The kernel that follows the flow-control window of a connection: stalls, overruns, and ways of counting."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dcpinspect.streams.rows import LEAST, Place
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 SHORTEST_NS = 1_000_000_000
-"""A window that was full for less is nothing to talk about."""
+"""The shortest time that a window has to be full to be reported."""
 
 ENOUGH = 3
-"""Acknowledgements from which on a way of counting is believed."""
+"""Number of acknowledgements from which on a way of counting is believed."""
 ENOUGH_WITHOUT = 4
-"""The same where no way of counting fits."""
+"""Number of acknowledgements from which on it is believed that no way of counting fits."""
 
 WAYS = (
     "true",
@@ -50,10 +50,10 @@ WAYS = (
 TRUE = 0
 _FLEX, _ADVANCED, _END, _MARKER, _OSO, _SYSTEM, _PREPARE, _HEADER, _INFLATED, _STREAM_ANSWERS, _ANSWERS, _NOOPS = range(1, len(WAYS))
 OVER = range(_INFLATED, len(WAYS))
-"""Those by which too much is acknowledged."""
+"""The ways of counting by which a consumer acknowledges too much."""
 
 OTHER_ANSWER = KINDS
-"""Kind of the producer's answers that are of no stream; only ways of counting know it."""
+"""The kind of the producer's answers that belong to no stream; only ways of counting use it."""
 
 
 STALL, OVERRUN, EXCESS = range(3)
@@ -128,7 +128,7 @@ class Overrun(Struct[T]):
 
 
 class Window(Struct[T]):
-    """What is known of the window of a connection."""
+    """What is known of the flow-control window of a connection."""
 
     is_on: T = number("The balance is known.")
     size: T = number("Its bytes.")
@@ -156,7 +156,7 @@ class Window(Struct[T]):
 
 
 class FlowEvent(Struct[T]):
-    """Something about a window that is worth a word."""
+    """A stall, an overrun or an excess of a window."""
 
     code: T = number("STALL: the window was full. OVERRUN: a message began although it was. EXCESS: more was acknowledged than counted.")
     time: T = number("Of a stall: how long it was full, in nanoseconds.")
@@ -172,21 +172,21 @@ class FlowEvents(FlowEvent[Ints], Rows[FlowEvent]):
 
 
 class FlowTables(Tables):
-    """What the kernel works on: one connection."""
+    """The tables that the kernel works on, for one connection."""
 
     messages: FlowMessages
     window: Window
     ways: Ways
     waiting: WaitingMessages
-    """With room for every message."""
+    """Has room for every message."""
     events: FlowEvents
 
 
 @inline
 def size_by(way: int, size: int, detail: int) -> int:
-    """Size of a message by a way of counting."""
+    """Returns the size of a message by a way of counting."""
     kind = detail & 0xFF
-    if kind < END or kind > UNREADABLE:  # nothing that flow control counts
+    if kind < END or kind > UNREADABLE:  # flow control does not count it
         if kind == NOOP:
             return size if way == _NOOPS else 0
         return size if way == _ANSWERS or (way == _STREAM_ANSWERS and kind == ANSWER) else 0
@@ -210,7 +210,7 @@ def size_by(way: int, size: int, detail: int) -> int:
 
 @inline
 def hold_against(tables: FlowTables, acked: int) -> int:
-    """Holds a sum of acknowledgements against all ways of counting; the number of those that nothing speaks against."""
+    """Compares a sum of acknowledgements with all ways of counting, and returns how many ways are still possible."""
     left = 0
     for w in range(len(tables.ways)):
         way = tables.ways[w]
@@ -219,7 +219,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
         while way.messages < tables.window.waiting:
             waiting = tables.waiting[way.messages]
             counted, true = size_by(w, waiting.size, waiting.detail), size_by(TRUE, waiting.size, waiting.detail)
-            if counted and way.bytes >= acked:  # what is left out never will be acknowledged, and is passed over at once
+            if counted and way.bytes >= acked:  # a message that this way leaves out is never acknowledged, so it is passed over
                 break
             way.bytes += counted
             way.less += true - counted
@@ -227,7 +227,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
             way.messages += 1
         if way.bytes == acked:
             way.landed += 1
-        elif w != TRUE or way.bytes > acked:  # what is acknowledged by the right one may still have to be read
+        elif w != TRUE or way.bytes > acked:  # by the right way, the message that was acknowledged may still have to be read
             way.is_open = 0
         left += way.is_open
     return left
@@ -235,7 +235,7 @@ def hold_against(tables: FlowTables, acked: int) -> int:
 
 @inline
 def fit_of(window: Window, ways: Ways) -> int:
-    """The way of counting that fits every acknowledgement where the right one does not, or -1."""
+    """Returns the way of counting that fits every acknowledgement if the right way does not; -1 for none."""
     acks = window.acks
     if window.fit >= 0:
         return int(window.fit)
@@ -250,7 +250,7 @@ def fit_of(window: Window, ways: Ways) -> int:
 
 @inline
 def grant(tables: FlowTables, message: FlowMessage) -> None:
-    """Another window; where nothing waits to be acknowledged, all is counted from here on."""
+    """Handles another window. If nothing waits to be acknowledged, everything is counted from here on."""
     window = tables.window
     if message.balance == 0:
         fit = fit_of(window, tables.ways)
@@ -278,7 +278,7 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def begin_way(way: Way) -> None:
-    """Nothing was acknowledged yet."""
+    """Resets a way of counting: nothing was acknowledged yet."""
     way.is_open = 1
     way.messages = 0
     way.bytes = 0
@@ -289,7 +289,7 @@ def begin_way(way: Way) -> None:
 
 @inline
 def tell(tables: FlowTables, code: int, used: int) -> int:
-    """Number of an event of the window; the caller fills in what is special about it."""
+    """Adds an event of the window and returns its number; the caller fills in the rest."""
     window, number = tables.window, tables.window.events
     window.events = number + 1
     event = tables.events[number]
@@ -301,7 +301,7 @@ def tell(tables: FlowTables, code: int, used: int) -> int:
 
 @inline
 def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
-    """An acknowledgement: it makes room for what seemed to go beyond the window, or came too late for that."""
+    """Handles an overrun at an acknowledgement: it makes room for what seemed to go beyond the window, or it came too late."""
     window, overrun = tables.window, tables.window.overrun
     if overrun.before == 0:
         return
@@ -318,7 +318,7 @@ def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
-    """An acknowledgement: it ends the time that the window was full."""
+    """Handles a stall at an acknowledgement, which ends the time that the window was full."""
     window, time_ns = tables.window, message.place.time
     if window.balance < window.size or time_ns - window.quiet_since < SHORTEST_NS:
         return
@@ -331,7 +331,7 @@ def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def on_ack(tables: FlowTables, message: FlowMessage) -> None:
-    """The consumer acknowledges bytes."""
+    """Handles an acknowledgement of the consumer."""
     window, balance = tables.window, message.balance
     settle_overrun(tables, message)
     settle_stall(tables, message)
@@ -362,7 +362,7 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def on_counted(tables: FlowTables, message: FlowMessage) -> None:
-    """The producer sends what its window counts."""
+    """Handles a message of the producer that the window counts."""
     window, excess, overrun = tables.window, tables.window.excess, tables.window.overrun
     known = excess.count
     settle_excess(message.place.time, window)
@@ -386,7 +386,8 @@ def on_counted(tables: FlowTables, message: FlowMessage) -> None:
 
 @inline
 def settle_excess(time_ns: int, window: Window) -> None:
-    """The producer's messages have come to ``time_ns``: what was acknowledged before without being sent by now never was."""
+    """Settles an excess once the producer's messages have come to ``time_ns``: bytes acknowledged before and not sent by now never were
+    sent."""
     excess = window.excess
     if excess.needed == 0 or time_ns <= excess.at.time + window.tolerance:
         return
@@ -402,7 +403,7 @@ def settle_excess(time_ns: int, window: Window) -> None:
 
 @inline
 def wait(tables: FlowTables, message: FlowMessage) -> None:
-    """The message waits to be acknowledged."""
+    """Adds a message to those that wait to be acknowledged."""
     window, waiting = tables.window, tables.waiting[tables.window.waiting]
     waiting.size = message.size
     waiting.detail = message.detail
@@ -411,7 +412,7 @@ def wait(tables: FlowTables, message: FlowMessage) -> None:
 
 @kernel("void(FlowTables)")
 def follow_flow(tables: FlowTables) -> None:
-    """Takes what was said on one connection."""
+    """Follows the messages of one connection."""
     window = tables.window
     window.events = 0
     for i in range(len(tables.messages)):

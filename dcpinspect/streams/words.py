@@ -1,4 +1,4 @@
-"""The words of the tables, one list each: kernels write the numbers, tables say the words."""
+"""The words of the tables, one list each: kernels write the numbers, tables show the words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STREAM_VERDICTS = (
     "caught-up",
     "silent",
 )
-"""In order of precedence: the first that holds is the verdict."""
+"""In order of precedence: the first verdict that holds counts."""
 
 END_REASONS = (
     "ok",
@@ -43,8 +43,8 @@ SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
 CONVENTIONS = ("memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event", "irregular", "unknown")
 
 FIRST, LATER, PERHAPS_FIRST, NO_POSITION, PERHAPS_LATER = range(5)
-"""Place of a marker in its stream: the first; a later one; not known, because something before it was not captured; no marker; a later
-one, unless what was not captured before it ended the stream and the next one was asked for in what was not captured either."""
+"""Place of a marker in its stream. FIRST: the first. LATER: a later one. PERHAPS_FIRST: not known, because something before it was not
+captured. NO_POSITION: no marker. PERHAPS_LATER: a later one, unless lost bytes ended the stream and asked for the next one."""
 
 # -- gaps ------------------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ CONNECTION_VERDICTS = (
     "streaming",
     "idle",
 )
-"""In order of precedence."""
+"""In order of precedence: the first verdict that holds counts."""
 
 VBUCKET_VERDICTS = (
     "never-answered",
@@ -90,10 +90,10 @@ VBUCKET_VERDICTS = (
     "advancing",
     "caught-up",
 )
-"""Worst first."""
+"""Worst verdict first."""
 
 ROLES = ("producer", "consumer")
-"""Of the TCP server."""
+"""Role of the TCP server."""
 
 # -- anomalies -------------------------------------------------------------------------------------------
 
