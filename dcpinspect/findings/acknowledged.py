@@ -1,4 +1,4 @@
-"""Rules about markers that ask to be acknowledged: whether the consumer does, and when."""
+"""Rules about markers that ask to be acknowledged: whether the consumer acknowledges them, and when."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RULES = (
 )
 
 MOST = 1 << 16
-"""Such markers that are remembered, the latest ones."""
+"""Number of the latest markers with the ack flag that are remembered."""
 ANY_OPAQUE = -1
 LEAST_PATIENCE_NS = 2_000_000_000
 
@@ -61,16 +61,16 @@ class Acknowledged(Watcher):
 
     def __init__(self) -> None:
         self._answers: dict[int, Place | None] = {}
-        """By row of the marker."""
+        """The place of the answer, or None, by row of the marker."""
         self._unasked: dict[int, int] = {}
-        """By connection, when the latest answer came of whose marker nothing had been read: a hole may have held it back."""
+        """By connection, time of the latest answer whose marker had not been read: a hole may have held the marker back."""
         self._needless: dict[tuple[int, int], Examples[Place]] = {}
-        """By connection and opaque: answers to markers of which none that was read asked for it."""
+        """By connection and opaque: answers to markers of which no one that was read asked for an answer."""
         self._unread: set[tuple[int, int]] = set()
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
-        """The next messages."""
+        """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
         flags = decoded.numbers.get("snapshot_type")
@@ -100,7 +100,7 @@ class Acknowledged(Watcher):
         return ()
 
     def leave(self, connections: Collection[int]) -> None:
-        """As ``Watcher`` has it; markers that ask are forgotten by themselves."""
+        """Drops these connections, as in ``Watcher``; markers that wait for an answer are forgotten in any case."""
         self._unasked = {number: time_ns for number, time_ns in self._unasked.items() if number not in connections}
         self._needless = {key: few for key, few in self._needless.items() if key[0] not in connections}
         self._unread = {key for key in self._unread if key[0] not in connections}
@@ -112,7 +112,8 @@ class Acknowledged(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             for row, answer in part._answers.items():
@@ -125,7 +126,7 @@ class Acknowledged(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """All occurrences, once all messages were taken."""
+        """Yields all occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
         context, coverage = finished.context, finished.coverage
@@ -153,7 +154,7 @@ class Acknowledged(Watcher):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
             if answer is None and earlier is not None and snapshots.state[earlier] == CONTINUED:
-                answer = self._answers[int(snapshots.place.row[earlier])]  # one acknowledges both
+                answer = self._answers[int(snapshots.place.row[earlier])]  # one answer acknowledges both
             reached, slowest = int(snapshots.reached_time[number]), int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
@@ -168,7 +169,7 @@ class Acknowledged(Watcher):
                 yield _of("ack-early", "note", message, stream, (answer, marker), (start, end))
 
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
-        """Answers to markers without the ack flag, where all markers that they can be about were read."""
+        """Yields answers to markers without the ack flag, if all markers that they can be about were read."""
         if not self._needless:
             return
         streams, snapshots = context.streams, context.snapshots
@@ -183,7 +184,7 @@ class Acknowledged(Watcher):
                 continue
             numbers = np.concatenate([snapshots_of[number] for number in mine])
             if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):
-                continue  # a marker that asks for an answer has none: it may have been held back
+                continue  # a marker that asks for an answer has none: its answer may have been held back
             begun_ns = int(streams.opened.time[mine].min()) if streams.request.form[mine].all() else 0
             for place in few.told:
                 before = numbers[snapshots.place.row[numbers] < place.row]
@@ -205,7 +206,7 @@ class Acknowledged(Watcher):
 
 
 def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
-    """Streams with answers that nothing asked for: the marker is looked for that each can be about."""
+    """Returns a mask of streams with answers that nothing asked for: the marker that each answer can be about has to be found."""
     assert isinstance(watcher, Acknowledged)
     if not watcher.needless:
         return np.zeros(len(streams), dtype=np.bool_)

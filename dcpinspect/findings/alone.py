@@ -1,4 +1,4 @@
-"""Findings of logs and checkpoints where there is no capture."""
+"""Findings of logs and checkpoints without a capture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.logs.evidence import Evidence
 
 
 def findings_alone(evidence: Evidence, rules: Collection[str], wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
-    """What is wrong, worst first. ``rules``: ids of those that are asked for; ``wanted``: cases that are told."""
+    """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``wanted``: cases that are told."""
     collector = Collector({rule: RULES[rule] for rule in rules})
     for one in (*server_logs.occurrences(evidence, None), *checkpoints.occurrences(evidence)):
         collector.add(one)

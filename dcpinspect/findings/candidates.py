@@ -17,11 +17,11 @@ class Candidates:
     rule: str
     rows: Rows
     words: Callable[[int], str] | None = None
-    """What to say of one of them; None: what the division into fields says."""
+    """Returns what to say of one of the messages; None: what the division into fields says."""
     severity: Severity | None = None
-    """None: that of the rule."""
+    """None: the severity of the rule."""
     seqnos: Callable[[int], tuple[int, ...]] | None = None
     others: Callable[[int], tuple[Place, ...]] | None = None
-    """Earlier messages that one of them contradicts."""
+    """Returns earlier messages that one of the messages contradicts."""
     shared: str | None = None
-    """What several of them have in common; None: what their words do."""
+    """What several of the messages have in common; None: what their words have in common."""

@@ -29,25 +29,25 @@ from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
-if TYPE_CHECKING:  # reading logs is for who has some
+if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.logs.evidence import Evidence
 
 _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noops": Noops, "histories": Histories}
-"""What trackers follow only where a rule needs it."""
+"""What trackers only follow if a rule needs it."""
 
 
 class Checker:
     """Finds what is wrong in the batches that a tracker is fed with."""
 
     def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True, with_rows: bool = False) -> None:
-        """``rules``: ids of those that are wanted. ``with_keys``: findings may name documents that batches do not show.
+        """``rules``: ids of the rules that are wanted. ``with_keys``: findings may name documents that batches do not show.
 
-        ``with_rows``: findings have the rows of all messages that show them.
+        ``with_rows``: findings get the rows of all messages that show them.
         """
         wanted = set(rules)
         self._with_keys = with_keys
         self.evidence: Evidence | None = None
-        """Logs and checkpoints that are looked at beside the captures."""
+        """Logs and checkpoints that are looked at beside the captures; None without any."""
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._sets = [one for one in RULE_SETS if one.finds(self._rules)]
         self._with_rows = with_rows
@@ -56,10 +56,10 @@ class Checker:
         self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
         self._watchers: dict[str, Watcher] = {one.name: one.watcher() for one in self._sets if one.watcher is not None}
         self._places = SessionPlaces()
-        self._past: dict[int, tuple[Link, Session]] = {}  # connections that have left, of which something was found
+        self._past: dict[int, tuple[Link, Session]] = {}  # connections that have left and on which something was found
 
     def _follow(self, tracker: Tracker) -> None:
-        """Goes by a tracker, which from now on follows all that the rules need."""
+        """Uses a tracker, which from now on follows everything that the rules need."""
         self._tracker = tracker
         for need in {need for rule in self._rules.values() for need in rule.needs}:
             if getattr(tracker, need) is None:
@@ -69,7 +69,7 @@ class Checker:
                 follower.keeps_rows = True
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found by now, to be joined with what was found in other readings."""
+        """Returns what was found so far, to be joined with what was found in other readings."""
         found = {"collector": self._collector, "watchers": self._watchers, "places": self._places}
         return {"rules": list(self._rules), "with_keys": self._with_keys, **found}
 
@@ -78,14 +78,14 @@ class Checker:
         self._collector, self._watchers, self._places = known["collector"], known["watchers"], known["places"]
 
     def asks_as(self, other: Checker) -> bool:
-        """Whether it looks for the same as another, and tells of it in the same way."""
+        """Returns whether this checker looks for the same as another one, and tells of it in the same way."""
         return self._rules.keys() == other._rules.keys() and self._with_keys == other._with_keys
 
     @classmethod
     def joined(cls, parts: Sequence[Checker], connections: Sequence[Rows], tracker: Tracker) -> Self:
-        """What was found in readings of different connections, at least one, with the joined tracker of these.
+        """Joins what was found in readings of different connections, at least one; ``tracker``: their joined tracker.
 
-        ``connections``: by reading, the numbers of its own among all.
+        ``connections``: for each reading, the new numbers of its connections.
         """
         whole = cls(tracker, parts[0]._rules, with_keys=parts[0]._with_keys)
         whole._collector = Collector.joined(whole._rules, OWNS, [part._collector for part in parts], connections)
@@ -95,7 +95,7 @@ class Checker:
         return whole
 
     def only(self, rules: Iterable[str]) -> Checker:
-        """What it would have found if it had been asked for these of its rules only."""
+        """Returns what this checker would have found with only these of its rules."""
         other = Checker(self._tracker, set(rules) & self._rules.keys(), with_keys=self._with_keys)
         other._collector = self._collector.only(other._rules)
         other._watchers = {name: self._watchers[name] for name in other._watchers}
@@ -103,20 +103,20 @@ class Checker:
         return other
 
     def look(self, batch: MessageBatch) -> list[Candidates]:
-        """What is wrong with messages by themselves, for ``take``; in any thread, since nothing else is looked at."""
+        """Returns what is wrong with messages by themselves, for ``take``. It may run in any thread, since nothing else is looked at."""
         return [found for one in self._sets if one.look is not None for found in one.look(batch)]
 
     def gather(self, batch: MessageBatch) -> None:
-        """Notes what is wrong with messages by themselves, where another checker follows their connections."""
+        """Adds what is wrong with messages by themselves; another checker follows their connections."""
         self._collector.add_batch(batch, self.look(batch))
 
     @property
     def gathered(self) -> Collector:
-        """What was found by now among messages by themselves, and by what goes along with them."""
+        """What was found so far in messages by themselves, and by watchers."""
         return self._collector
 
     def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
-        """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
+        """Looks at messages that the tracker was just fed with. ``alone``: what ``look`` returned for them, if it was asked."""
         self._facts.take(batch, self._tracker.conversation.news, self._tracker.state.producers)
         found = list(self.look(batch) if alone is None else alone)
         fed = Fed(batch, self._tracker, self._facts, self._with_rows)
@@ -127,7 +127,7 @@ class Checker:
 
     @property
     def wanting(self) -> Mask:
-        """Streams all snapshots of which rules look at."""
+        """A mask of streams all of whose snapshots rules look at."""
         streams = self._tracker.state.known.streams
         found = np.zeros(len(streams), dtype=np.bool_)
         for one in self._sets:
@@ -137,13 +137,13 @@ class Checker:
 
     @property
     def has_dcp(self) -> bool:
-        """Whether anything was said by now that belongs to DCP."""
+        """Whether anything was said so far that belongs to DCP."""
         state, sessions = self._tracker.state, self._tracker.conversation.sessions
         is_opened = any(session.open_row for session in sessions.values())
         return is_opened or len(state.known.streams) > 0 or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
 
     def clients(self, links: list[Link]) -> Mapping[int, str]:
-        """The consumer that each connection belongs to, as the table of vbuckets calls it."""
+        """Returns the consumer that each connection belongs to, as the table of vbuckets names it."""
         return Context(self._tracker, links).clients
 
     def findings(
@@ -155,10 +155,10 @@ class Checker:
         apart: bool = False,
         wanted: Callable[[Finding], bool] | None = None,
     ) -> list[Finding]:
-        """All that was found so far, worst first; ``links``: the connections as they are now.
+        """Returns everything that was found so far, worst first; ``links``: the connections as they are now.
 
-        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: each
-        vbucket of each connection is by itself. ``wanted``: cases that are told.
+        ``is_whole``: the reading has come to its end; otherwise connections may be further than the messages that were taken. ``apart``:
+        each vbucket of each connection gets a finding of its own. ``wanted``: cases that are told.
         """
         context, found = self._found(links, coverage, is_whole=is_whole)
         outcomes = Outcomes(context, self._past)
@@ -171,9 +171,9 @@ class Checker:
         return [outcomes.named(one) for one in told]
 
     def let_go(self, links: list[Link], coverage: Coverage, connections: set[int]) -> None:
-        """These connections, which are over, leave memory, and so do streams that were over long ago.
+        """Lets finished connections leave memory, and streams that were over long ago.
 
-        What was found on them is told as it is now. To be asked between two batches.
+        What was found on them is told as it is now. Call this between two batches.
         """
         context, found = self._found(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
@@ -192,8 +192,8 @@ class Checker:
         self._collector.found_again(found, SILENCES, SILENCES_OF_CONNECTION)
 
     def _found(self, links: list[Link], coverage: Coverage, *, is_whole: bool) -> tuple[Context, Collector]:
-        """All that was found so far on connections that are there, and what it was found in."""
-        tables = self._tracker.tables(links)  # first, for it meets the connections without messages
+        """Returns the context, and everything that was found so far on connections that are still in memory."""
+        tables = self._tracker.tables(links)  # first, because it adds the connections without messages
         context = Context(self._tracker, links)
         found = self._collector.copy()
         for watcher in self._watchers.values():
@@ -213,7 +213,7 @@ class Checker:
                 yield from one.findings(finished)
 
     def verdicts(self, links: list[Link]) -> list[lint.Verdict]:
-        """What the rules of the family lint say of each connection, whatever it is; none where they are not wanted."""
+        """Returns what the lint rules say of each connection, whatever it is; nothing if they are not wanted."""
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []
         found = lint.verdicts(Context(self._tracker, links), self._places.by_row, self._tracker.flow)
@@ -221,5 +221,5 @@ class Checker:
 
 
 def _told_of(session: Session) -> Session:
-    """What findings say of a session."""
+    """Returns only what findings say of a session."""
     return Session(name=session.name, service=session.service, agent=session.agent)

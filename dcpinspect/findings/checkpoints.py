@@ -1,4 +1,4 @@
-"""Rules about checkpoints of consumers: whether a server would go on from them."""
+"""Rules about checkpoints of consumers: whether a server would let them go on from there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams.logs import KnownLog, told_at
 from dcpinspect.streams.rollback import UndecidedError
 
-if TYPE_CHECKING:  # reading logs is for who has some
+if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.logs.checkpoints import Checkpoint
     from dcpinspect.logs.evidence import Evidence, Resumed
 
@@ -59,14 +59,14 @@ _OUTSIDE = "seqnos outside the snapshots of their checkpoints"
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, beside a capture."""
+    """Yields all occurrences, if checkpoints are given beside a capture."""
     if finished.evidence is not None and finished.evidence.checkpoints:
         _learn(finished.evidence, finished.context)
         yield from occurrences(finished.evidence)
 
 
 def occurrences(evidence: Evidence) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     for one in evidence.checkpoints:
         if not one.is_in_snapshot:
             message = f"seqno {one.seqno} is outside the snapshot {one.snapshot_start}–{one.snapshot_end}"
@@ -138,7 +138,7 @@ def _occurrence(
 
 
 def _learn(evidence: Evidence, context: Context) -> None:
-    """Adds what the capture has of histories, where no file has them: of each vbucket the latest failover log."""
+    """Adds the histories that the capture shows, where no file has them: the latest failover log of each vbucket."""
     from dcpinspect.logs.evidence import History  # loaded by who made the evidence
 
     latest: dict[tuple[int, str | None], KnownLog] = {}

@@ -1,4 +1,4 @@
-"""One client over all its connections: what it asked for again, how long it took, and what of that the capture may lack."""
+"""One client over all its connections: what it asked for again, how long that took, and what of it the capture may lack."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Table = npt.NDArray[np.int64]
 
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
-"""Reasons of stream ends after which a client that goes on asks for the vbucket again."""
+"""Range of the reasons of stream ends after which a client that goes on asks for the vbucket again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A stream that leaves the client with nothing until it asks again."""
+    """An event that leaves the client without a stream until it asks again: a rollback or a stream end."""
 
     stream: int
     time_ns: int
@@ -33,7 +33,7 @@ class Turn:
     row: int
     is_rollback: bool
     reaction_ns: int | None
-    """How long the client took to ask again; None where it did not."""
+    """How long the client took to ask again; None if it did not."""
 
 
 class Clients:
@@ -52,7 +52,7 @@ class Clients:
 
     @cached_property
     def turns(self) -> dict[str, list[Turn]]:
-        """By client, in order of time."""
+        """The turns of each client, in order of time."""
         found: dict[str, list[Turn]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
         are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
@@ -79,7 +79,7 @@ class Clients:
 
     @cached_property
     def _reactions(self) -> dict[str, tuple[list[int], list[int]]]:
-        """By client: when it had asked again, in order, and the slowest reaction by then."""
+        """By client: the times when it had asked again, in order, and its slowest reaction up to each of them."""
         found = {}
         for client, turns in self.turns.items():
             done = sorted((turn.time_ns + turn.reaction_ns, turn.reaction_ns) for turn in turns if turn.reaction_ns is not None)
@@ -88,30 +88,31 @@ class Clients:
         return found
 
     def patience_ns(self, client: str, time_ns: int) -> int:
-        """How long a client may take from then on: 2 s, or ten times the slowest it took before."""
+        """Returns how long a client may take from a time on: 2 s, or ten times the longest that it took before."""
         times, slowest = self._reactions.get(client, ([], []))
         before = bisect_left(times, time_ns)
         return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
 
     def last_reaction_ns(self, client: str, time_ns: int) -> int:
-        """When a client last asked again for something of which it was told by ``time_ns`` or up to its patience later; 0 for never."""
+        """Returns when a client last asked again for something that it was told by ``time_ns`` plus ``PATIENCE_NS``; 0 for never."""
         turns = self.turns[client]
         until = bisect_right(turns, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
         return max((turn.time_ns + turn.reaction_ns for turn in turns[:until] if turn.reaction_ns is not None), default=0)
 
     def latest_ns(self, client: str) -> int:
-        """Time of the latest message on any connection of a client."""
+        """Returns the time of the latest message on any connection of a client."""
         rows = self._context.tracker.state.connections[self._of_name[client]]
         return int(rows.time.array.max())
 
     def may_be(self, connection: int) -> set[int]:
-        """Connections that are the client's of a connection, or may be, as their beginning was not captured."""
+        """Returns the connections of the client of a connection, and those that may be its own because their beginning was not captured."""
         owner = self._context.owners[connection]
         return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
 
     @cached_property
     def _asked(self) -> tuple[Groups, Table]:
-        """Streams by vbucket and stream-id, as they were asked for or seen first; and until when each was, 0 where it was not granted."""
+        """Streams by vbucket and stream-id, in order of their requests or first messages; and the time up to which each lasted, 0 if it was
+        not granted."""
         streams, by_number = self._context.streams, self._context.by_number
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
         until = np.where(is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST))
@@ -121,7 +122,7 @@ class Clients:
         return Groups([streams.vbucket, streams.sid]), np.minimum(until, closed[streams.connection])
 
     def may_have_asked(self, turn: Turn) -> bool:
-        """Whether the client of a turn asked again, or may have where the capture does not show it."""
+        """Returns whether the client of a turn asked again, or may have asked where the capture does not show it."""
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
@@ -129,20 +130,21 @@ class Clients:
         streams, numbers = self._context.streams, np.array(groups.together(turn.stream), dtype=np.int64)
         connection = streams.connection[numbers]
         is_after = (streams.opened.row[numbers] > turn.row) | (streams.opened.time[numbers] > turn.time_ns)
-        # it had the vbucket from another node already
+        # another node already streamed the vbucket to the client
         is_elsewhere = (connection != row.connection) & (not turn.is_rollback) & (until_ns[numbers] > turn.time_ns)
         if not self.may_be(int(row.connection)).isdisjoint(connection[is_after | is_elsewhere].tolist()):
             return True
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
-        """Whether the client of a connection may have said something of a vbucket, on any of its connections, that nobody can read."""
+        """Returns whether the client of a connection may have said something of a vbucket, on any of its connections, that cannot be
+        read."""
         context = self._context
         if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
         return any(context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self.may_be(connection))
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
-        """The same of what it was told."""
+        """Returns whether the client of a connection may have been told something, on any of its connections, that was not captured."""
         context = self._context
         return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self.may_be(connection))

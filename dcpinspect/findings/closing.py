@@ -1,9 +1,9 @@
-"""Connections that are closed under their streams, and what was found before that makes servers close one.
+"""Connections that are closed while they have streams, and earlier faults for which servers close a connection.
 
-What a server closes for is known from kv_engine: daemon/connection_libevent.cc closes where a header has no legal magic, where its lengths
-do not fit together, and above the greatest size of a packet; engines/ep/src/dcp/connhandler.cc where a command is not for the role that
-the connection has; engines/ep/src/dcp/producer.cc where a noop is answered with another opaque, and where nothing comes while noops are on.
-Everything else it answers with a status.
+kv_engine tells what a server closes a connection for. daemon/connection_libevent.cc closes it where a header has no legal magic, where its
+lengths do not fit together, and above the greatest size of a packet. engines/ep/src/dcp/connhandler.cc closes it where a command is not for
+the role of the connection. engines/ep/src/dcp/producer.cc closes it where a noop is answered with another opaque, and where nothing comes
+while noops are on. The server answers everything else with a status.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ RULES = (
 )
 
 CLIENT, SERVER = 0, 1
-"""Directions, and the sides that send in them."""
+"""The directions, and the sides that send in them."""
 
 _Fault = tuple[Key, Finding]
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, once all messages were taken."""
+    """Yields all occurrences, once all messages were taken."""
     if not finished.is_whole:
         return
     context, noops = finished.context, finished.context.tracker.noops
@@ -77,7 +77,7 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
 
 
 def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:
-    """The latest fault for which the server closed a connection, and the message that shows it, if there is one."""
+    """Returns the latest fault for which the server closed a connection, and the message that shows it, if there is one."""
     known = []
     for key, fault in faults:
         of = "s2c" if CLOSES[fault.rule] == SILENT else "c2s"
@@ -90,7 +90,7 @@ def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | 
 def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, noops: Noops | None) -> bool:
     kind = CLOSES[fault.rule]
     if kind == AT_ONCE:
-        if place is None:  # all that the client sent after its last message was no message
+        if place is None:  # everything that the client sent after its last message was no message
             return fault.cause == "c2s" and not fault.places
         return 0 <= link.closed_ns - _time_ns(context, place) <= PATIENCE_NS
     if noops is None or place is None:
@@ -104,7 +104,7 @@ def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, n
 
 
 def _time_ns(context: Context, place: Place) -> int:
-    """The time of a message, which a place behind a loss does not keep."""
+    """Returns the time of a message; a place behind a loss does not keep it."""
     losses = context.tracker.state.known.losses
     return place.time_ns or int(losses.after_time[losses.after_row == place.row].max(initial=0))
 

@@ -1,8 +1,9 @@
-"""Occurrences put together: one finding for one thing, however often, on however many vbuckets and connections it happened.
+"""Puts occurrences together: one finding for one thing, however often, on however many vbuckets and connections it happened.
 
-Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are
-kept. Of one connection there are up to ``MOST_APART`` vbuckets and stream-ids: peers may name any. Who wants to mark each message gets
-the rows of all, up to ``MOST_ROWS``, of which the rule with the most forgets the earliest.
+Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences. Of each such key the first three
+occurrences and the last are kept. On one connection up to ``MOST_APART`` vbuckets and stream-ids are told apart: peers may name any. A
+caller that wants to mark each message gets the rows of all messages, up to ``MOST_ROWS``. With more, the rule with the most rows forgets
+its earliest ones.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from dcpinspect.streams.grouping import Groups
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 MOST_PAST = 1000
-"""Cases of one kind on connections that have left that are kept: the first and the latest; it counts for those between."""
+"""Number of cases of one kind that are kept of connections that have left: the first and the latest. The first counts for those between."""
 MOST_APART = 1 << 12
-"""Vbuckets and stream-ids of a connection that are told apart in one thing; those that come later are told together."""
+"""Number of vbuckets and stream-ids of a connection that are told apart in one thing; later ones are told together."""
 MOST_ROWS = 1 << 21
-"""Rows that are kept for who wants all: 16 MiB."""
+"""Greatest number of rows kept for callers that want the rows of all messages: 16 MiB."""
 
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
 def place_of(batch: MessageBatch, index: int) -> Place:
-    """Where a message of a batch is."""
+    """Returns the place of a message of a batch."""
     return Place(
         int(batch.row[index]),
         int(batch.connection[index]),
@@ -52,12 +53,12 @@ def place_of(batch: MessageBatch, index: int) -> Place:
 
 
 def renumbered_place(place: Place, connections: Rows) -> Place:
-    """The same with another number of its connection."""
+    """Returns the place with the new number of its connection."""
     return replace(place, connection=int(connections[place.connection]))
 
 
 def renumbered_places(places: tuple[Place, ...], connections: Rows) -> tuple[Place, ...]:
-    """The same of several."""
+    """Returns the places with the new numbers of their connections."""
     return tuple(renumbered_place(place, connections) for place in places)
 
 
@@ -65,26 +66,27 @@ class Collector:
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
     def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None, *, keeps_rows: bool = False) -> None:
-        """``rules``: those that are wanted; occurrences of others are dropped. ``owns``: by rule, those whose findings are its effects.
+        """``rules``: the rules that are wanted; occurrences of other rules are dropped. ``owns``: for each rule, the rules whose findings
+        are its effects.
 
-        ``keeps_rows``: findings have the rows of all messages that show them.
+        ``keeps_rows``: findings get the rows of all messages that show them.
         """
         self._rules = rules
         self._keeps_rows = keeps_rows
         self._owns = owns or {}
         self._heaps: dict[tuple[*Key, Key | None], Heap] = {}
-        """By what occurrences share, and what they are effects of."""
+        """The occurrences, by their key and the key of what they are effects of."""
         self._apart: Counter[tuple[object, ...]] = Counter()
-        """By rule, severity, cause and connection: heaps of vbuckets that there were."""
+        """Number of heaps for different vbuckets, by rule, severity, cause and connection."""
         self._causes: dict[tuple[str, int], Key] = {}
-        """By rule and stream: what findings of it are effects of."""
+        """By rule and stream: the key of what the rule's findings about the stream are effects of."""
         self._past: dict[tuple[*Key, Key | None], tuple[Heap, Finding]] = {}
-        """By the same, what was found on connections that have left, as it was told last."""
+        """What was found on connections that have left, as it was told last; the keys are as in ``_heaps``."""
         self.explained: set[int] = set()
-        """Connections of which a rule says why they were closed."""
+        """Connections for which some rule says why they were closed."""
 
     def add(self, occurrence: Occurrence) -> None:
-        """One occurrence."""
+        """Adds one occurrence."""
         if occurrence.rule not in self._rules:
             return
         for effect in self._owns.get(occurrence.rule, ()):
@@ -106,7 +108,7 @@ class Collector:
             self.explained.add(occurrence.closes)
 
     def _cause(self, occurrence: Occurrence) -> Key | None:
-        """What an occurrence is an effect of: by the table, and never of what is milder."""
+        """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is an effect of something milder."""
         cause = occurrence.effect_of
         if cause is None and occurrence.stream is not None:
             cause = self._causes.get((occurrence.rule, occurrence.stream))
@@ -115,7 +117,7 @@ class Collector:
         return cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
 
     def add_batch(self, batch: MessageBatch, found: Iterable[Candidates]) -> None:
-        """All that was found among the messages of a batch: counted in bulk, explained where they are shown."""
+        """Adds everything that was found in the messages of a batch: it is counted in bulk, and only explained where it is shown."""
         by_rule: dict[str, list[Candidates]] = {}
         for candidates in found:
             if candidates.rule in self._rules and len(candidates.rows):
@@ -129,7 +131,7 @@ class Collector:
             self._forget_rows()
 
     def _forget_rows(self) -> None:
-        """Where too many rows are kept, the rule that has the most forgets the earlier half, until they are few enough."""
+        """If too many rows are kept, has the rule with the most rows forget its earlier half, until they are few enough."""
         counts = Counter[str]()
         for key, heap in self._heaps.items():
             counts[key[0]] += len(heap.rows or ())
@@ -142,7 +144,7 @@ class Collector:
                     counts[rule] += len(heap.rows)
 
     def _add_rows(self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates]) -> None:
-        """What one rule found of one severity, in order of rows wherever it was found, so that nothing depends on batches."""
+        """Adds what one rule found with one severity, in order of rows wherever it was found, so that nothing depends on batches."""
         rows = np.concatenate([found.rows for found in several])
         source = np.repeat(np.arange(len(several)), [len(found.rows) for found in several])
         if len(several) > 1:
@@ -184,7 +186,7 @@ class Collector:
         rows: Rows,
         key: tuple[int, int, int],
     ) -> None:
-        """The rows of one key; ``source``: which of ``several`` found each of them."""
+        """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found it."""
         connection, vbucket, sid = key[0], *(one if one >= 0 else None for one in key[1:])
         known = self._heaps.get((rule.id, severity, None, connection, vbucket, sid, None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
@@ -220,7 +222,7 @@ class Collector:
         return len(self._heaps)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was gathered."""
+        """Returns what was gathered."""
         return {"heaps": self._heaps}
 
     def __setstate__(self, gathered: dict[str, Any]) -> None:
@@ -231,9 +233,9 @@ class Collector:
     def joined(
         cls, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]], parts: Sequence[Collector], connections: Sequence[Rows]
     ) -> Self:
-        """What was gathered by these rules in readings of different connections.
+        """Joins what these rules gathered in readings of different connections.
 
-        ``connections``: by reading, the numbers of its own among all.
+        ``connections``: for each reading, the new numbers of its connections.
         """
         whole = cls(rules, owns)
         for part, of in zip(parts, connections, strict=True):
@@ -247,12 +249,15 @@ class Collector:
         return whole
 
     def include(self, other: Collector) -> None:
-        """What was gathered from other messages of the same connections, which are numbered alike."""
+        """Adds what was gathered from other messages of the same connections, which have the same numbers."""
         for key, heap in other._heaps.items():
             self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
     def found_again(self, found: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> None:
-        """``found``: what is found once something has left; what is kept of the same does not count that again."""
+        """Subtracts what is still found from what is kept of connections that have left, so that nothing counts twice.
+
+        ``found``: what is found once the connections have left.
+        """
         for heap in found._heard(silences, of_connection):
             key = (*heap.first.key, heap.cause)
             if key in self._past:
@@ -262,15 +267,15 @@ class Collector:
 
     @property
     def past(self) -> Collection[tuple[Heap, Finding]]:
-        """What is kept of connections that have left."""
+        """The heaps and cases that are kept of connections that have left."""
         return self._past.values()
 
     def copy(self) -> Collector:
-        """A collector that goes on by itself."""
+        """Returns a copy of the collector that can go on by itself."""
         return self.only(self._rules)
 
     def only(self, rules: Mapping[str, Rule]) -> Collector:
-        """A collector of these rules that goes on by itself."""
+        """Returns a copy with only these rules that can go on by itself."""
         other = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
         other._heaps = {
             key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice), rows=heap.rows and heap.rows[:])
@@ -284,9 +289,9 @@ class Collector:
     def let_go(
         self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[Heap, Finding]]
     ) -> None:
-        """These connections leave, and streams of these vbuckets of others (connection, vbucket).
+        """Lets connections leave, and streams of the vbuckets (connection, vbucket) on other connections.
 
-        ``told``: the cases of all. What was found on those that leave, or seen with their help, is kept as it is.
+        ``told``: all cases. What was found on those that leave, or seen with their help, is kept as it is.
         """
         self._heaps = {key: heap for key, heap in self._heaps.items() if key[3] not in connections}
         self._apart = Counter({kind: count for kind, count in self._apart.items() if kind[3] not in connections})
@@ -325,7 +330,7 @@ class Collector:
             }
 
     def soften(self, rule: str, places: Collection[tuple[int, int | None]]) -> None:
-        """Makes notes of a rule's warnings on these connections and vbuckets."""
+        """Turns a rule's warnings on these connections and vbuckets into notes."""
         for key, heap in self._heaps.items():
             if key[0] == rule and (key[3], key[4]) in places and heap.first.severity == "warning":
                 self._heaps[key] = heap.changed(severity="note")
@@ -339,12 +344,12 @@ class Collector:
         }
 
     def offenders(self) -> set[int]:
-        """Rows of the messages that anything worse than a note was found in."""
+        """Returns the rows of messages in which something worse than a note was found."""
         worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
         return {places[0].row for heap in worse for places in heap.named}
 
     def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
-        """What these rules have found by now, vbucket by vbucket, whether another rule silences it or not."""
+        """Returns what these rules have found so far, vbucket by vbucket, whether another rule silences it or not."""
         return [(heap.first.key, case_of(heap, self._rules[heap.first.rule])) for key, heap in self._heaps.items() if key[0] in rules]
 
     def findings(
@@ -355,22 +360,23 @@ class Collector:
         apart: bool = False,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[Finding]:
-        """What was found, worst first and what costs somebody before what does not, then by the first message that shows it.
+        """Returns what was found, worst first; of equal severity, first what costs somebody; then in order of the first message that shows
+        it.
 
-        ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
-        to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection by itself. ``judged``: says
-        of one case what the messages around it tell; None where it is not wanted.
+        ``silences``: for each rule, rules that have nothing to add about a message that it speaks of. ``of_connection``: for each rule,
+        rules that have nothing to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection gets a
+        finding of its own. ``judged``: returns a case with what the messages around it tell; None if the case is not wanted.
         """
         heard = self.cases(silences, of_connection, judged=judged)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
-        """By the cause of effects: the id of the finding that it came to be in."""
+        """By key of a cause: the id of the finding that the cause came to be in."""
         own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
         for found, heaps in own:
             causes.update(dict.fromkeys((heap.first.key for heap in heaps), found.id))
         effects = self._grouped(((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes), apart=apart)
         over = {found.id: found.over for found, _ in own}
         out = [found for found, _ in own]
-        for found, _ in effects:  # it is over when its cause is
+        for found, _ in effects:  # an effect is over when its cause is
             assert found.effect_of is not None
             out.append(replace(found, next="", over=over[found.effect_of], over_row=None))
         return sorted(out, key=self._in_order)
@@ -386,7 +392,8 @@ class Collector:
         *,
         judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[tuple[Heap, Finding]]:
-        """What was found on each vbucket of each connection; also on those that have left, unless it is found now. As ``findings``."""
+        """Returns the cases of each vbucket and connection. Cases on connections that have left are included unless they are found again.
+        The parameters are as in ``findings``."""
         heard = self._heard(silences, of_connection or {})
         past = dict(self._past)
         now = []
@@ -407,7 +414,10 @@ class Collector:
         return [(heap, one) for heap, one in judgements if one is not None]
 
     def _grouped(self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[Heap]]]:
-        """One finding for one thing, and what it was made of; ``several``: each with the id of its cause."""
+        """Puts cases that are one thing into one finding. Returns each finding with the heaps that it was made of.
+
+        ``several``: heaps and cases, each with the id of its cause.
+        """
         shared: dict[tuple[str, *tuple[object, ...]], list[tuple[Heap, Finding]]] = {}
         for number, (heap, case, cause) in enumerate(several):
             first = heap.first
@@ -419,7 +429,7 @@ class Collector:
         ]
 
     def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[Heap]:
-        """The heaps without the occurrences that a more specific rule silences."""
+        """Returns the heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
         speakers: dict[str, list[Heap]] = {}
         for heap in self._heaps.values():
@@ -448,7 +458,7 @@ class Collector:
 
 
 def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
-    """Which rows are in none of the spans, which exclude both ends."""
+    """Returns a mask of rows that are in none of the spans, which exclude both ends."""
     found = np.ones(len(rows), np.bool_)
     for low, high in spans:
         found &= (rows <= low) | (rows >= high)
@@ -456,7 +466,7 @@ def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
 
 
 def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Messages that speak of a vbucket, rather than having two bytes there that mean nothing."""
+    """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in its place."""
     decoded = batch.decoded
     known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
     return np.asarray(known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])

@@ -97,11 +97,11 @@ _SKIPS: Mapping[str, tuple[str, Severity]] = {
     BAD_MAGIC: ("bad-magic", "error"),
     ABSURD_BODY: ("oversized-body", "warning"),
 }
-"""By the only reason why bytes were skipped, the rule, with its severity, that tells of it."""
+"""The rule that tells of skipped bytes, with its severity, by the only reason why they were skipped."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     context, coverage, places = finished.context, finished.coverage, finished.places
     for link in context.links:
         yield from _session(context, link, places)
@@ -171,14 +171,14 @@ def _known(places: Mapping[int, Place], row: int) -> list[Place]:
 
 
 def _loss(context: Context, connection: int, direction: int) -> list[Place]:
-    """The messages behind the first losses of a direction."""
+    """Returns the places of the messages behind the first losses of a direction."""
     losses = context.tracker.state.known.losses
     mine = losses[(losses.connection == connection) & (losses.direction == direction)][:3]
     return [context.behind(loss) for loss in mine]
 
 
 def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:
-    """Connections that begin without a SYN, and those of them that were taken for new ones."""
+    """Yields connections that begin without a SYN, and those of them that were taken for new connections."""
     latest: dict[tuple[str, str], int] = {}
     for link in links:
         before = latest.get((link.client, link.server))
@@ -196,7 +196,7 @@ def _mid_stream(link: Link, cause: Key | None = None) -> Occurrence:
 
 
 def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    """What stood where a message should begin."""
+    """Yields occurrences for what stood where a message should begin."""
     link = context.by_number.get(one.connection)
     if one.first_fault is None or link is None or not link.has_handshake:
         return

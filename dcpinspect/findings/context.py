@@ -1,4 +1,4 @@
-"""What rules over a finished reading look at: the tracker's tables, the connections, and where messages were."""
+"""What rules over a finished reading look at: the tracker's tables, the connections, and the places of messages."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dcpinspect.tables.messages import DIRECTIONS
 Table = npt.NDArray[np.int64]
 
 ALL = np.iinfo(np.int64).max
-"""A row after all rows, a time after all times."""
+"""A row after all rows, and a time after all times."""
 
 _FRAME = (1 << FILE_SHIFT) - 1
 
 
 def plain(biased: int) -> int:
-    """A seqno of the tracker's tables as it is."""
+    """Returns a biased seqno of the tracker's tables as the seqno that was sent."""
     return int(biased) - LEAST
 
 
@@ -74,12 +74,12 @@ class Context:
 
     @property
     def owners(self) -> Mapping[int, Client]:
-        """Who each connection belongs to."""
+        """The client that each connection belongs to, by number of the connection."""
         return self.tables.seen.owners
 
     @property
     def clients(self) -> Mapping[int, str]:
-        """Which consumer each connection belongs to."""
+        """Name of the consumer that each connection belongs to, by number of the connection."""
         return self.tables.seen.clients
 
     @cached_property
@@ -88,15 +88,15 @@ class Context:
         return max((link.last_ns for link in self.links), default=0)
 
     def until_ns(self, link: Link) -> int:
-        """Up to when a connection can be told to have been there: its end, or that of the capture.
+        """Returns the time up to which a connection is known to have been there: its end, or the end of the capture.
 
-        What another capture has says nothing of it, unless connections run from the one into the other.
+        What another capture has says nothing of the connection, unless connections run from one capture into the other.
         """
         return link.closed_ns if link.closed else self._until[link.first_file]
 
     @cached_property
     def _until(self) -> Mapping[int, int]:
-        """By file: the last packet of the connections that begin in it, and of those that go on meanwhile."""
+        """By file: time of the last packet of the connections that begin in it, and of those that go on meanwhile."""
         found: dict[int, int] = {}
         together: set[int] = set()
         until = 0
@@ -109,11 +109,11 @@ class Context:
         return found | dict.fromkeys(together, until)
 
     def session(self, connection: int) -> Session:
-        """What a connection has said of itself."""
+        """Returns what a connection has said of itself."""
         return self.tracker.conversation.sessions.get(connection) or Session()
 
     def has_collections(self, connection: int) -> bool | None:
-        """Whether a connection negotiated collections; None where nobody can know."""
+        """Returns whether a connection negotiated collections; None where nobody can know."""
         features = self.session(connection).features
         if features is not None:
             return COLLECTIONS in features
@@ -122,7 +122,7 @@ class Context:
         return False if is_whole else None  # no HELLO was sent
 
     def is_filtered(self, stream: int) -> bool | None:
-        """Whether a stream was asked for with a filter of collections; None where nobody can know."""
+        """Returns whether a stream was asked for with a filter of collections; None where nobody can know."""
         row = self.streams[stream]
         if not row.request.form or row.request.filter == CUT_VALUE:
             return None
@@ -130,51 +130,51 @@ class Context:
         return value is not None and ("collections" in value or "scope" in value)
 
     def producer(self, connection: int) -> int:
-        """Direction of the producer's messages; that of servers where nothing tells."""
+        """Returns the direction of the producer's messages; the server's if nothing tells."""
         direction = int(self.tracker.state.connections.producer[connection])
         return direction if direction >= 0 else 1
 
     def place(self, stream: Stream, at: r.Place, *, of_consumer: bool = False) -> Place | None:
-        """Where a message of a stream was, that the stream keeps; None where there is none."""
+        """Returns the place of a message that a stream's record keeps in ``at``; None if there is none."""
         if at.row <= 0:
             return None
         producer = self.producer(stream.connection)
         return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(at))
 
     def in_order(self, chosen: Mask) -> list[int]:
-        """Numbers of the chosen snapshots in the order of their markers."""
+        """Returns the numbers of the chosen snapshots in the order of their markers."""
         numbers = np.flatnonzero(chosen)
         by_marker: list[int] = numbers[np.argsort(self.snapshots.place.row[numbers], kind="stable")].tolist()
         return by_marker
 
     def marker(self, snapshot: int) -> Place:
-        """Where the marker of a snapshot was."""
+        """Returns the place of a snapshot's marker."""
         row = self.snapshots[snapshot]
         return self.at(row.stream, At.of(row.place))
 
     def at(self, stream: int, at: At) -> Place:
-        """Where a message of a stream's producer was."""
+        """Returns the place of a message of a stream's producer."""
         return self.said(int(self.streams.connection[stream]), at)
 
     def request(self, stream: int) -> Place | None:
-        """Where the request of a stream was; None where the capture does not have it."""
+        """Returns the place of a stream's request; None if the capture does not have it."""
         row = self.streams[stream]
         return self.place(row, row.opened, of_consumer=True) if row.request.form else None
 
     def answer(self, stream: int) -> Place | None:
-        """Where the answer to that request was."""
+        """Returns the place of the answer to a stream's request."""
         row = self.streams[stream]
         return self.place(row, row.answered)
 
     def behind(self, loss: Loss) -> Place:
-        """The first message behind a loss; its time is not kept."""
+        """Returns the place of the first message behind a loss; its time is not kept."""
         connection, direction = int(loss.connection), int(loss.direction)
         frame = int(loss.after_frame)
         return Place(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
 
     @cached_property
     def names(self) -> Names:
-        """Which consumer each connection belongs to, as numbers."""
+        """The consumers of the connections, as numbers."""
         return Names(self.clients, len(self.tracker.state.connections))
 
     @cached_property
@@ -201,14 +201,15 @@ class Context:
 
     @cached_property
     def _sent(self) -> tuple[Table, Table]:
-        """Client and vbucket of each failover log, as one number, and the logs in order of that, and of when they were told."""
+        """Client and vbucket of each failover log, as one number, and the numbers of the logs. Both are sorted by that number, then by
+        time."""
         told = self.logs.told
         key = self.names.of[told.connection] << VBUCKET_BITS | told.vbucket
         order = np.lexsort((told.place.row, told.place.time, key))
         return key[order], order
 
     def sent(self, stream: int) -> Told:
-        """The failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
+        """Returns the failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
         keys, rows = self._sent
         key = self.names.of[self.streams.connection[stream]] << VBUCKET_BITS | self.streams.vbucket[stream]
         return Told(self.logs, rows[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")])
@@ -219,15 +220,15 @@ class Context:
         return self.tables.explained
 
     def is_starved(self, connection: int) -> bool:
-        """Whether the window of a connection is full at the end."""
+        """Returns whether the window of a connection is full at the end."""
         return self.tables.seen.flows[connection].is_full
 
     def log_place(self, log: KnownLog) -> Place:
-        """Where a failover log was told."""
+        """Returns the place where a failover log was told."""
         return self.said(log.connection, log.at)
 
     def said(self, connection: int, at: At, *, of_consumer: bool = False) -> Place:
-        """Where a producer said something, or its consumer."""
+        """Returns the place of a message of the producer, or of the consumer if ``of_consumer``."""
         producer = self.producer(connection)
         return place_at(connection, 1 - producer if of_consumer else producer, at)
 
@@ -239,11 +240,11 @@ class Context:
 
     @cached_property
     def blind(self) -> frozenset[int]:
-        """Connections of whose consumer something was not captured, what it asked about its vbuckets perhaps."""
+        """Connections on which something of the consumer's was not captured, perhaps what it asked about its vbuckets."""
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
     def is_heard_after(self, connection: int, row: int) -> bool:
-        """Whether the server of a connection has said anything behind this row, on any connection to it."""
+        """Returns whether the server of a connection said anything behind this row, on any connection to it."""
         return self._latest_of[self.by_number[connection].server] > row
 
     @cached_property
@@ -255,21 +256,22 @@ class Context:
         return found
 
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
-        """Whether a side may have said something between two times, or from the first on, that was not captured."""
+        """Returns whether a side may have said something between two times that was not captured; without ``until_ns``, at any time after
+        the first."""
         return self.sight.between(connection, direction, since_ns, until_ns) != "complete"
 
     def patience_ns(self, stream: int) -> int:
-        """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""
+        """Returns how long a reaction may take before its absence is reported: 2 s, or ten times the slowest seen before."""
         return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
 def place_at(connection: int, direction: int, at: At) -> Place:
-    """The place of a message in a direction of a connection."""
+    """Returns the place of a message in a direction of a connection."""
     return Place(at.row, connection, DIRECTIONS[direction], at.stream_offset, at.frame >> FILE_SHIFT, at.frame & _FRAME, at.time_ns)
 
 
 def reached(row: Stream) -> tuple[int, ...]:
-    """The seqno that a stream has come to: its last one, or where it started; nothing if unknown."""
+    """Returns the seqno that a stream has come to: its last one, or where it started; nothing if unknown."""
     if row.seen:
         return (plain(row.last),)
     if row.has_position:
@@ -294,7 +296,7 @@ def occurrence(
     facts: Mapping[str, int | str] | None = None,
     is_over: bool | None = None,
 ) -> Occurrence:
-    """Something about a stream; ``places``: those that are known, the offender first."""
+    """Returns an occurrence about a stream; ``places``: known or None, the offender first."""
     row = context.streams[number]
     sid = int(row.sid)
     return Occurrence(

@@ -1,6 +1,6 @@
-"""What findings cost in plain words, which make the first line of a report: ``3 vbuckets lost data``.
+"""What findings cost, in plain words that make the first line of a report: ``3 vbuckets lost data``.
 
-A rule of errors or warnings names its cost where it is declared, and so do a few of notes; here are the words, and the costs that
+A rule of errors or warnings names its cost where it is declared, and so do a few rules of notes. Here are the words, and the costs that
 several rules share.
 """
 
@@ -14,18 +14,18 @@ Counted = Literal["vbucket", "client", "connection"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What it means for those that it happened to."""
+    """What a finding means for those that it happened to."""
 
     of: Counted
     """What is counted."""
     one: str
-    """Of one of them: ``loops``."""
+    """The words for one of them: ``loops``."""
     many: str
-    """Of several: ``loop``."""
+    """The words for several: ``loop``."""
     lasts: bool = False
-    """It goes on until somebody acts, so the report says since when."""
+    """Whether it goes on until somebody acts, so that the report says since when."""
     is_usual: bool = False
-    """It also happens where nothing is wrong, so a note names it, too."""
+    """Whether it also happens where nothing is wrong, so that a note names it, too."""
 
 
 LOST = Cost("vbucket", "lost data", "lost data")

@@ -47,7 +47,7 @@ _WORDS: dict[int, str] = {
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences: of two streams the first ones and the last one, which counts for those between."""
+    """Yields all occurrences: for two streams, the first differences and the last one, which counts for those between."""
     context = finished.context
     for found in context.tracker.contradictions().found():
         for place, seqno in enumerate(found.seqnos):
@@ -79,7 +79,7 @@ def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, 
 
 
 def _what(event: Event, *, with_keys: bool) -> str:
-    """What an event is: a mutation of k with CAS 0x0000000000000001."""
+    """Returns what an event is, such as "a mutation of k with CAS 0x0000000000000001"."""
     opcode = event.opcode
     of = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
     return f"{_WORDS[opcode]}{of}{_cas(event)}"

@@ -1,4 +1,4 @@
-"""Rules about the end of streams that ask for a last seqno: the server that does not say it, the client that does not wait for it."""
+"""Rules about the end of streams that ask for a last seqno: servers that do not send the end, clients that do not wait for it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, connection by connection, once all messages were taken."""
+    """Yields all occurrences, connection by connection, once all messages were taken."""
     if not finished.is_whole:
         return
     context = finished.context
@@ -73,7 +73,7 @@ def _is_reached(context: Context, number: int) -> bool:
 
 
 def _runs_whole(context: Context, number: int) -> bool:
-    """Whether a stream is open, and nothing that could have ended it is missing of either direction."""
+    """Returns whether a stream is open, and nothing that could have ended it is missing in either direction."""
     row = context.streams[number]
     connection = int(row.connection)
     of, link = context.tracker.state.connections[connection], context.by_number[connection]

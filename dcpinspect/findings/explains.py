@@ -1,13 +1,14 @@
-"""Which rule may explain, or silence, which.
+"""Which rule may explain, or silence, which other rule.
 
 The tables differ in what they look at, and in what they do:
 
-- ``SILENCES``: of one message. Where a rule speaks of it, the rules beside it have nothing to add: their cases there are dropped.
-- ``SILENCES_OF_CONNECTION``: of a connection, in the time that a rule speaks of. Findings that fall into it are dropped.
-- ``CLOSES``: of the close of a connection. ``connection-closed`` names the fault for which the server closed it.
-- ``OWNS``: of cause and effect. What a rule finds stays a finding, and becomes an effect of the one that explains it: it is told under
-  that, and the advice is given there. Who finds the cause says which streams it explains; nothing is an effect of what is milder, so that
-  the worst of what is told stays the same.
+- ``SILENCES`` is about one message. If a rule speaks of a message, the rules listed beside it have nothing to add: their cases there are
+  dropped.
+- ``SILENCES_OF_CONNECTION`` is about a connection, in the time that a rule speaks of. Findings in that time are dropped.
+- ``CLOSES`` is about the close of a connection. ``connection-closed`` names the fault for which the server closed it.
+- ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of the finding that explains it. It is told
+  under that finding, which also gives the advice. The rule that finds the cause says which streams it explains. Nothing is an effect of
+  something milder, so the worst finding that is told stays the worst.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ CLOSES: Mapping[str, int] = {
     "noop-opaque": UNANSWERED,
     "noop-unanswered": SILENT,
 }
-"""Rules whose faults make a server close the connection: at once; or while it still waits for the right answer to a noop; or once it has
-waited for an answer, and the client said nothing else, for as long as noops are apart."""
+"""Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED: while it still waits for the right answer
+to a noop. SILENT: once it has waited for an answer for as long as noops are apart, and the client said nothing else."""
 
 OWNS: Mapping[str, Collection[str]] = {
     "rollback-loop": (
@@ -69,4 +70,4 @@ OWNS: Mapping[str, Collection[str]] = {
     "capture-hole": ("undecoded-bytes",),
     "connection-reuse-inferred": ("mid-stream-start",),
 }
-"""By rule, those whose findings may be its effects. No effect has effects of its own."""
+"""For each rule, the rules whose findings may be its effects. No effect has effects of its own."""

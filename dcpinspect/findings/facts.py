@@ -1,4 +1,4 @@
-"""What rules of several sets go by while messages come: what each connection has negotiated, and where its session was told."""
+"""What several rule sets use while messages come: what each connection has negotiated, and the places of its session's messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTINGS: Mapping[str, tuple[int, str]] = {
     "max_marker_version": (MARKER_2_2, "2.2"),
     "v7_dcp_status_codes": (V7_STATUSES, "true"),
 }
-"""Facts that controls change, and how the value begins that means on."""
+"""The fact that each control changes, and the beginning of the value that means on."""
 _OFF = ("false", "1.0")
 
 UNKNOWN, OFF, ON = -1, 0, 1
@@ -35,7 +35,7 @@ _DELETE_TIMES = next(bit.mask for bit in OPEN_FLAGS if bit.name == "include-dele
 _UNORDERED = "UnorderedExecution"
 
 MOST_PLACES = 1 << 16
-"""Messages of sessions whose places are kept."""
+"""Greatest number of messages of sessions whose places are kept."""
 _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
 
@@ -49,13 +49,13 @@ class Facts:
         self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
         self._is_met = np.zeros(16, dtype=np.bool_)
         self._asked: dict[tuple[int, int], int] = {}
-        """By connection and fact: what held before a setting that has not been answered yet; meanwhile it is unknown."""
+        """By connection and fact: what held before a control that has not been answered yet; meanwhile the fact is unknown."""
         self._changes: list[tuple[int, int, int, int]] = []
-        """(row, connection, fact, value) of the batch at hand."""
+        """(row, connection, fact, value) of each change in the current batch."""
         self._before = self._state
 
     def take(self, batch: MessageBatch, news: list[News], producers: Callable[[Rows, Rows], Rows]) -> None:
-        """``news``: what the batch says of its connections; ``producers``: as ``State`` has it."""
+        """Takes the news of a batch; ``news``: what the batch says of its connections; ``producers``: as in ``State``."""
         self._meet(batch)
         self._before, self._changes = self._state.copy(), []
         losses = batch.losses
@@ -70,11 +70,11 @@ class Facts:
                 self._forget(row, event)
 
     def leave(self, connections: Collection[int]) -> None:
-        """Nobody asks for these any more."""
+        """Drops connections that nobody asks for any more."""
         self._asked = {key: value for key, value in self._asked.items() if key[0] not in connections}
 
     def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
-        """What holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
+        """Returns what holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
         connection = batch.connection[rows]
         found: Values = self._before[connection, fact]
         changes = [(number * len(batch) + row, value) for row, number, of, value in self._changes if of == fact]
@@ -107,7 +107,7 @@ class Facts:
             self._changes.append((row, connection, fact, value))
 
     def _forget(self, row: int, connection: int) -> None:
-        """Nobody knows which settings hold."""
+        """Marks all controls of a connection as unknown."""
         for fact, _ in _SETTINGS.values():
             self._asked.pop((connection, fact), None)
             self._set(row, connection, fact, UNKNOWN)
@@ -137,24 +137,24 @@ class Facts:
 
 
 class SessionPlaces:
-    """Where the first messages were in which clients ask for something that holds for the whole connection."""
+    """Places of the first messages in which clients ask for something that holds for the whole connection."""
 
     def __init__(self, by_row: Mapping[int, Place] | None = None) -> None:
         self.by_row: dict[int, Place] = dict(by_row or {})
 
     def take(self, batch: MessageBatch) -> None:
-        """The next messages."""
+        """Takes the next messages."""
         asks = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
         for index in asks[: max(0, MOST_PLACES - len(self.by_row))].tolist():
             self.by_row[int(batch.row[index])] = place_of(batch, index)
 
     def leave(self, connections: Collection[int]) -> None:
-        """Nobody asks for these any more."""
+        """Drops connections that nobody asks for any more."""
         self.by_row = {row: place for row, place in self.by_row.items() if place.connection not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Those of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Joins the places of readings of different connections; ``connections``: for each reading, the new numbers of its connections."""
         places = [
             (row, renumbered_place(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part.by_row.items()
         ]

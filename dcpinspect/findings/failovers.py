@@ -37,17 +37,17 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A client was told that the newest branch of a vbucket is another one."""
+    """A client was told that a vbucket has another newest branch."""
 
     vbucket: int
     before: KnownLog
-    """The last log with the old one at its head."""
+    """The last log with the old branch at its head."""
     log: KnownLog
-    """The first with the new one."""
+    """The first log with the new branch at its head."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, client by client."""
+    """Yields all occurrences, client by client."""
     context = finished.context
     changes: dict[tuple[str, object], list[_Change]] = defaultdict(list)
     for client, vbucket, logs in _of_clients(context):
@@ -64,7 +64,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]]]:
-    """The logs of each vbucket that each client was sent, by bucket, in the order in which they were told, if they are not all the same."""
+    """Yields (client, vbucket, logs) by bucket, with the logs that the client was sent, in the order in which they were told.
+
+    Logs that are all the same are left out.
+    """
     logs, told = context.logs, context.logs.told
     buckets = Names({number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of))
     client = context.names.of[told.connection]
@@ -80,7 +83,7 @@ def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
     before: KnownLog | None = None
     for log in logs:
         if not log.entries:
-            before = None  # it may have been the change
+            before = None  # the unread log may have been the change
             continue
         if before is not None and log.entries[0][0] != before.entries[0][0]:
             if not log.has(before.entries[0][0]):
@@ -90,7 +93,7 @@ def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
 
 
 def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
-    """Changes that were told one soon after the other; each vbucket once."""
+    """Yields groups of changes that were told soon after each other; each vbucket once."""
     several: dict[int, _Change] = {}
     latest = 0
     for change in sorted(changes, key=lambda one: told_at(one.log)):
@@ -104,7 +107,7 @@ def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
 
 
 def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
-    """Streams by client and vbucket, in the order of their opening."""
+    """Returns streams by client and vbucket, in the order of their opening."""
     streams, client = context.streams, context.names.of[context.streams.connection]
     in_order = np.argsort(streams.opened.time, kind="stable")
     groups = Groups([client, streams.vbucket], in_order[client[in_order] >= 0])
@@ -112,7 +115,7 @@ def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
 
 
 def _followed(context: Context, change: _Change, numbers: Sequence[int]) -> int | None:
-    """The first stream on the new branch."""
+    """Returns the first stream on the new branch; None for none."""
     uuid, told = change.log.entries[0][0], told_at(change.log)
     for number in numbers:
         row = context.streams[number]
@@ -123,7 +126,7 @@ def _followed(context: Context, change: _Change, numbers: Sequence[int]) -> int 
 
 
 def _occurrence(context: Context, change: _Change, number: int, numbers: Sequence[int]) -> Occurrence:
-    """``number``: the stream that followed."""
+    """Returns the occurrence of a failover; ``number``: the stream that followed it."""
     uuid, seqno = change.log.entries[0]
     opened_ns = int(context.streams.opened.time[number])
     origins, told_ns = context.logs.origins, change.before.at.time_ns

@@ -1,4 +1,4 @@
-"""What a rule found: once as it happened, then put together with its like."""
+"""What a rule found: first as single occurrences, then as findings that put like occurrences together."""
 
 from __future__ import annotations
 
@@ -36,62 +36,62 @@ class Place:
     file: int
     """Number of the capture file, from 0; ``frame`` counts within it."""
     frame: int
-    """Last packet that carried bytes of the message."""
+    """The last packet that carried bytes of the message."""
     time_ns: int
 
 
 Key = tuple[str, Severity, str | None, int, int | None, int | None]
-"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing share."""
+"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing have in common."""
 
 
 @dataclass(slots=True)
 class Occurrence:
-    """A rule met its case: once, or ``count`` times that nothing but place and time tells apart."""
+    """A case of a rule that happened once, or ``count`` times if only place and time differ."""
 
     rule: str
     severity: Severity
     message: str
     """One sentence, without the place, which every view adds in its own way."""
     connection: int
-    """Not above 0: of none, but of a log or a checkpoint; each of their clients has a number of its own."""
+    """Number of the connection; 0 or below: a log or a checkpoint, not a connection. Each of their clients has a number of its own."""
     places: tuple[Place, ...]
-    """The offender first."""
+    """Messages that show the case, the offender first."""
     vbucket: int | None = None
     """None: the whole connection."""
     sid: int | None = None
     cause: str | None = None
     next: str | None = None
-    """None: what the rule says."""
+    """What to do; None: the rule's own text says it."""
     seqnos: tuple[int, ...] = ()
     vbuckets: tuple[int, ...] = ()
-    """Of an occurrence that is about several at once, which has no ``vbucket``; sorted."""
+    """Sorted vbuckets of an occurrence that is about several at once; ``vbucket`` is then None."""
     shared: str | None = None
-    """The message where many vbuckets share it, without the numbers of one; None: the same."""
+    """The message if many vbuckets share it, without the numbers of one vbucket; None: ``message`` itself."""
     count: int = 1
     last_time_ns: int = 0
-    """Time of the last of ``count``; 0: that of the places."""
+    """Time of the last of ``count``; 0: the time of the places."""
     closes: int | None = None
-    """Connection of which it says why it was closed."""
+    """Connection for which the occurrence says why it was closed."""
     stream: int | None = None
-    """Number of the stream that it is about."""
+    """Number of the stream that the occurrence is about."""
     explains: Collection[int] = ()
-    """Numbers of the streams of which findings are its effects, where the rule may have such effects."""
+    """Numbers of the streams whose findings are effects of this occurrence, if the rule may have such effects."""
     effect_of: Key | None = None
-    """What it is an effect of, where that is known without ``explains``."""
+    """Key of what this occurrence is an effect of, if that is known without ``explains``."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
-    """What differs from one occurrence to the next, by the heading of its column."""
+    """Values that differ from one occurrence to the next, by the heading of their column."""
     is_over: bool | None = None
-    """Whether it has ended, where the rule knows."""
+    """Whether the trouble has ended, if the rule knows."""
     time_ns: int = 0
-    """When it was, where no message shows it; 0: nobody knows."""
+    """Time of the occurrence if no message shows it; 0: nobody knows."""
     client: str | None = None
-    """Whose it is, where no connection says it."""
+    """The client that it is about, if no connection tells it."""
     rows: Collection[int] | Rows = field(default=(), compare=False)
-    """Of all messages that show it, where they are more than the first of ``places``."""
+    """Rows of all messages that show it, if they are more than the first of ``places``."""
 
     @property
     def key(self) -> Key:
-        """What it has in common with others that are the same thing."""
+        """What the occurrence has in common with others that are the same thing."""
         return self.rule, self.severity, self.cause, self.connection, self.vbucket, self.sid
 
 
@@ -105,62 +105,62 @@ class Finding:
     message: str
     next: str
     connections: tuple[int, ...]
-    """Empty: of none, but of a log or a checkpoint."""
+    """Numbers of the connections; empty: the finding is about a log or a checkpoint, not about a connection."""
     vbuckets: tuple[int, ...]
     """Sorted; empty: the whole connection."""
     sid: int | None
     places: tuple[Place, ...]
-    """Evidence, the first offender first."""
+    """Evidence: messages that show the finding, the first offender first."""
     seqnos: tuple[int, ...]
     first_time_ns: int
     last_time_ns: int
     count: int = 1
     left_out: int = 0
-    """How many more messages show it, or occurrences of which none is among ``places``."""
+    """Number of further messages that show it, or of occurrences with no message among ``places``."""
     effect_of: str | None = None
     """Id of the finding that is the cause of this one, and that has the advice."""
     what: str = ""
-    """The message without the places that it speaks of; empty: the message is like that."""
+    """The message without the places that it speaks of; empty: the message names none."""
     clients: tuple[str, ...] = ()
-    """Whose connections these are, as the table of vbuckets calls them; sorted."""
+    """Clients of the connections, sorted, as the table of vbuckets names them."""
     who: str = ""
-    """These clients, in words."""
+    """The clients in words."""
     server: str = ""
     """Their server, in words."""
     whose: Whose = "unknown"
-    """Who has to change something, or nobody."""
+    """Who has to change something, or that nobody has to."""
     over: Over = "unknown"
     over_row: int | None = None
-    """The message that shows that it is over."""
+    """Row of the message that shows that the trouble is over."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
     """Numbers that the message speaks of, by the heading of their column."""
     latest: Place | None = None
     """The latest offender."""
     rows: Rows = field(default_factory=_no_rows, compare=False, repr=False)
-    """Of all messages that show it, rising, where somebody asked for them (``Collector``); none where nobody did."""
+    """Rows of all messages that show it, rising, if somebody asked for them (``Collector``); otherwise empty."""
     cases: tuple[Finding, ...] = ()
-    """Where it happened on several vbuckets or connections: what happened on each. Empty: it is one case."""
+    """The cases, if it happened on several vbuckets or connections: one for each. Empty: the finding is one case."""
 
     @property
     def id(self) -> str:
-        """The same in every reading of the same captures, and of no other finding of it."""
+        """A hash that is equal in every reading of the same captures, and differs between the findings of one reading."""
         parts = (self.rule, self.cause, self.connections or self.clients, self.vbuckets, self.sid)
         places = [(one.connection, one.direction, one.stream_offset) for one in self.places[:1]]
         return sha256(repr((*parts, *places)).encode()).hexdigest()[:12]
 
     @property
     def each(self) -> tuple[Finding, ...]:
-        """What happened on each vbucket of each connection."""
+        """The case of each vbucket and connection."""
         return self.cases or (self,)
 
     @property
     def connection(self) -> int | None:
-        """The connection; None when there are several."""
+        """The connection; None if there are several."""
         return self.connections[0] if len(self.connections) == 1 else None
 
     @property
     def where(self) -> str:
-        """What it speaks of: ``vb 417, connection 3``."""
+        """What the finding speaks of, such as ``vb 417, connection 3``."""
         connections = connections_of(self)
         if not self.vbuckets:
             return connections or "log"
@@ -169,23 +169,23 @@ class Finding:
 
 
 def connections_of(one: Finding) -> str:
-    """Its connections by their numbers; empty where it has none."""
+    """Returns the connections of a finding by their numbers; empty if it has none."""
     return f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}" if one.connections else ""
 
 
 def who_alone(found: Finding) -> str:
-    """Whose it is, where no connection of a capture says it."""
+    """Returns the clients of a finding in words, if no connection of a capture tells them."""
     if not found.clients:
         return ""
     return f"client {found.clients[0]}" if len(found.clients) == 1 else f"{len(found.clients)} clients"
 
 
 MOST_RANGES = 12
-"""Ranges that a sentence names; all numbers are in the finding's own lists."""
+"""Greatest number of ranges that a sentence names; all numbers are in the finding's own lists."""
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Sorted numbers as 1, 5–9, and how many there are beyond the first ranges."""
+    """Returns sorted numbers as ranges (1, 5–9), and how many numbers there are beyond the first ranges."""
     out: list[list[int]] = []
     for number in numbers:
         if out and number == out[-1][1] + 1:

@@ -24,7 +24,8 @@ from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.windows import Window
 
 STUCK_NS = 720_000_000_000
-"""A server may disconnect who acknowledges nothing for so long: kv_engine ``dcp_disconnect_when_stuck_timeout_seconds``, by default."""
+"""A server may disconnect a client that acknowledges nothing for this time: kv_engine ``dcp_disconnect_when_stuck_timeout_seconds``, by
+default."""
 NO_FIT = "no-fit"
 
 _ALL_BYTES = "count all bytes of every message of a stream: header, framing extras, extras, key and value"
@@ -41,7 +42,7 @@ _UNDER_NODES = (
     "MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318), and V2.2 "
     "markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
 )
-"""What servers do themselves when they are the consumer, by kv_engine's history."""
+"""Faults of servers when they are the consumer themselves, by kv_engine's history."""
 
 _WHAT = {
     "without-flex-frames": "framing extras",
@@ -125,7 +126,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     context, flow, is_whole = finished.context, finished.context.tracker.flow, finished.is_whole
     if flow is None:
         return
@@ -163,7 +164,10 @@ def _of(
     shared: str | None = None,
     rows: Rows = NO_ROWS,
 ) -> Iterator[Occurrence]:
-    """What happened ``count`` times, of which these are told, the worst first: the message is about that. ``rows``: of all."""
+    """Yields occurrences for something that happened ``count`` times, of which ``places`` are told.
+
+    The worst one comes first: the message is about it. ``rows``: rows of all.
+    """
     rows = np.union1d(rows, [one[0].row for one in places]) if len(rows) else rows
     for number, one in enumerate(places):
         times, connection = count - len(places) + 1 if number == 0 else 1, one[0].connection
@@ -174,13 +178,14 @@ def _of(
 
 
 def _asked_above(context: Context, number: int) -> int | None:
-    """The window that the consumer was granted, where it is more than a server can keep."""
+    """Returns the window that the consumer was granted, if it is larger than a server can keep."""
     asked = window_asked(context.session(number).control("connection_buffer_size") or "")
     return asked if asked is not None and asked > MOST_WINDOW else None
 
 
 def _next(context: Context, link: Link, cause: str | None) -> str | None:
-    """What to do about other counting: where the consumer is a node that replicates, or nothing fits, servers' own faults are named."""
+    """Returns what to do about other counting. If the consumer is a node that replicates, or nothing fits, servers' own faults are
+    named."""
     if cause in w.WAYS and not context.session(link.number).is_replication:
         return _NEXT.get(cause or "")
     is_over = cause is None or cause in w.WAYS[w.OVER.start :]
@@ -188,13 +193,13 @@ def _next(context: Context, link: Link, cause: str | None) -> str | None:
 
 
 def _is_known(context: Context, link: Link, watched: Watched) -> bool:
-    """Whether the balance is known at the end of what was read."""
+    """Returns whether the balance is known at the end of what was read."""
     is_based = context.tracker.state.connections.is_based[link.number]
     return bool(watched.window.is_on and is_based) and link.lost_at_end == (None, None)
 
 
 def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
-    """Whether somebody waits for an acknowledgement at the end of what was read."""
+    """Returns whether the producer waits for an acknowledgement at the end of what was read."""
     if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
     streams = context.streams[context.streams.connection == link.number]
@@ -248,7 +253,7 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
 
 
 def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | None:
-    """The stall that had no end when the connection, or the capture, ended."""
+    """Returns the stall that had not ended when the connection, or the capture, ended."""
     if not _is_starved(context, link, watched):
         return None
     window, until = watched.window, context.until_ns(link)
@@ -284,7 +289,7 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
     places = [context.said(link.number, At.of(place), of_consumer=True) for place in (excess.first, excess.last)]
-    rows = np.append(watched.excesses.rows, excess.last.row)  # which the end may have shown to be too much
+    rows = np.append(watched.excesses.rows, excess.last.row)  # the end may have shown that this acknowledgement is too much
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
     yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], excess.count, cause, next_=next_, rows=rows)
@@ -293,7 +298,7 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
 def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
     window, overrun = watched.window, watched.window.overrun
     if _asked_above(context, link.number) is not None:
-        return  # this server keeps more of it than others
+        return  # this server keeps more of the window than others
     events, count = [*watched.overruns.told], watched.overruns.count
     is_late = context.until_ns(link) > overrun.at.time + window.tolerance
     if is_whole and overrun.before and is_late and _is_known(context, link, watched):

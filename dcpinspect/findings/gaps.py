@@ -1,4 +1,4 @@
-"""Rules about seqnos that did not come: what nothing explains, and what had to come."""
+"""Rules about seqnos that did not come: gaps that nothing explains, and items that had to come."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others."""
+    """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded, with the number of the others."""
     context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
     in_history = gaps.table[unexplained.in_history]
@@ -76,12 +76,12 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _sees_every_seqno(context: Context) -> Mask:
-    """By stream, whether nothing of its vbucket is hidden from the client."""
+    """Returns a mask of streams on which nothing of the vbucket is hidden from the client."""
     return np.isin(context.streams.connection, [number for number in context.by_number if context.session(number).sees_every_seqno])
 
 
 def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
-    """Of each vbucket, stream-id and connection: the first gaps and the last one, which counts for those between."""
+    """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which counts for those between."""
     stream = gaps.stream
     keys = [column[stream] for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)]
     order = np.lexsort((np.arange(len(gaps)), *keys))
@@ -119,7 +119,7 @@ def _without_cause(after: int, before: int) -> str:
 
 
 def elsewhere(context: Context, stream: int, other: int) -> str:
-    """The stream that something was sent on, for who looks at another one."""
+    """Names the stream that something was sent on, for readers who look at another stream."""
     mine, theirs = context.streams[stream], context.streams[other]
     if mine.connection != theirs.connection:
         return f"connection {theirs.connection}"

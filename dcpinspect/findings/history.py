@@ -1,4 +1,4 @@
-"""Rules about the branch of history that clients name: rolled back again and again, the wrong entry of the log, no entry at all."""
+"""Rules about the branch of history that clients name: repeated rollbacks, the wrong entry of the log, no entry at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
 from dcpinspect.streams.transitions import ENDED, STREAMING
 
 MOST_ROUNDS = 8
-"""Rounds of a loop whose messages are named, besides the last one."""
+"""Number of rounds of a loop whose messages are named, besides the last one."""
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
 
@@ -89,7 +89,7 @@ _ADVICE = {
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, client by client."""
+    """Yields all occurrences, client by client."""
     context = finished.context
     rolled, ended = _are_rollbacks(context), _ended_for_rollback(context)
     for numbers in context.of_client.having(rolled | ended, 2):
@@ -111,14 +111,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def loops(context: Context) -> Iterator[Sequence[int]]:
-    """The stream requests of each rollback-loop."""
+    """Yields the stream requests of each rollback-loop."""
     are_rollbacks = _are_rollbacks(context)
     for numbers in context.of_client.having(are_rollbacks, 2):
         yield from _loops(context, InOrder(numbers), [number for number in numbers if are_rollbacks[number]])
 
 
 def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, are_ended: Mask) -> Iterator[Occurrence]:
-    """Those of one client and vbucket."""
+    """Yields the loops of one client and vbucket."""
     rolled = [number for number in numbers if are_rollbacks[number]]
     ended = [number for number in numbers if are_ended[number]]
     if len(rolled) > 1 or len(ended) > 1:
@@ -140,7 +140,7 @@ def _ended_for_rollback(context: Context) -> Mask:
 
 
 def _wrong_entry(context: Context, clients: Clients, number: int, previous: int) -> Occurrence | None:
-    """``previous``: the client's stream before, which was rolled back."""
+    """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream before, which was rolled back."""
     row = context.streams[number]
     uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
     if not uuid or row.request.start > context.streams.rollback[previous]:
@@ -156,7 +156,7 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, asked[0])
     if is_heard or clients.may_have_said(log.connection, told_ns, asked[0], vbucket=int(row.vbucket)):
-        return None  # another log, or the request that says whose log one is
+        return None  # another log, or the request is missing that tells whose log it is
     message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
     return occurrence(
         context,
@@ -192,7 +192,7 @@ def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
 
 
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
-    """What is found, and the requests that it is about."""
+    """Yields occurrences, each with the requests that it is about."""
     streams = context.streams
     goes_on = (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
     are_rollbacks = _are_rollbacks(context)
@@ -233,7 +233,7 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
 
 
 def _rows(*rows: Rows) -> Rows:
-    """All that are known."""
+    """Returns all rows that are known, in one array."""
     found = np.concatenate(rows)
     return found[found > 0]
 
@@ -246,11 +246,11 @@ class InOrder:
         self.places: Mapping[int, int] = {number: place for place, number in enumerate(numbers)}
 
     def between(self, before: int, number: int) -> Sequence[int]:
-        """Those after one and before another."""
+        """Returns the streams after ``before`` and before ``number``."""
         return self.numbers[self.places[before] + 1 : self.places[number]]
 
     def explained(self, context: Context, rounds: Sequence[int]) -> list[int]:
-        """What belongs to a loop: its rounds, and what was denied between the first and the last."""
+        """Returns the streams of a loop: its rounds, and the requests denied between the first round and the last."""
         between = self.between(rounds[0], rounds[-1])
         return [*rounds, *(one for one in between if context.streams.answer[one] in (w.A_ROLLBACK, w.A_REFUSED))]
 
@@ -267,7 +267,10 @@ def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterat
 
 
 def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> bool:
-    """Whether a rollback may be another round of the one before: no lower, and equal where a stream was accepted in between."""
+    """Returns whether a rollback may be another round after the one before.
+
+    Its seqno must be no lower, and equal if a stream was accepted in between.
+    """
     old, new = (int(context.streams.rollback[one]) for one in (before, number))
     is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
     return is_no_lower and not _is_other_history(context, before, number)
@@ -278,7 +281,7 @@ def _was_accepted(context: Context, in_order: InOrder, before: int, number: int)
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:
-    """Whether the server's newest branch was another one by then."""
+    """Returns whether the server's newest branch had changed by the second of two requests."""
     old, new = context.logs.nearest(before), context.logs.nearest(number)
     return old is not None and new is not None and old.entries[:1] != new.entries[:1]
 
@@ -365,7 +368,8 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
 
 
 def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool | None:
-    """Whether a loop has ended: the client was let go on from above the seqno that it was rolled back to. None: a stream runs still."""
+    """Returns whether a loop has ended: the client could go on from above the seqno that it was rolled back to. None: a stream still
+    runs."""
     streams = context.streams
     to = max(int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST for number in rounds)
     later = [number for number in in_order.numbers[in_order.places[rounds[-1]] + 1 :] if streams.answer[number] == w.A_ACCEPTED]
@@ -376,7 +380,7 @@ def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 
 
 def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> int:
-    """Items that streams since the first round delivered although the client had been sent items that far before."""
+    """Returns how many items streams since the first round delivered although the client already had items that far."""
     streams = context.streams
     high, most, again = LEAST, 0, 0
     for place, number in enumerate(in_order.numbers):

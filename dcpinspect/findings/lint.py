@@ -1,8 +1,8 @@
-"""Rules about how a client uses DCP, held against what the protocol's documentation recommends to every client.
+"""Rules about how a client uses DCP, compared with what the protocol's documentation recommends to every client.
 
-They are only asked when that is wanted, since a client that leaves a recommendation out breaks nothing. Each connection whose open was
-captured gets one verdict by every rule: it does as recommended, it does not, or the rule does not apply, be it that the connection has
-no use for it or that what decides may be in what the capture lacks.
+They are only asked on demand, since a client that ignores a recommendation breaks nothing. Each connection whose open was captured gets one
+verdict from every rule: it does as recommended, it does not, or the rule does not apply. The latter means that the connection has no use
+for it, or that the capture may lack what decides.
 """
 
 from __future__ import annotations
@@ -231,9 +231,9 @@ class Verdict:
 
 
 def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | None) -> Iterator[Verdict]:
-    """Connection by connection, every rule in order; of connections that were opened, and whose open was captured.
+    """Yields verdicts connection by connection, every rule in order, for connections that were opened and whose open was captured.
 
-    ``places``: where the messages of sessions were, by row.
+    ``places``: places of the messages of sessions, by row.
     """
     facts = Facts(context, places, flow)
     for link in context.links:
@@ -250,7 +250,7 @@ def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | 
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All failures, once all messages were taken."""
+    """Yields all failures, once all messages were taken."""
     if finished.is_whole:
         for verdict in verdicts(finished.context, finished.places, finished.context.tracker.flow):
             if verdict.says == "FAIL":

@@ -1,4 +1,4 @@
-"""Rules about snapshots as a whole: where they begin, whether all of them came, and where a client took a stream up again."""
+"""Rules about snapshots as a whole: where they begin, whether everything in them came, and where a client resumed a stream."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _KNOWN = (
     f"{_NEXT}; the client is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
     " filtered snapshots if an item of another collection follows a prepare or abort (MB-73354). Report it for other versions"
 )
-"""As kv_engine's active_stream.cc has it in those versions; the fix is of August 2026."""
+"""By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, in the order of the markers."""
+    """Yields all occurrences, in the order of the markers."""
     context, tables = finished.context, finished.tables
     snapshots = context.snapshots
     is_incomplete = tables.snapshot_states == INCOMPLETE
@@ -92,7 +92,7 @@ def _of(
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
-    """Snapshots that do not start where their streams were asked to."""
+    """Returns a mask of snapshots that do not start where their streams were asked to."""
     asked, stream = streams.request, snapshots.stream
     is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
     found: Mask = is_range[stream] & (snapshots.start != asked.snapshot_start[stream]) & (snapshots.start != asked.start[stream])
@@ -109,12 +109,12 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
 
 
 def _is_all(stream: Stream) -> bool:
-    """Whether a stream has brought what was asked for, although its last snapshot goes further."""
+    """Returns whether a stream has brought everything that was asked for, although its last snapshot goes further."""
     return bool(stream.request.form > 0 and stream.reason == 0 and stream.seen > 0 and stream.last >= stream.request.end)
 
 
 def _followers(snapshots: Snapshots) -> Rows:
-    """By snapshot: the next one of its stream, -1 for none."""
+    """Returns, for each snapshot, the next one of its stream, -1 for none."""
     order = np.lexsort((snapshots.index, snapshots.stream))
     before, then = order[:-1], order[1:]
     follows = (snapshots.stream[then] == snapshots.stream[before]) & (snapshots.index[then] == snapshots.index[before] + 1)
@@ -124,7 +124,7 @@ def _followers(snapshots: Snapshots) -> Rows:
 
 
 def _incomplete(context: Context, number: int, after: int) -> Occurrence:
-    """``after``: the next snapshot of its stream, -1 for none."""
+    """Returns the occurrence of an incomplete snapshot; ``after``: the next snapshot of its stream, -1 for none."""
     row = context.snapshots[number]
     stream = int(row.stream)
     is_told = context.has_collections(int(context.streams.connection[stream])) or _has_sync_writes(context, stream)
@@ -148,7 +148,7 @@ def _has_sync_writes(context: Context, stream: int) -> bool:
 
 
 def _after_incomplete(context: Context, number: int, stream: int) -> str:
-    """What to do about it, by what is known of the client."""
+    """Returns what to do about an incomplete snapshot, by what is known of the client."""
     has_collections = context.has_collections(int(context.streams.connection[stream]))
     if has_collections:
         is_memory = not int(context.snapshots.flags[number]) & DISK
@@ -158,7 +158,7 @@ def _after_incomplete(context: Context, number: int, stream: int) -> str:
 
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
-    """Gaps between two streams of a client."""
+    """Yields gaps between two streams of a client."""
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]

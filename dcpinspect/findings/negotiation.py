@@ -1,8 +1,8 @@
 """Rules about what a connection has not negotiated: messages and layouts that it did not ask for, and the reverse.
 
-What was negotiated is on, off or unknown, connection by connection and from row to row. A rule fires on what is known. Nothing is known
-to begin with where the capture begins inside a connection, and nothing of the settings behind a hole in which another one may have been
-asked for; an answer that was not captured leaves its setting unknown.
+What was negotiated is on, off or unknown, for each connection and from row to row. A rule fires on what is known. Nothing is known at first
+if the capture begins inside a connection. No control is known behind a hole in which another one may have been asked for. An answer that
+was not captured leaves its control unknown.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ _DURABLE = (Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
 _OF_DCP = opcodes_with(Trait.DCP)
 _EXTRAS_WITH_TIME, _EXTRAS_WITHOUT_TIME = 21, 18
 _EXTRAS_OF_EXPIRY = 20
-"""Earlier generations have other expirations, and nothing that would enable them."""
+"""Expirations of earlier generations are others, and nothing would enable them."""
 _MARKERS = {
     number: layout.generation
     for number, layout in enumerate(LAYOUTS)
@@ -172,25 +172,26 @@ _MARKERS = {
 
 
 class Negotiation(Watcher):
-    """Holds messages against what their connection has negotiated."""
+    """Compares messages with what their connection has negotiated."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
-        """Messages that were not negotiated."""
+        """Returns messages that were not negotiated."""
         return _Against(fed.facts).candidates(fed.batch, fed.tracker)
 
     def reconsider(self, context: Context, found: Collector) -> None:
-        """A hole is known once a message of its direction comes after it; messages of the other direction were judged by then."""
+        """Drops findings near holes. A hole is only known once a message of its direction follows; the other direction was judged before
+        that."""
         found.doubt(IDS, _doubtful(context.tracker, context.links))
 
 
 class _Against:
-    """Holds messages against facts."""
+    """Compares messages with facts about their connections."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
     def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
-        """Messages that were not negotiated."""
+        """Yields messages that were not negotiated."""
         producers = tracker.state.producers(batch.connection, batch.row)
         yield from self._of_requests(batch, producers)
         decoded = batch.decoded
@@ -245,7 +246,7 @@ class _Against:
     def _without(
         self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str]
     ) -> Iterator[Candidates]:
-        """Messages of a kind for which a fact has a value that it must not have."""
+        """Yields messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
         rows = rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows
         if len(rows):
@@ -265,7 +266,8 @@ class _Against:
 
 
 def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[int, int]]]:
-    """By connection, spans of rows (both ends excluded) in which the consumer may have asked for something that was not captured."""
+    """Returns, by connection, spans of rows (both ends excluded) in which the consumer may have asked for something that was not
+    captured."""
     state = tracker.state
     found: dict[int, list[tuple[int, int]]] = {}
     for loss in state.known.losses:
@@ -281,7 +283,7 @@ def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[i
 
 
 def _has_head(batch: MessageBatch) -> Mask:
-    """Messages of which the capture has header, framing extras and extras."""
+    """Returns a mask of messages whose header, framing extras and extras were captured."""
     decoded, missing = batch.decoded, batch.missing
     found = np.ones(len(batch), dtype=np.bool_)
     needed = HEADER_SIZE + decoded.framing_size[missing.row] + decoded.extras_size[missing.row]

@@ -75,7 +75,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     context, noops, is_whole = finished.context, finished.context.tracker.noops, finished.is_whole
     if noops is None:
         return
@@ -99,17 +99,17 @@ def _of(
 
 
 def _times(event: Noticed, told: Sequence[Noticed], count: int) -> int:
-    """How often the first of those that are told stands for: itself, and those that are not."""
+    """Returns how many occurrences an event stands for: the first one told also stands for those not told."""
     return count - len(told) + 1 if event is told[0] else 1
 
 
 def _with(told: Occurrence, rows: Rows) -> Occurrence:
-    """The same with the rows of all that are like it."""
+    """Returns the occurrence with the rows of all that are like it."""
     return replace(told, rows=[*rows.tolist(), told.places[0].row])
 
 
 def _certain(context: Context, link: Link, kept: Examples[Noticed], direction: int) -> Rows:
-    """Which of the kept rows are no matter of what was not captured, as places among them."""
+    """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
     if not len(kept.times) or not context.may_lack(link.number, direction, int(kept.times.min())):
         return np.arange(len(kept.times))
     times = zip(kept.times.tolist(), kept.shown.tolist(), strict=True)
@@ -121,7 +121,7 @@ def _hex(opaque: int) -> str:
 
 
 def _noticed(message: Heard, other: Heard) -> Noticed:
-    """What the kernel had no reason to tell yet."""
+    """Returns an event that the kernel had no reason to tell yet."""
     return Noticed(other.place.time - message.place.time, message.opaque, other.opaque, At.of(message.place), At.of(other.place))
 
 
@@ -150,7 +150,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
     told, certain = kept.unanswered.told, _certain(context, link, kept.unanswered, 1 - peer.producer)
     for event in told:
         if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
-            continue  # perhaps known only later
+            continue  # perhaps the answer is only read later
         places = [context.said(link.number, event.at)]
         if event.other.row:
             places.append(context.said(link.number, event.other, of_consumer=True))
@@ -163,7 +163,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
 
 
 def _since(peer: Peer, time_ns: int) -> str:
-    """What comes from the consumer later than an answer takes."""
+    """Returns what comes from the consumer later than an answer takes."""
     return GOES_ON if peer.consumer_time > time_ns + patience(peer) else SILENT
 
 
@@ -193,7 +193,7 @@ def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
     told, certain = kept.silences.told, _certain(context, link, kept.silences, peer.producer)
     for event in told:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
-            continue  # perhaps known only later
+            continue  # perhaps the silence is only explained later
         places = [context.said(link.number, at) for at in (event.at, event.other)]
         message = f"nothing for {duration(event.time_ns / 1e9)}{every}"
         yield _with(

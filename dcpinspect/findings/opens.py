@@ -1,4 +1,4 @@
-"""Rules about DCP opens: commands before one, a second one, and names that two connections claim."""
+"""Rules about DCP opens: commands before an open, a second open, and names that two connections claim."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ RULES = (
 )
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
-"""Opens, and early commands, that are remembered at most; early commands of one connection."""
+"""Greatest numbers of opens and early commands that are remembered, and of early commands of one connection."""
 CLIENT = 0
-"""Direction of the side that opens, whoever will be the producer."""
+"""Direction of the side that opens, whichever side will be the producer."""
 
 _OF_DCP = opcodes_with(Trait.DCP)
 _OF_DCP[Opcode.DCP_OPEN] = False
@@ -78,12 +78,12 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Early:
-    """A DCP command although no open has succeeded before it."""
+    """A DCP command that came before any open had succeeded."""
 
     place: Place
     opcode: int
     refused: Opened | None
-    """The refused open that it came after, if there was one."""
+    """The refused open before the command; None if there was none."""
 
 
 class Opens(Watcher):
@@ -95,10 +95,10 @@ class Opens(Watcher):
         self._early: list[_Early] = []
         self._early_count: dict[int, int] = {}
         self._settled: set[int] = set()
-        """Connections of which nobody wants to know more: open, maybe open, or told of often enough."""
+        """Connections that need no further look: they are open, may be open, or were told of often enough."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
-        """The next messages."""
+        """Takes the next messages."""
         batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
         opens = {one.index: one for one in news if one.opcode == Opcode.DCP_OPEN}
         requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
@@ -126,7 +126,7 @@ class Opens(Watcher):
         return ()
 
     def leave(self, connections: Collection[int]) -> None:
-        """As ``Watcher`` has it."""
+        """Drops these connections, as in ``Watcher``."""
         for number in connections:
             for opened in self._of.pop(number, ()):
                 self._by_row.pop(opened.place.row, None)
@@ -150,7 +150,7 @@ class Opens(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found; not what only the next messages would need."""
+        """Returns what was found, without what only the next messages would need."""
         return {"opened": self._of, "early": self._early}
 
     def __setstate__(self, found: dict[str, Any]) -> None:
@@ -159,7 +159,8 @@ class Opens(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             renumbered = {id(one): _renumbered(one, of) for known in part._of.values() for one in known}
@@ -173,12 +174,12 @@ class Opens(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """All occurrences."""
+        """Yields all occurrences."""
         yield from self._misplaced(finished.context)
         yield from self._clashes(finished.context)
 
     def _misplaced(self, context: Context) -> Iterator[Occurrence]:
-        """All but name clashes."""
+        """Yields all occurrences but name clashes."""
         for early in self._early:
             link = context.by_number.get(early.place.connection)
             if link is None or not link.has_handshake or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT):
@@ -192,11 +193,11 @@ class Opens(Watcher):
             for again in known[known.index(first) + 1 :] if first is not None else []:
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):
-                    continue  # the connection between the two addresses may be another by then
+                    continue  # by then, another connection may run between the two addresses
                 yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
-        """Name clashes."""
+        """Yields name clashes."""
         claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
         good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
         for opened in sorted(good, key=lambda one: one.place.time_ns):
@@ -216,14 +217,14 @@ def _renumbered(opened: Opened, connections: Rows) -> Opened:
 
 
 def _is_lost_between(context: Context, first: Place, again: Place) -> bool:
-    """Whether something of the side that opens was lost between two of its messages."""
+    """Returns whether something of the opening side was lost between two of its messages."""
     losses = context.tracker.state.known.losses
     mine = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
     return bool(((mine.after_row > first.row) & (mine.before_row < again.row)).any())
 
 
 def _holds(link: Link, when: int) -> bool:
-    """Whether a connection was still there at a time."""
+    """Returns whether a connection was still there at a time."""
     return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
 
 

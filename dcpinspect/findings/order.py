@@ -270,12 +270,12 @@ class _Case:
     words: Callable[[_Seen], str]
     seqnos: Callable[[_Seen], tuple[int, ...]] = lambda _: ()
     shared: str | None = None
-    """Of several."""
+    """What several messages have in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One anomaly and what it stands in."""
+    """One anomaly, with its message and its snapshot."""
 
     batch: MessageBatch
     index: int
@@ -285,7 +285,7 @@ class _Seen:
 
     @property
     def name(self) -> str:
-        """The command."""
+        """The name of the command."""
         return self.batch.name_of(self.index).removeprefix("dcp_")
 
     @property
@@ -305,14 +305,15 @@ class _Seen:
 
     @property
     def collection(self) -> str:
-        """``a`` as a collection, with the name that its connection was told: what others were told may be in another capture."""
+        """``a`` as a collection, with the name that its own connection was told: what other connections were told may be in another
+        capture."""
         connection, row = int(self.batch.connection[self.index]), int(self.batch.row[self.index])
         name = self.batch.names.known_collection(connection, self.a, row, is_own=True)
         return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
 
     @property
     def range(self) -> tuple[int, int]:
-        """Start and end of the snapshot."""
+        """Starts and end of the snapshot."""
         return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end))) if self.snapshot is not None else (0, 0)
 
 
@@ -414,22 +415,24 @@ _CASES = {
 
 
 class Order(Watcher):
-    """What the tracker noticed."""
+    """Reports the anomalies that the tracker noticed."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
-        """The kernel's anomalies among the messages of the batch."""
+        """Returns the kernel's anomalies among the messages of the batch."""
         state = fed.tracker.state
         found = state.used(state.anomalies)
         return _anomalies(fed.batch, found, state.known.streams, state.known.snapshots)
 
     def reconsider(self, context: Context, found: Collector) -> None:
-        """Replicas may merge snapshots; who did not see what the consumer asked cannot tell replicas."""
+        """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
+        asked."""
         found.soften("marker-overlap", context.replicas)
         found.drop("marker-overlap", context.blind)
 
 
 def _anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
-    """``found``: the kernel's anomalies among the messages of this batch; ``streams`` and ``snapshots`` are its tables as they are now."""
+    """Yields candidates for the kernel's anomalies ``found`` in this batch; ``streams`` and ``snapshots`` are its tables as they are
+    now."""
     for code in np.unique(found.code).tolist():
         case = _CASES.get(code)
         if case is None:
@@ -475,23 +478,24 @@ _CONTRADICTED = {
     w.AFTER_COLLECTION_END: (_PREVIOUS,),
     w.MANIFEST_BACKWARDS: (_PREVIOUS,),
 }
-"""Earlier messages that each kind contradicts, where they were captured: the one before in its order; the marker of its snapshot, or the
-start of an out-of-order one; the request of its stream, or of the stream whose place it takes; the end of its stream."""
+"""Earlier messages that each kind of anomaly contradicts, if they were captured. _PREVIOUS: the message before in its order. _MARKER: the
+marker of its snapshot, or the start of an OSO snapshot. _REQUEST: the request of its stream. _REQUEST_OF_OTHER: the request of the stream
+whose place it takes. _END: the end of its stream."""
 
 
 class _Lookup:
-    """Anomalies by the index of their message."""
+    """Finds anomalies by the index of their message."""
 
     def __init__(self, batch: MessageBatch, found: Anomalies, rows: Rows, streams: Streams, snapshots: Snapshots) -> None:
         self._batch = batch
         self._found = found
         self._places = {row: place for place, row in reversed(list(enumerate(rows.tolist())))}
-        """Of the first anomaly of each message."""
+        """The place, in ``_found``, of the first anomaly of each message, by index of the message."""
         self._streams = streams
         self._snapshots = snapshots
 
     def others(self, index: int) -> tuple[Place, ...]:
-        """Earlier messages that it contradicts."""
+        """Returns the places of earlier messages that a message contradicts."""
         row = self._row(index)
         code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
         found = []
@@ -523,7 +527,7 @@ class _Lookup:
 
 
 def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity | None]:
-    """Where it depends on the stream; None: the rule's own."""
+    """Returns the severity of each anomaly where it depends on the stream; None: the severity of the rule."""
     if code == w.KEYS_UNCHECKED:
         return ["note"] * len(found)
     if code != w.OVERLAP:

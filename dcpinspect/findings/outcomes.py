@@ -1,4 +1,4 @@
-"""Who a finding is about, whose it is, and whether it is over."""
+"""Whom a finding is about, who has to act, and whether it is over."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ ENDED_BY_A_CONNECTION = frozenset(("connection-closed", "open-refused", "name-cl
 STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
 HANDLED = frozenset(("stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead", "noop-required", "open-refused"))
-"""Rules about one request: where the client handled the answer it costs nothing, and is a note."""
+"""Rules about one request. If the client handled the answer, the finding costs nothing, and is a note."""
 
 _NEAR = 64
-"""Granted streams that are looked at first."""
+"""Number of granted streams that are looked at first."""
 _When = tuple[int, int]
-"""Time and row."""
+"""Time and row of a message."""
 
 
 class Outcomes:
     """What the messages around a case tell of it."""
 
     def __init__(self, context: Context, past: Mapping[int, tuple[Link, Session]] | None = None) -> None:
-        """``past``: connections that have left, whose cases were judged before they did."""
+        """``past``: connections that have left; their cases were judged before they left."""
         self._context = context
         self._past = past or {}
 
     def judged(self, case: Finding) -> Finding:
-        """The case with its client, and with whether it is over; milder where that costs nothing any more."""
+        """Returns the case with its client, and with whether it is over; milder if it costs nothing any more."""
         client = self._client(case)
         over, row = self._over(case)
         direction = case.places[0].direction if case.places else None
@@ -62,7 +62,7 @@ class Outcomes:
         )
 
     def _client(self, case: Finding) -> str | None:
-        """Whose it is, also where its connection has left."""
+        """Returns the client of a case, also if its connection has left."""
         return self._context.clients.get(next(iter(case.connections), 0), next(iter(case.clients), None))
 
     def _over(self, case: Finding) -> tuple[Over, int | None]:
@@ -84,13 +84,13 @@ class Outcomes:
         return ("recovered", max(found)) if len(found) == len(rows) else ("unknown", None)
 
     def _next_stream(self, client: str, vbucket: int, sid: int | None, since: _When) -> int | None:
-        """The row of the first stream of a vbucket that a client was granted later."""
+        """Returns the row of the first stream of a vbucket that a client was granted after ``since``."""
         streams, wanted = self._context.streams, -1 if sid is None else sid
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
         return self._granted_by_vbucket.next(key, since, lambda numbers: np.maximum(streams.sid[numbers], -1) == wanted)
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
-        """The row of the first stream that a client was granted later, on a connection after this one."""
+        """Returns the row of the first stream that a client was granted after ``since``, on a later connection."""
         streams = self._context.streams
         key = self._context.names.number(client)
         return self._granted_by_client.next(key, since, lambda numbers: streams.connection[numbers] > connection)
@@ -107,7 +107,7 @@ class Outcomes:
         return _Granted(streams, self._context.names.of[streams.connection])
 
     def named(self, found: Finding) -> Finding:
-        """The same with its clients and their server in words."""
+        """Returns the finding with its clients and their server in words."""
         known = self._context.by_number
         links = [known[one] if one in known else self._past[one][0] for one in found.connections if one in known or one in self._past]
         servers = sorted({link.server for link in links})
@@ -153,17 +153,17 @@ class _Granted:
 
 
 def _when(case: Finding) -> _When | None:
-    """The latest offender."""
+    """Returns time and row of the latest offender; None without one."""
     return (case.latest.time_ns or case.last_time_ns, case.latest.row) if case.latest is not None else None
 
 
 def _some(clients: Sequence[str]) -> str:
-    """The first two, each by its address and name, and how many more there are."""
+    """Returns the first two clients, each by its address and name, and how many more there are."""
     return ", ".join(clients[:2]) + (f" and {len(clients) - 2} more" if len(clients) > 2 else "")
 
 
 def _addresses(clients: Sequence[str]) -> str:
-    """One client's address, or the hosts: ``10.11.0.1–64``."""
+    """Returns one client's address, or the hosts of several: ``10.11.0.1–64``."""
     if len(set(clients)) == 1:
         return clients[0]
     hosts = list(dict.fromkeys(client.rpartition(":")[0] for client in clients))

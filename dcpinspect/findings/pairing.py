@@ -1,7 +1,7 @@
 """Rules about requests and their answers: requests that nobody answered, answers that nobody asked for.
 
-Only commands that are always answered are looked at: those of DCP and of the connection around it. Whatever may have been answered, or
-asked, in bytes that were not captured is not accused.
+Only commands that are always answered are looked at: those of DCP and of the connection around it. Nothing is accused that may have been
+answered, or asked for, in bytes that were not captured.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ RULES = (
 )
 
 MOST = 1 << 16
-"""Requests without an answer, and answers without a request, that are remembered at most."""
+"""Greatest number of requests without an answer, and of answers without a request, that are remembered."""
 LEAST_PATIENCE_NS = 2_000_000_000
 LEAST_WAIT_NS = 200_000_000
-"""The same where the receiver closes without an answer."""
+"""The least wait that counts if the receiver closes the connection without an answer."""
 
 _ALWAYS = (
     *(Opcode.HELLO, Opcode.SASL_LIST_MECHS, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.VERSION),
@@ -93,7 +93,7 @@ _ALWAYS = (
 _ASKS = np.zeros(256, dtype=np.bool_)
 _ASKS[[*_ALWAYS]] = True
 _SILENT = opcodes_with(Trait.UNANSWERED) & ~opcodes_with(Trait.ENDS)
-_SILENT[Opcode.DCP_SNAPSHOT_MARKER] = False  # ``acknowledged`` looks at them
+_SILENT[Opcode.DCP_SNAPSHOT_MARKER] = False  # ``acknowledged`` looks at markers
 _FATAL = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """A server has nothing that could take an answer to these (kv_engine mcbp_executors.cc, ``execute_client_response_packet``)."""
 _ERROR: Severity = "error"
@@ -106,7 +106,7 @@ _NEXT: dict[int, str] = {
 }
 
 _BEGINNING = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN)
-"""Whoever is turned away with these was not wanted; later, an answer may just have been on its way when a node went down."""
+"""A client that is turned away at one of these was not wanted; later, an answer may just have been on its way when a node went down."""
 
 _Key = tuple[int, int, int, int]
 """Connection, direction of the request, opcode, opaque."""
@@ -122,7 +122,7 @@ class Asked:
 
 
 class Pairing(Watcher):
-    """Follows requests to their answers; memory grows with those that are not answered."""
+    """Follows requests to their answers. Memory grows with the requests that are not answered."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Asked] = {}
@@ -132,12 +132,12 @@ class Pairing(Watcher):
         self._slowest: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
         self._latest = np.zeros(0, np.int64)
-        """Time of the latest message of each direction, two for each connection."""
+        """Time of the latest message of each direction; two elements for each connection."""
         self.takeovers: list[Asked] = []
-        """Messages that set the state of a vbucket, the first ones."""
+        """The first messages that set the state of a vbucket."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
-        """What the batch shows alone; the rest is in ``findings``."""
+        """Returns what the batch shows alone; ``findings`` returns the rest."""
         batch, decoded = fed.batch, fed.batch.decoded
         own = decoded.has_magic & ~decoded.is_server
         self._heard(batch.connection * 2 + batch.direction, batch.time_ns)
@@ -154,7 +154,7 @@ class Pairing(Watcher):
                 yield Candidates("unexpected-reply", mine, words, severity)
 
     def leave(self, connections: Collection[int]) -> None:
-        """As ``Watcher`` has it."""
+        """Drops these connections, as in ``Watcher``."""
         for row in [row for row, asked in self._waiting.items() if asked.key[0] in connections]:
             self._forget(row)
         self._unmatched = {key: places for key, places in self._unmatched.items() if key[0] not in connections}
@@ -176,7 +176,7 @@ class Pairing(Watcher):
         for row in answered[answered < first].tolist():
             self._forget(row)
         waits = asks & ~np.isin(batch.row, answered)
-        for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():  # in the order of rows, whatever came in one batch
+        for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():  # in order of rows, whatever came in one batch
             (self._ask if waits[index] else self._orphan)(batch, index)
         for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self.takeovers)]:
             self.takeovers.append(self._asked(batch, index))
@@ -233,7 +233,7 @@ class Pairing(Watcher):
         )
         rows = self._waiting_for.get(key)
         if rows:
-            self._forget(rows[0])  # one of these it must be, though nobody knows which
+            self._forget(rows[0])  # it must be one of these, though nobody knows which
         elif self._unmatched_count < MOST:
             self._unmatched.setdefault(key, []).append(place_of(batch, index))
             self._unmatched_count += 1
@@ -242,7 +242,8 @@ class Pairing(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         pairs = list(zip(parts, connections, strict=True))
         waiting = [_renumbered(asked, of) for part, of in pairs for asked in part._waiting.values()]
@@ -262,7 +263,7 @@ class Pairing(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """All occurrences, once all messages were taken."""
+        """Yields all occurrences, once all messages were taken."""
         if not finished.is_whole:
             return
         context = finished.context
@@ -294,7 +295,8 @@ class Pairing(Watcher):
                     yield Occurrence("unmatched-response", "warning", message, connection, (place,))
 
     def _waited(self, context: Context, asked: Asked, cut_off: set[tuple[int, int]]) -> str | None:
-        """How long an answer that must have come by then did not, in words; None where it may still come, or may not have been captured."""
+        """Returns in words how long an answer that must have come by then did not come; None if it may still come, or was perhaps not
+        captured."""
         connection, direction, opcode, _ = asked.key
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
@@ -314,7 +316,7 @@ class Pairing(Watcher):
         return None
 
     def _since(self, context: Context, asked: Asked) -> str:
-        """What came after a request from the side that should have answered it, later than a round trip takes."""
+        """Returns what came after a request from the side that should have answered it, later than a round trip takes."""
         connection, other = asked.key[0], 1 - asked.key[1]
         link, way = context.by_number[connection], connection * 2 + other
         if link.closed in ("fin", "rst") and link.closed_by == other:
@@ -335,7 +337,7 @@ class Pairing(Watcher):
                 continue
             since_ns = int(streams.opened.time[mine[-1]])
             if context.may_lack(connection, 1 - context.producer(connection), since_ns, asked.place.time_ns):
-                continue  # another request, which its state belongs to
+                continue  # another request for this vbucket, to which its state belongs
             request = context.request(int(mine[-1]))
             message = "the state of the vbucket is set on a stream that was not requested with takeover"
             yield _of("takeover-sequence", asked, message, *([request] if request is not None else []), cause="not-requested")

@@ -1,6 +1,7 @@
-"""What lint rules look at on one connection, and what each of them says of it.
+"""What lint rules look at on one connection, and what each rule says of it.
 
-Nothing is held against a client that the capture may lack: an absence is known where all was captured in which the message could be.
+Nothing is held against a client that the capture may lack. An absence is only known if everything was captured in which the message could
+be.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
 
 LONGEST_NAME = 200
-"""Bytes of a name that servers take."""
+"""Greatest size in bytes of a name that servers accept."""
 ENOUGH_ACKS = 4
 _HAS_PURGE = 1 << 2
-"""Bit of ``OptionalSeqnos.present``."""
+"""The bit of ``OptionalSeqnos.present`` for the purge seqno."""
 _CLIENT = 0
 """Direction of the side that opened the TCP connection."""
 
@@ -40,13 +41,13 @@ Says = Literal["PASS", "FAIL", "NA"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a rule says."""
+    """What a rule says of a connection."""
 
     says: Says
     why: str
     places: Sequence[Place | None] = ()
     severity: Severity | None = None
-    """None: that of the rule."""
+    """None: the severity of the rule."""
     cause: str | None = None
 
 
@@ -60,12 +61,12 @@ class Facts:
 
     context: Context
     places: Mapping[int, Place]
-    """Where the messages of sessions were, by row."""
+    """Places of the messages of sessions, by row."""
     flow: FlowControl | None
 
     @cached_property
     def streams(self) -> Mapping[int, list[int]]:
-        """Streams whose request was captured, by connection."""
+        """Numbers of streams whose request was captured, by connection."""
         found: dict[int, list[int]] = defaultdict(list)
         for number in np.flatnonzero(self.context.streams.request.form > 0).tolist():
             found[int(self.context.streams.connection[number])].append(number)
@@ -73,12 +74,12 @@ class Facts:
 
     @cached_property
     def clients(self) -> Clients:
-        """Who asked when."""
+        """The clients of the reading, with when they asked for what."""
         return Clients(self.context)
 
     @cached_property
     def losses(self) -> Mapping[int, list[tuple[int, int]]]:
-        """By connection, the rows before and after what is missing of what its client said."""
+        """By connection, the rows before and after each loss of the client's messages."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for loss in self.context.tracker.state.known.losses:
             if loss.direction == _CLIENT:
@@ -90,7 +91,8 @@ class Facts:
         return found
 
     def is_told(self, link: Link, since: int, until: int = ALL) -> bool:
-        """Whether all that a client said between two rows was captured; ``since`` 0: from the beginning."""
+        """Returns whether everything that a client said between two rows was captured; ``since`` 0: from the beginning of the
+        connection."""
         if self.context.session(link.number).is_cut or (not since and not link.has_handshake):
             return False
         return not any(before < until and after > since for before, after in self.losses.get(link.number, ()))
@@ -120,7 +122,7 @@ class Facts:
 
     @cached_property
     def hosts(self) -> Mapping[str, tuple[tuple[int, int], bool]]:
-        """By host of the client: (row, connection) of the first request for the newest seqnos, and whether one may be hidden."""
+        """By host of the client: (row, connection) of the first request for the newest seqnos, and whether such a request may be hidden."""
         found: dict[str, tuple[tuple[int, int], bool]] = {}
         for link in self.context.links:
             host = link.client.rpartition(":")[0]
@@ -139,7 +141,7 @@ class Facts:
 
     @cached_property
     def before(self) -> Mapping[int, int]:
-        """For streams that were asked for, the one of the same client, vbucket and stream-id before."""
+        """For each requested stream, the stream before of the same client, vbucket and stream-id."""
         before = self.context.of_client.previous
         later = np.flatnonzero(before >= 0)
         return dict(zip(later.tolist(), before[later].tolist(), strict=True))
@@ -149,45 +151,45 @@ class ClientConnection:
     """One connection that its client opened for DCP."""
 
     def __init__(self, facts: Facts, link: Link, session: Session, streams: Sequence[int]) -> None:
-        """``streams``: those whose request was captured."""
+        """``streams``: numbers of the connection's streams whose request was captured."""
         self.facts, self.context, self.link, self.session, self.streams = facts, facts.context, link, session, streams
         self.rows = self.context.streams[list(streams)]
         self.first_row = int(self.rows.opened.row.min(initial=ALL))
         """Row of the first stream request."""
         is_resumed = (self.rows.request.start > LEAST) & (self.rows.request.form == 1) & (self.rows.request.flags & FROM_LATEST == 0)
         self.resumed = [streams[place] for place in np.flatnonzero(is_resumed).tolist()]
-        """Streams that were asked for from above 0."""
+        """Streams that were requested with a start above 0."""
 
     def judge(self, rule: str, check: Callable[[ClientConnection], Answer]) -> Answer:
-        """What a rule says of the connection."""
+        """Returns what a rule says of the connection."""
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
         return check(self) if is_consumer or rule in _OF_ANY else Answer("NA", "the client does not receive documents on this connection")
 
     def at(self, row: int) -> Place | None:
-        """Where a message of the session was."""
+        """Returns the place of a message of the session, by its row."""
         return self.facts.places.get(row)
 
     @property
     def open_place(self) -> Place | None:
-        """Where the open was."""
+        """The place of the open."""
         return self.at(self.session.open_row)
 
     def asked(self, streams: Sequence[int]) -> list[Place | None]:
-        """Where the first of these streams were asked for."""
+        """Returns the places of the requests of the first of these streams."""
         return [self.context.request(number) for number in streams[:3]]
 
     def has_collections(self) -> bool | None:
-        """None: unknown."""
+        """Returns whether the connection negotiated collections; None: unknown."""
         if self.session.features is None:
             return False if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row else None
         return "Collections" in self.session.features
 
     def is_told(self, since: int, until: int = ALL) -> bool:
-        """Whether all that the client said between two rows was captured."""
+        """Returns whether everything that the client said between two rows was captured."""
         return self.facts.is_told(self.link, since, until)
 
     def setting(self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL) -> Answer:
-        """Whether a setting has been made as it should by a row."""
+        """Returns whether a control was set as recommended before a row."""
         session = self.session
         control = session.controls.get(key)
         made = [row for (name, value), row in session.accepted.items() if name == key and fits(value) and row < until]
@@ -207,7 +209,7 @@ class ClientConnection:
         return Answer("FAIL", f"{key} is {control.value}{should}", shown)
 
     def is_on(self, key: str, until: int = ALL) -> Answer:
-        """Whether a setting is true."""
+        """Returns whether a control was set to true before a row."""
         return self.setting(key, lambda value: value == "true", "", until)
 
 
@@ -292,7 +294,7 @@ def _ack_pace(talk: ClientConnection) -> Answer:
 
 
 def _streaming(key: str) -> Callable[[ClientConnection], Answer]:
-    """A setting that is for every connection with streams."""
+    """Returns a check of a control that every connection with streams should set to true."""
     return lambda talk: talk.is_on(key) if talk.streams else NOTHING
 
 
@@ -387,7 +389,7 @@ def _resume_range(talk: ClientConnection) -> Answer:
         row, marker = context.streams[number], context.snapshots[snapshot]
         start, low, high = int(row.request.start), int(marker.start), int(marker.end)
         if marker.layout <= UPR_LAYOUT or not low < start < high:
-            continue  # the snapshot was complete, or is not what the client goes on with
+            continue  # the snapshot was complete, or the client does not go on from it
         places = [context.request(number), context.marker(snapshot)]
         if not row.request.snapshot_start == row.request.snapshot_end == start:
             good = good or Answer("PASS", "streams are resumed with the range of their snapshot", places)
@@ -401,7 +403,7 @@ def _resume_range(talk: ClientConnection) -> Answer:
 
 
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
-    """Whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
+    """Returns whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
     old = talk.context.streams[before]
     connection = int(old.connection)
     producer = talk.context.producer(connection)
@@ -427,7 +429,7 @@ def _active_only(talk: ClientConnection) -> Answer:
 
 
 def _given(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
-    """Resumed streams (with, without) a member in the request's value, of those whose value can be read."""
+    """Returns resumed streams (with, without) a member in the value of their request; requests without a readable value are left out."""
     found: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
         value = int(talk.context.streams.request.filter[number])
@@ -489,7 +491,7 @@ CHECKS: Mapping[str, Callable[[ClientConnection], Answer]] = {
     "lint-v7-status": _streaming("v7_dcp_status_codes"),
     "lint-connections": _connections,
 }
-"""By rule, in the order in which they are told."""
+"""The check of each rule, in the order in which the rules are told."""
 
 _OF_ANY = frozenset({"lint-name", "lint-hello", "lint-connections"})
 """Rules that also speak of connections on which the client does not consume."""

@@ -50,23 +50,23 @@ FINDINGS = RecordTable(
         _C("cases", "cases", "what happened on each vbucket of each connection"),
     ),
 )
-"""One table of findings."""
+"""The contract of the table of findings."""
 
 CONTRACTS = {**BY_TABLE, "findings": FINDINGS}
-"""What every table that is made of messages is like, by its name in SQL."""
+"""The contract of every table that is made from messages, by its name in SQL."""
 ORPHANED = "orphaned-vbucket"
 """The rule that tells an orphaned vbucket from one that ended as it should."""
 CHECKED = ("findings", "vbuckets")
-"""Those of them that rules have to be asked for."""
+"""Tables that need the rules to be asked."""
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
 _FILES = _C("files", "words", "capture of each of the frames, if several captures are read")
 FINDINGS_WITH_FILES = replace(FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:]))
-"""The same where several captures are read."""
+"""The contract of the table of findings if several captures are read."""
 
 
 def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]) -> Records:
-    """The table of findings, in their order."""
+    """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
     columns: dict[str, list[Any]] = {
         "rule": [one.rule for one in findings],
@@ -103,10 +103,10 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
 
 
 def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]) -> Records:
-    """The table of vbuckets with the findings that speak of each; those of a whole connection count for none. An ended vbucket that the
-    client forgot is ``orphaned``.
+    """Returns the table of vbuckets with the number of findings that speak of each vbucket.
 
-    ``clients``: whose each connection is, in the words of the table.
+    Findings about a whole connection do not count. An ended vbucket that the client forgot becomes ``orphaned``. ``clients``: the consumer
+    of each connection, as the table names it.
     """
     if not len(vbuckets):
         return vbuckets
@@ -134,14 +134,14 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
 
 
 class Lookup:
-    """Rows by numbers that stand for them, each for one."""
+    """Finds rows by numbers that stand for them, each number for one row."""
 
     def __init__(self, keys: Rows, rows: Rows) -> None:
-        """``keys`` rise."""
+        """``keys``: the numbers, in rising order. ``rows``: the row of each."""
         self._keys, self._rows = keys, rows
 
     def __call__(self, keys: Rows) -> Rows:
-        """The rows that there are of these."""
+        """Returns the rows of these keys; keys without a row are left out."""
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         found: Rows = self._rows[place[self._keys[place] == keys]]
         return found
@@ -150,7 +150,8 @@ class Lookup:
 def with_findings(
     tables: Mapping[str, Records], findings: Sequence[Finding], rules: Mapping[str, Rule], clients: Mapping[int, str], files: Sequence[str]
 ) -> dict[str, Records]:
-    """The tables of a reading by name, with that of findings, which vbuckets then count. ``files``: all of the reading."""
+    """Returns the tables of a reading by name, with the table of findings, which the table of vbuckets then counts. ``files``: all of the
+    reading."""
     vbuckets = with_counts(tables["vbuckets"], findings, clients)
     return {**tables, "vbuckets": vbuckets, "findings": finding_records(findings, rules, files)}
 

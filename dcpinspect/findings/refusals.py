@@ -1,8 +1,8 @@
-"""Rules about consumers that refuse what a producer sends on a stream: most servers close the connection then.
+"""Rules about consumers that refuse what a producer sends on a stream: most servers then close the connection.
 
-Which answers they close it for is in kv_engine, ``DcpProducer::handleResponse``: since 6.6 all but success and those by which a consumer
-says that it has no such stream any more, which concern that stream only. Before, only answers to prepares, commits and aborts counted.
-Any answer to a snapshot marker or a vbucket state is taken for an acknowledgement.
+kv_engine, ``DcpProducer::handleResponse``, tells for which answers they close it. Since 6.6 these are all but success and those by which a
+consumer says that it has no such stream any more. The latter concern that stream only. Before 6.6, only answers to prepares, commits and
+aborts counted. Any answer to a snapshot marker or a vbucket state is taken for an acknowledgement.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ RULES = (
 )
 
 MOST = 1 << 14
-"""Streams and statuses that are remembered at most."""
+"""Greatest number of streams and statuses that are remembered."""
 REACH = 1 << 16
-"""A message is looked for among so many rows before the answer to it."""
+"""Number of rows before an answer among which its message is looked for."""
 PATIENCE_NS = 2_000_000_000
 
 _REFUSABLE = opcodes_with(Trait.COUNTED)
@@ -75,15 +75,15 @@ class _Refused:
     """Answers of one kind about one stream."""
 
     vbucket: int | None
-    """None: messages of several vbuckets have the opaque."""
+    """The vbucket; None: messages of several vbuckets have the opaque."""
     needs_v7: bool
-    """It is an error only because the connection has the statuses of version 7."""
+    """Whether the status is only an error because the connection uses the statuses of version 7."""
     told: list[tuple[Place, Place | None, int]] = field(default_factory=list)
-    """The first ones: the answer, the latest message that it can be about, and the seqno of that."""
+    """The first answers: the place of each, the place of the latest message that it can be about, and the seqno of that message."""
     last: Place | None = None
     count: int = 0
     rows: columns.Rows = field(default_factory=lambda: columns.NO_ROWS)
-    """Of all answers, where somebody wants them."""
+    """Rows of all answers, where somebody wants them."""
 
 
 class Sent(Struct[T]):
@@ -99,7 +99,7 @@ class Sent(Struct[T]):
 
 
 class SentMessages(Sent[Ints], Rows[Sent]):
-    """Messages of streams, in order of rows."""
+    """The messages of streams, in order of rows."""
 
 
 class Refusals(Watcher):
@@ -111,7 +111,7 @@ class Refusals(Watcher):
         """Messages of streams in the latest rows."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
-        """The next messages."""
+        """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         producers = fed.tracker.state.producers(batch.connection, batch.row)
         of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
@@ -139,7 +139,7 @@ class Refusals(Watcher):
         return ()
 
     def leave(self, connections: Collection[int]) -> None:
-        """As ``Watcher`` has it."""
+        """Drops these connections, as in ``Watcher``."""
         self._of = {key: refused for key, refused in self._of.items() if key[0] not in connections}
 
     def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
@@ -148,7 +148,7 @@ class Refusals(Watcher):
         self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
 
     def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool, with_rows: bool) -> None:
-        """Answers of one key."""
+        """Counts the answers of one key."""
         decoded, first = batch.decoded, int(rows[0])
         key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
         refused = self._of.get(key)
@@ -169,7 +169,7 @@ class Refusals(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found; not what only the next messages would need."""
+        """Returns what was found, without what only the next messages would need."""
         return {"refused": self._of}
 
     def __setstate__(self, found: dict[str, Any]) -> None:
@@ -178,7 +178,8 @@ class Refusals(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
-        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             for (connection, *rest), one in part._of.items():
@@ -192,14 +193,14 @@ class Refusals(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """All occurrences. Who refuses a message in which a fault was found is right."""
+        """Yields all occurrences. A consumer that refuses a faulty message is right."""
         context = finished.context
         for (connection, opcode, _, status), one in self._of.items():
             link = context.by_number.get(connection)
             if link is None or any(about is not None and about.row in finished.faulty for _, about, _ in one.told):
                 continue
             if one.needs_v7 and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < one.told[0][0].time_ns:
-                continue  # what the consumer has set may lie in what was lost
+                continue  # a setting of the consumer's may be in what was lost
             after_ns = _closed_after_ns(context, link, one) if finished.is_whole and opcode not in _ACKNOWLEDGED else None
             what = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
@@ -245,7 +246,7 @@ def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
 
 
 def _found(before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None) -> tuple[Place | None, int, bool]:
-    """The latest message before a row that an answer can be about, its seqno, and whether it may be about another vbucket's as well.
+    """Returns the latest message before a row that an answer can be about, its seqno, and whether several vbuckets are possible.
 
     ``request``: the row of the message, where it is known.
     """
@@ -263,7 +264,7 @@ def _found(before: Sequence[SentMessages], key: _Key, row: int, direction: int, 
 
 
 def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
-    """How long after one of the answers the producer closed the connection; None where it did not, or too late to be about them."""
+    """Returns how long after one of the answers the producer closed the connection; None if it did not, or too late to be about them."""
     if link.closed not in ("fin", "rst") or link.closed_by != context.producer(link.number):
         return None
     patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[link.number]))

@@ -1,4 +1,4 @@
-"""All rules: the one list that a module of rules is plugged in by."""
+"""All rules: the one list that modules of rules are plugged into."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import RuleSet
 
 RULE_SETS: list[RuleSet] = []
-"""All that are plugged in, in the order of the page of rules; a set can see what those before it have found. Those of
-causes stand before those of their effects."""
+"""All rule sets that are plugged in, in the order of the page of rules. A set can see what the sets before it have found. Sets of causes
+stand before sets of their effects."""
 RULES: dict[str, Rule] = {}
 """Every rule by its id."""
 ORDINARY: list[str] = []
-"""Those that are asked unless somebody chooses: a client that leaves recommendations out does nothing wrong."""
+"""The rules that are asked unless the user chooses; lint rules are not, for a client that ignores recommendations does nothing wrong."""
 
 
 def plug(rule_set: RuleSet) -> None:
-    """Adds rules to all others. Raises ValueError where one of them is there already."""
+    """Adds a rule set. Raises ValueError if one of its rules is already there."""
     for rule in rule_set.rules:
         if rule.id in RULES:
             msg = f"there are two rules {rule.id}"

@@ -1,4 +1,4 @@
-"""Rules about how clients take up a vbucket again: after a rollback, after the stream ended, after an OSO snapshot broke off."""
+"""Rules about how clients ask for a vbucket again: after a rollback, after a stream end, after an OSO snapshot that broke off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dcpinspect.streams.rows import UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, STREAMING
 
 _MOVED = 2
-"""Reason of a stream end: the vbucket is active elsewhere, which may be where nobody captures."""
+"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
 
 RULES = (
     Rule(
@@ -63,7 +63,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     context = finished.context
     clients = Clients(context)
     if finished.is_whole:
@@ -81,7 +81,7 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     patience = clients.patience_ns(client, turn.time_ns)
     waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
     since_others = context.now_ns - clients.last_reaction_ns(client, turn.time_ns)
-    if waited <= patience or since_others <= patience:  # it is gone, or may still be working through the others
+    if waited <= patience or since_others <= patience:  # the client is gone, or may still be working on the others
         return
     row = context.streams[turn.stream]
     if turn.is_rollback:
@@ -121,13 +121,13 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
 
 
 def _after(context: Context, turn: Turn) -> int:
-    """The stream that the client asked for after a turn."""
+    """Returns the stream that the client asked for after a turn."""
     numbers = context.of_client.together(turn.stream)
     return next(one for one in numbers if context.streams.opened.time[one] >= turn.time_ns and one != turn.stream)
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:
-    """Whether other streams of a client are open at a time, on connections that say something later."""
+    """Returns whether other streams of a client are open at a time, on connections that say something later."""
     groups = context.of_client
     newest = context.streams[groups.rows[groups.begins + groups.counts - 1]]
     is_open = (newest.state >= ACCEPTED) & (newest.state <= STREAMING)
@@ -160,7 +160,7 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:
-    """Whether a client may have received more on a connection in that time than the capture shows."""
+    """Returns whether a client may have received more on a connection in that time than the capture shows."""
     link = context.by_number[connection]
     producer = context.producer(connection)
     is_missing = not context.sight.is_complete(connection, producer)

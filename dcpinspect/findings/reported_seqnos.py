@@ -1,4 +1,4 @@
-"""Rules about what servers say of vbuckets against what their streams deliver: seqnos owed, nothing persisted, slow clients."""
+"""Rules that compare what servers say of vbuckets with what their streams deliver: seqnos owed, nothing persisted, slow clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
 
 _ANSWERS, _SECONDS = 3, 5
-"""So many answers over so much time say that nothing is persisted."""
+"""Number of answers, and seconds between the first and the last, that show that nothing is persisted."""
 _TOO_SLOW = 4
 _MEMORY, _DISK = 0, 1
 
@@ -67,7 +67,7 @@ RULES = (
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     context = finished.context
     if finished.is_whole:
         yield from _owed(context, finished.tables.waits)
@@ -102,7 +102,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
 
 
 def _is_brought(context: Context, number: int, seqno: int) -> bool:
-    """Whether a later stream of the client has come to a seqno of the vbucket."""
+    """Returns whether a later stream of the client has come to a seqno of the vbucket."""
     streams, row, client = context.streams, context.streams[number], context.clients.get(int(context.streams.connection[number]))
     later = (streams.vbucket == row.vbucket) & (streams.sid == row.sid) & (streams.opened.row > row.opened.row)
     later &= (streams.has_position != 0) & (streams.position >= seqno + LEAST)
@@ -110,7 +110,7 @@ def _is_brought(context: Context, number: int, seqno: int) -> bool:
 
 
 def _is_owing(context: Context, number: int) -> bool:
-    """Whether all that the vbucket has is to come on a stream that waits, and nothing hides that it is not to."""
+    """Returns whether everything in the vbucket has to come on a waiting stream, and nothing hides a reason why it does not."""
     row = context.streams[number]
     connection = int(row.connection)
     link = context.by_number[connection]
@@ -168,7 +168,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
 
 
 def _before(snapshots: Snapshots) -> Table:
-    """The snapshot before each in its stream, in order of their markers; -1 for the first."""
+    """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for the first."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     stream = snapshots.stream[in_order]
     found = np.full(len(snapshots), -1, dtype=np.int64)

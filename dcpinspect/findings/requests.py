@@ -178,21 +178,21 @@ _AFTER_END = {
     "filter-empty": "do not reopen it with this filter; its collections were dropped",
     "lost-privileges": "give the user its privileges back first; until then, the server refuses its requests",
 }
-"""What to do when a stream ended for a reason."""
+"""What to do when a stream ended, by reason."""
 _ASKED_AGAIN = {
     **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the client's next stream request"),
     "too-slow": "take messages off faster, because the server does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
     "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
-"""The same where the client has asked for it again since."""
+"""What to do when a stream ended, by reason, if the client has asked for it again since."""
 _FOLLOWED = "nothing is left to do, the client followed the rollback"
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, client by client, in the order of the requests."""
+    """Yields all occurrences, client by client, in the order of the requests."""
     context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
     tells = _may_tell(context.streams)
@@ -210,7 +210,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _may_tell(streams: Streams) -> Mask:
-    """Streams of which there may be something to say; of most there is nothing."""
+    """Returns a mask of streams of which there may be something to say; of most streams there is nothing."""
     asked = streams.request
     is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
     is_bad = is_range & ~((asked.snapshot_start <= asked.start) & (asked.start <= np.minimum(asked.snapshot_end, asked.end)))
@@ -278,14 +278,14 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
 
 
 def _wants(streams: Streams, _: Watcher | None) -> Mask:
-    """Streams of the vbuckets of requests that name a snapshot which they are not in: it may be one of theirs without an item."""
+    """Returns a mask of streams of the vbuckets whose requests lie outside the snapshot they name: it may be a snapshot without an item."""
     asked, flags = streams.request, streams.request.flags
     is_bad = (asked.form == 1) & (flags & FROM_LATEST == 0) & ((asked.start < asked.snapshot_start) | (asked.start > asked.snapshot_end))
     return np.isin(streams.vbucket, streams.vbucket[is_bad])
 
 
 def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
-    """The last marker of this range that the client received without an item of it."""
+    """Returns the number of the last marker with this range that the client received without any of its items; None for none."""
     found = context.snapshots
     same = np.isin(found.stream, list(before)) & (found.start == low + LEAST) & (found.end == high + LEAST)
     numbers = np.flatnonzero(same & (found.items == 0) & (found.is_tainted == 0))
@@ -321,7 +321,7 @@ def _refused(context: Context, number: int, before: Sequence[int], *, is_granted
 
 
 def _elsewhere(context: Context, number: int) -> str:
-    """Where the vbucket is, as the answer has it."""
+    """Returns where the vbucket is, as the answer says it."""
     row = context.streams[number]
     connection, vbucket = int(row.connection), int(row.vbucket)
     redirects = context.session(connection).redirects
@@ -338,7 +338,7 @@ def _elsewhere(context: Context, number: int) -> str:
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:
-    """Whether it is certain that noops were not asked for, or not granted."""
+    """Returns whether it is certain that noops were not asked for, or not granted."""
     noop = context.session(connection).controls.get("enable_noop")
     if noop is not None and noop.status is not None:
         return noop.status != "success"
@@ -351,13 +351,16 @@ def _is_open(context: Context, number: int) -> bool:
 
 
 def _next_request(context: Context, number: int, after: Sequence[int]) -> int | None:
-    """What the client asked for next, once it was told of a rollback; ``after``: its later streams of the vbucket."""
+    """Returns the stream that the client requested next, once it knew of a rollback. ``after``: its later streams of the vbucket."""
     told_ns = int(context.streams.answered.time[number])
     return next((one for one in after if context.streams.opened.time[one] >= told_ns), None)
 
 
 def _followed(context: Context, number: int, after: Sequence[int]) -> int | None:
-    """The request by which the client did what a rollback asks for: one that would work, or that worked, from no higher."""
+    """Returns the request by which the client followed a rollback; None if there is none.
+
+    That is a request that would work, or that worked, from no higher seqno.
+    """
     row, origins = context.streams[number], context.logs.origins
     bucket = origins[int(row.connection)][1]
     again = _next_request(context, number, [one for one in after if origins[int(context.streams.connection[one])][1] == bucket])
@@ -376,7 +379,8 @@ def _followed(context: Context, number: int, after: Sequence[int]) -> int | None
 
 
 def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:
-    """``followed``: the request by which the client did as it was told; None where it did not, or nobody knows."""
+    """Returns the occurrence of a rollback. ``followed``: the request by which the client followed it; None if it did not, or nobody
+    knows."""
     found = context.rollbacks.of(number)
     start, to = found.asked.start, found.to
     if to is None:
@@ -429,7 +433,7 @@ def _not_honoured(context: Context, clients: Clients, number: int, after: Sequen
     links = context.by_number
     own, another = int(row.connection), int(other.connection)
     if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:
-        return None  # what another node said on a connection of its own is not what this one was asked after
+        return None  # another node's answer on its own connection is not what this request followed
     if clients.may_have_said(int(row.connection), told_ns, asked_ns, vbucket=int(row.vbucket)):
         return None
     places = (context.request(again), context.request(number), context.answer(number))

@@ -20,16 +20,16 @@ from dcpinspect.protocol.opcodes import Opcode, opcode_name
 
 CONNECTION, PAUSE = "connection", "pause"
 ENOUGH = 20
-"""Answers below which there is no median to compare with."""
+"""With fewer answers there is no median to compare with."""
 SLOW_NS, TIMES_OTHERS = 100_000_000, 10
-"""A connection stands out where its median is so long, and so many times that of the others to the server."""
+"""A connection stands out if its median takes this long, and this many times the median of the server's other connections."""
 LONG_NS, TIMES_OWN = 1_000_000_000, 100
-"""An answer stands out where it took so long, and so many times the median of its connection."""
+"""An answer stands out if it took this long, and this many times the median of its connection."""
 MOST = 1 << 12
-"""Pairs of connection and command that are followed."""
+"""Greatest number of pairs of connection and command that are followed."""
 
 _STEPS = 16
-"""Buckets from a power of two to the next: medians are right within a fortieth."""
+"""Number of buckets from a power of two to the next: medians are right within a fortieth."""
 _BUCKETS = 64 * _STEPS
 
 # Commands that a server answers at once, from memory or disk. Writes may wait for durability, and stream requests, statistics and much
@@ -60,7 +60,7 @@ RULES = (
 
 @dataclass(slots=True)
 class _Trips:
-    """Answers to one command on one connection."""
+    """Times of the answers to one command on one connection."""
 
     counts: Rows = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
     slowest_ns: int = -1
@@ -74,7 +74,7 @@ class RoundTrips(Watcher):
         self._of: dict[tuple[int, int], _Trips] = {}
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
-        """The next messages."""
+        """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
         rows = np.flatnonzero(is_answer if batch.rtt_ns.valid is None else is_answer & batch.rtt_ns.valid)
@@ -82,7 +82,7 @@ class RoundTrips(Watcher):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
         group = batch.connection[rows] * 256 + decoded.opcode[rows]
-        order = np.lexsort((-rows, took, group))  # of each group the slowest comes last, of equal ones the first
+        order = np.lexsort((-rows, took, group))  # in each group the slowest comes last; of equal ones, the first row
         group, took, rows = group[order], took[order], rows[order]
         ends = np.flatnonzero(np.diff(group, append=-1))
         bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
@@ -100,12 +100,13 @@ class RoundTrips(Watcher):
         return ()
 
     def leave(self, connections: Collection[int]) -> None:
-        """As ``Watcher`` has it."""
+        """Drops these connections, as in ``Watcher``."""
         self._of = {key: trips for key, trips in self._of.items() if key[0] not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
+        connections."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             for (connection, opcode), trips in part._of.items():
@@ -114,7 +115,7 @@ class RoundTrips(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """What stands out by now."""
+        """Yields what stands out so far."""
         servers = {number: link.server for number, link in finished.context.by_number.items()}
         medians: dict[tuple[str, int], dict[int, int]] = {}
         for (connection, opcode), trips in self._of.items():
@@ -151,7 +152,7 @@ class RoundTrips(Watcher):
 
 
 def _median_ns(counts: Rows) -> int:
-    """The middle of the bucket that the median is in."""
+    """Returns the middle of the bucket that the median is in."""
     place = int(np.searchsorted(np.cumsum(counts), (int(counts.sum()) + 1) // 2))
     return int(2 ** ((place + 0.5) / _STEPS))
 

@@ -1,4 +1,4 @@
-"""A rule: what it looks for, when it keeps silent, what to do about what it finds."""
+"""A rule: what it looks for, when it keeps silent, and what to do about what it finds."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from dcpinspect.findings.finding import Whose
 from dcpinspect.protocol.message import Severity
 
 Blamed = Whose | Literal["sender", "receiver"]
-"""The last two: of the message that the finding is about, client or server."""
+""""sender" and "receiver": the side, client or server, that sent or received the message that the finding is about."""
 _SENDS: Mapping[str | None, Whose] = {"c2s": "client", "s2c": "server"}
 _RECEIVES: Mapping[str | None, Whose] = {"c2s": "server", "s2c": "client"}
 
 Need = Literal["contents", "flow", "noops", "histories"]
-"""What a tracker only follows for rules that need it, by the name that it has there."""
+"""What a tracker only follows for rules that need it, named as the tracker's attribute."""
 
 Family = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"]
 
 FAMILIES: tuple[Family, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint")
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""Worst first."""
+"""Worst severity first."""
 
 
 LONG_NS = 5_000_000_000
-"""What waits for so long, and to the end, does not go on."""
+"""Something that waits for this time, and until the end, counts as stopped."""
 GOES_ON, CLOSED, SILENT = "goes-on", "closed", "silent"
-"""Causes of rules about an answer that does not come: what comes instead from that side. Where nothing does, a capture cannot tell a side
-that hangs from a host that is down or a network that carries nothing, so that nobody is blamed, and a network never is."""
+"""Causes of rules about an answer that does not come: what comes instead from that side.
+
+If nothing comes, a capture cannot tell a side that hangs from a host that is down or a network that carries nothing. So nobody is blamed
+then, and a network never is.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +43,28 @@ class Rule:
     id: str
     family: Family
     severity: Severity
-    """Of most of its findings; a finding may be milder or worse where ``fires`` says so."""
+    """Severity of most findings of the rule; a finding may be milder or worse where ``fires`` says so."""
     fires: str
     """What must be known to have happened."""
     unless: str
-    """What looks like it and is none."""
+    """What looks like the trouble but is none."""
     next: str
     """What to do about it."""
     whose: Blamed | Mapping[str, Blamed] = field(kw_only=True)
-    """Who has to change something; by cause where that differs, and of other causes nobody knows."""
+    """Who has to change something. If that differs by cause, a mapping; for causes that are not in it, nobody knows."""
     cost: Cost | None = field(default=None, kw_only=True)
-    """What it means for those that it happened to; none where nobody bears it, or its findings only recommend."""
+    """What the finding costs those that it happened to; None if nobody bears a cost, or if the rule's findings only recommend."""
     causes: tuple[str, ...] = ()
-    """Kinds that its findings are told apart by."""
+    """Kinds by which the rule's findings are told apart."""
     reports: tuple[str, ...] = ()
     """Public reports of the same trouble."""
     is_told_once: bool = False
-    """Two vbuckets that share a cause are one finding already."""
+    """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()
-    """What the tracker has to follow for it."""
+    """What the tracker has to follow for the rule."""
 
     def whose_is(self, cause: str | None, direction: str | None) -> Whose:
-        """Whose a finding of this cause is. ``direction``: of the message that it is about, where there is one."""
+        """Returns who has to act on a finding of this cause. ``direction``: of the message that the finding is about, if there is one."""
         blamed = self.whose if isinstance(self.whose, str) else self.whose.get(cause or "", "unknown")
         if blamed != "sender" and blamed != "receiver":
             return blamed

@@ -1,4 +1,4 @@
-"""Rules about the server's own log, which says why it did what a capture shows, or what no capture shows."""
+"""Rules about the server's own log: it says why the server did what a capture shows, or what no capture shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 
-if TYPE_CHECKING:  # reading logs is for who has some
+if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.logs.events import LogEvent
     from dcpinspect.logs.evidence import Evidence
 
@@ -91,13 +91,13 @@ RULES = (
 
 @dataclass(frozen=True)
 class Captured:
-    """The connections of a capture by the names that the server's log has for them."""
+    """The connections of a capture, by the names that the server's log has for them."""
 
     context: Context
 
     @cached_property
     def connections(self) -> Mapping[str, list[int]]:
-        """By name, in order of their first packets."""
+        """Connections by name, in order of their first packets."""
         from dcpinspect.logs.events import PRODUCER  # deferred: there are logs
 
         found: dict[str, list[int]] = defaultdict(list)
@@ -127,31 +127,31 @@ class Captured:
         return found
 
     def connection_of(self, event: LogEvent) -> int:
-        """The latest with its name that began before a line was written; 0 where there is none."""
+        """Returns the latest connection with the event's name that began before the line was written; 0 for none."""
         numbers = self.connections.get(event.name or "", [])
         began = [number for number in numbers if event.time is None or self.context.by_number[number].first_ns <= event.time]
         return (began or numbers[:1] or [0])[-1]
 
     def has_stream(self, event: LogEvent) -> bool:
-        """Whether a connection of its name has a stream of its vbucket."""
+        """Returns whether a connection with the event's name has a stream of the event's vbucket."""
         numbers = self.connections.get(event.name or "", [])
         return event.vbucket is not None and any((number, event.vbucket) in self.streams for number in numbers)
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, beside a capture."""
+    """Yields all occurrences, if logs are given beside a capture."""
     if finished.evidence is not None:
         yield from occurrences(finished.evidence, finished.context)
 
 
 def occurrences(evidence: Evidence, context: Context | None) -> Iterator[Occurrence]:
-    """All occurrences; ``context``: of the capture, if there is one."""
+    """Yields all occurrences; ``context``: of the capture, if there is one."""
     return _Log(evidence, Captured(context) if context is not None else None).occurrences()
 
 
 @dataclass(frozen=True)
 class _Log:
-    """What logs say, beside a capture or alone."""
+    """The rules over what logs say, beside a capture or alone."""
 
     evidence: Evidence
     captured: Captured | None
@@ -183,7 +183,8 @@ class _Log:
         return self.captured is not None and self.captured.has_stream(event)
 
     def _rollbacks(self) -> Iterator[Occurrence]:
-        """The log and the capture have the same rollback where vbucket, uuid, start, snapshot and seqno are the same."""
+        """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket, uuid, start, snapshot and seqno are
+        equal."""
         from dcpinspect.logs.evidence import cause_of  # loaded by who made the evidence
 
         captured = self.captured
@@ -262,7 +263,7 @@ def _text(reason: str | None) -> str:
 
 
 def _slug(reason: str | None) -> str:
-    """A reason without its numbers, as a cause."""
+    """Returns a reason without its numbers, to be used as a cause."""
     return re.sub(r"[^a-z]+", "-", (reason or "").lower()).strip("-")[:60]
 
 

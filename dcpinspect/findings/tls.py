@@ -56,12 +56,12 @@ _BY_ID = {rule.id: rule for rule in RULES}
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences."""
+    """Yields all occurrences."""
     tls = finished.coverage.tls
     for one in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > 0)):
         if one.connection and one.protocol == TLS:
             yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
-    first_ns = {link.number: link.first_ns for link in finished.context.links}  # others are of another protocol
+    first_ns = {link.number: link.first_ns for link in finished.context.links}  # other connections are of another protocol
     for number, about in tls.items():
         if number in first_ns:
             yield from _alerts(number, about)
@@ -79,7 +79,8 @@ def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bo
 
 
 def described(about: TlsConnection, *, with_names: bool) -> str:
-    """What was seen of a connection in the open, behind its first word. ``with_names``: also the server's, as the client calls it."""
+    """Returns what was seen of a connection in plain text, to follow its first word. ``with_names``: also the server's name, as the client
+    calls it."""
     parts = [about.version_name, about.suite_name]
     if about.client is not None:
         name = about.client.server_name

@@ -30,11 +30,11 @@ RULES = (
 
 LEAST_PATIENCE_NS = 2_000_000_000
 SHOWN = 4
-"""Nodes that are named."""
+"""Greatest number of nodes that are named."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
-    """All occurrences, one a client, once all messages were taken."""
+    """Yields all occurrences, one for each client, once all messages were taken."""
     if not finished.is_whole:
         return
     context = finished.context
@@ -52,7 +52,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _asked(context: Context) -> dict[int, Rows]:
-    """The streams that were requested, by connection."""
+    """Returns the streams that were requested, by connection."""
     streams = context.streams
     asked = np.flatnonzero(streams.request.form > 0)
     asked = asked[np.argsort(streams.connection[asked], kind="stable")]
@@ -65,7 +65,7 @@ def _host(link: Link) -> str:
 
 
 def _of_client(context: Context, connections: list[int], asked: Rows, of_host: Mapping[str, list[int]]) -> Iterator[Occurrence]:
-    """``asked``: streams that it requested. ``of_host``: connections by the client's host."""
+    """Yields the occurrence of one client. ``asked``: streams that it requested. ``of_host``: connections by host of the client."""
     streams = context.streams
     last = int(asked[np.argmax(streams.opened.time[asked])])
     patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
@@ -78,7 +78,7 @@ def _of_client(context: Context, connections: list[int], asked: Rows, of_host: M
         nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
     requested = set(streams.vbucket[asked].tolist())
     missing = sorted(set(nodes) - requested)
-    # Any connection of the host may have more to say of the client, if nobody knows whose it is.
+    # If it is not known whose it is, any connection of the host may have more to say of the client.
     hosts = {_host(context.by_number[number]) for number in connections}
     if not missing or not all(_is_known(context, number) for host in hosts for number in of_host[host]):
         return
@@ -92,7 +92,7 @@ def _of_client(context: Context, connections: list[int], asked: Rows, of_host: M
 
 
 def _is_known(context: Context, connection: int) -> bool:
-    """Whether all that was asked for on a connection was captured."""
+    """Returns whether everything that was asked for on a connection was captured."""
     link = context.by_number[connection]
     return link.has_handshake and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) == ALL
 

@@ -23,7 +23,7 @@ from dcpinspect.tables.messages import MessageBatch
 
 
 def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Values that are not what datatype or command say; ``whole`` are messages that the capture has all bytes of."""
+    """Yields values that do not fit their datatype or command; ``whole``: mask of messages that were captured whole."""
     found: dict[str, list[int]] = {}
     for group in batch.decoded.groups:
         choice, layout = group.choice, group.choice.layout
@@ -56,7 +56,8 @@ _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
 
 
 def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
-    """Checked in bulk; what that does not accept is unwrapped one by one by the library, which says what is wrong."""
+    """Checks documents in bulk. Those that the bulk check does not accept are unwrapped one by one by the library, which says what is
+    wrong."""
     decoded = batch.decoded
     has_tail = _has_metadata(batch, rows, layout)
     wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
@@ -78,7 +79,7 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
 
 
 def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, list[int]]) -> None:
-    """Values that are text, JSON or bytes by their command; datatype says no more than whether they are compressed."""
+    """Checks values that are text, JSON or bytes by their command; the datatype only says whether they are compressed."""
     decoded = batch.decoded
     if kind not in (Kind.JSON, Kind.ERROR):
         rows = rows[(decoded.datatype[rows] & datatypes.SNAPPY) != 0]
@@ -94,7 +95,7 @@ def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, 
 
 
 def _records(batch: MessageBatch, rows: Rows, records: Records, found: dict[str, list[int]]) -> None:
-    """Records of one size must fill the value."""
+    """Checks that records of one size fill the value."""
     wrong = batch.decoded.value.size[rows] % (fixed_size(records.fields) or 1) != 0
     found.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(rows[wrong].tolist())
 
@@ -110,7 +111,7 @@ _HERE = {"bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-
 
 
 def _has_metadata(batch: MessageBatch, rows: Rows, layout: Layout | None) -> Mask:
-    """Messages whose value ends with extended metadata (3.x to 6.6)."""
+    """Returns a mask of messages whose value ends with extended metadata (3.x to 6.6)."""
     extras = layout.extras if layout is not None else ()
     nmeta = next((item for item in extras if item.name == "nmeta"), None)
     if nmeta is None:
@@ -124,18 +125,18 @@ def _value(batch: MessageBatch, row: int) -> bytes:
 
 
 def _is_no_json(text: bytes) -> bool:
-    """Whether it breaks the grammar; what only exceeds the limits of a parser is JSON all the same."""
+    """Returns whether a text breaks the grammar of JSON; a text that only exceeds a parser's limits is JSON all the same."""
     return json_error(text) is not None and not is_json_text(text)
 
 
 def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str]:
-    """Rules that a compressed value, or one with xattrs, breaks."""
+    """Yields the rules that a compressed value, or one with xattrs, breaks."""
     if datatype & datatypes.SNAPPY:
         try:
             content = decode_snappy(content)
         except SnappyError:
             yield "bad-snappy"
-            datatype = 0  # what it is instead is not known
+            datatype = 0  # nobody knows what it is instead
     if datatype & datatypes.XATTR and content:
         section = decode_xattrs(content)
         if section.problem is not None:

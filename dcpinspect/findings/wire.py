@@ -1,6 +1,6 @@
 """Rules about one message against its layout: predicates over the columns of a batch.
 
-What the columns say alone is counted in bulk; a message is only divided into fields for the few that a finding shows.
+What the columns show is counted in bulk. Only the few messages that a finding shows are divided into fields.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ RULES = (
         cost=BROKEN_MESSAGES,
     ),
 )
-"""All of them speak of bytes that the capture holds. Those of lengths are found by ``protocol/choose.py``, with the layout."""
+"""All rules speak of bytes that the capture holds. ``protocol/choose.py`` finds those about lengths when it chooses the layout."""
 
 IDS = frozenset(rule.id for rule in RULES)
 
@@ -321,7 +321,7 @@ _SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 
 
 def candidates(batch: MessageBatch) -> Iterator[Candidates]:
-    """All that break a rule of this family, rule by rule, rows in order."""
+    """Yields all messages that break a rule of this module, rule by rule, with rows in order."""
     whole = np.ones(len(batch), dtype=np.bool_)
     whole[batch.missing.row] = False
     yield from _problems(batch, whole)
@@ -344,7 +344,7 @@ def _found(
 
 
 def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """What the header alone shows."""
+    """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
     known = decoded.has_magic & whole
     yield from _found("oversized-body", known & (decoded.body_size > MAX_BODY))
@@ -355,7 +355,7 @@ def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
 
 def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """What the layout of each command says of extras, key and value, and commands without one."""
+    """Yields messages that break the layout of their command in extras, key or value, and commands without a layout."""
     decoded = batch.decoded
     found: dict[str, list[Rows]] = {}
     for group in decoded.groups:
@@ -384,7 +384,7 @@ def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
 
 def _commands(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Commands that nobody described, in the table of their magic."""
+    """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     unknown = decoded.has_magic & whole & ~_KNOWN[decoded.is_server.astype(np.int64), decoded.opcode]
     is_development = _commanded(*DEVELOPMENT)[decoded.opcode] & ~decoded.is_server
@@ -400,7 +400,7 @@ _KNOWN[1, [int(code) for code in ServerOpcode]] = True
 
 
 def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Framing extras: few different ones occur, so each is divided once."""
+    """Yields messages with bad framing extras. Few different ones occur, so each is divided only once."""
     decoded = batch.decoded
     known: dict[tuple[bool, bytes], Severity | None] = {}
     bad: dict[Severity, list[int]] = {}
@@ -430,7 +430,7 @@ def _framing_fault(is_response: bool, raw: bytes) -> Severity | None:
 
 
 def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Flags and reserved fields of the messages of DCP, layout by layout."""
+    """Yields DCP messages with unknown flags or nonzero reserved fields, layout by layout."""
     decoded = batch.decoded
     parts: dict[int, list[Rows]] = {}
     for group in decoded.groups:
@@ -449,14 +449,14 @@ def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
 
 def _odd(batch: MessageBatch, specs: Sequence[Field], rows: Rows, section: Rows) -> Rows:
-    """Those of the rows that may have bits without a meaning: where all of these fields lie in eight bytes, one look tells."""
+    """Returns the rows that may have bits without a meaning. If all these fields lie in eight bytes, one look tells."""
     end = max((spec.offset + spec.kind.size for spec in specs), default=0)
     if not specs or any(spec.offset < end - 8 for spec in specs):
         return rows
     meaningless = 0
     for spec in specs:
         meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (end - spec.offset - spec.kind.size)
-    # the eight end where the last field does: before a section there is a header at least
+    # the eight bytes end with the last field; a header at least comes before a section, so they exist
     odd: Mask = (numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)) != 0
     return rows[odd]
 
@@ -485,7 +485,7 @@ _EXCLUDING = (
     (Opcode.DCP_OPEN, "flags", 0x104, 0x100),
     (Opcode.DCP_SNAPSHOT_MARKER, "snapshot_type", 0x03, 0x03),
 )
-"""(command, column, bits looked at, what they must not be)."""
+"""(command, column, bits that are looked at, value that they must not have)."""
 
 
 def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
@@ -508,23 +508,23 @@ _NEEDS_XATTRS = 0x100
 
 @functools.cache
 def _commanded(*opcodes: int) -> Mask:
-    """Of each opcode whether it is one of these. Looking it up takes a microsecond where a batch is small, ``np.isin`` 85."""
+    """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
     found: Mask = np.isin(np.arange(256), opcodes)
     return found
 
 
 def _said(text: str, _row: int) -> str:
-    """The same words for every message."""
+    """Returns the same words for every message."""
     return text
 
 
 def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Numbers that contradict each other, or that nobody sends."""
+    """Yields messages with numbers that contradict each other, or that nobody sends."""
     decoded = batch.decoded
     request = whole & ~decoded.is_server & ~decoded.is_response & decoded.fits
 
     def of(name: str, *opcodes: int) -> tuple[Mask, Array]:
-        """Where requests of these commands have a number, and the numbers."""
+        """Returns a mask of requests of these commands that have a number, and the numbers."""
         numbers = decoded.numbers.get(name)
         if numbers is None or numbers.valid is None:
             return np.zeros(len(batch), dtype=np.bool_), np.zeros(len(batch), dtype=np.uint64)
@@ -571,7 +571,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
 
 def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Failover logs, newest entry first."""
+    """Yields answers with a failover log whose entries are not newest first."""
     decoded = batch.decoded
     has_log = _commanded(*_LOGS)[decoded.opcode] & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
     has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & whole
@@ -591,7 +591,8 @@ _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER
 
 
 def _may_hide_stream_id(batch: MessageBatch) -> Mask:
-    """Holes over the byte that would show a stream-id that the header does not count: where such a message's fields are, nobody knows."""
+    """Returns a mask of holes over the byte that would show a stream-id which the header does not count: the fields of such a message
+    cannot be located."""
     decoded, missing = batch.decoded, batch.missing
     row = missing.row
     is_flex = (decoded.magic[row] == Magic.FLEX_REQUEST) & (decoded.framing_size[row] == 0)
@@ -600,7 +601,7 @@ def _may_hide_stream_id(batch: MessageBatch) -> Mask:
 
 
 def _holed(batch: MessageBatch) -> Iterator[Candidates]:
-    """Messages that the capture has in part: what their fields say, which nobody reads where bytes are missing."""
+    """Yields faults in messages that were captured in part. Fields of which bytes are missing are not read."""
     found: dict[str, dict[int, str]] = {}
     for row in np.unique(batch.missing.row[~_may_hide_stream_id(batch)]).tolist():
         for problem in batch.annotate(row).problems:
