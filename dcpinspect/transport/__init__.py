@@ -1,1 +1,1 @@
-"""Packets to ordered byte streams."""
+"""Turns packets into ordered byte streams."""

@@ -15,23 +15,23 @@ S2C = 1
 
 NOWHERE = -1
 SCATTERED = -2
-"""Places of a segment that are none in its file: of a hole; of bytes that the file does not hold in one piece."""
+"""Places of a segment that are not in its file: NOWHERE, a hole; SCATTERED, bytes that the file does not hold in one piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Which packet gave which bytes of a stream: one entry a used segment, in stream order.
+    """Which packet gave which bytes of a stream: one entry for each used segment, in stream order.
 
-    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the
-    end of the chunk). A hole is an entry too, with the packet that made it final.
+    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the end of the chunk). A hole is an entry
+    too, with the packet that made it final.
     """
 
     columns: Column
-    """[6, n], the properties below: one array, because many a direction keeps an entry or two for long."""
+    """[6, n]: the properties below. It is one array, because many directions keep an entry or two for long."""
 
     @staticmethod
     def of(offset: Column, packet: Column, frame: Column, file: Column, time_ns: Column, release: Column) -> Segments:
-        """From one column each, which are copied."""
+        """Returns segments made of these columns, which are copied."""
         return Segments(np.array((offset, packet, frame, file, time_ns, release), np.int64))
 
     @property
@@ -42,7 +42,7 @@ class Segments:
 
     @property
     def packet(self) -> Column:
-        """Number over the whole reading of the packet that gave the bytes."""
+        """Number, over the whole reading, of the packet that gave the bytes."""
         column: Column = self.columns[1]
         return column
 
@@ -66,42 +66,44 @@ class Segments:
 
     @property
     def release(self) -> Column:
-        """Number of the packet that made these bytes readable: none of this and all earlier entries of the direction has a greater one."""
+        """Number of the packet that made these bytes readable: no packet of this entry and all earlier ones of the direction has a greater
+        number."""
         column: Column = self.columns[5]
         return column
 
     def only(self, rows: slice | Column) -> Segments:
-        """A copy of these entries."""
+        """Returns a copy of these entries."""
         return Segments(np.array(self.columns[:, rows], order="C"))
 
 
 class FirstBytes(NamedTuple):
-    """Directions with news, those that said their first bytes in one packet among them: a column each, in the order of chunks."""
+    """Directions with new bytes, among them those whose first bytes came in one packet; one column for each field, in the order of
+    chunks."""
 
     number: Column
-    """2 * (connection - 1) + direction."""
+    """Number of the direction: 2 * (connection - 1) + direction."""
     data: Bytes
-    """What the bytes are in."""
+    """The array that holds the bytes."""
     start: Column
     length: Column
-    """0: no byte came, but the end; -1: what came is something else."""
+    """Number of bytes. 0: no byte came, only the end. -1: what came is something else."""
     packet: Column
-    """As in ``Segments``, and the next four."""
+    """As in ``Segments``; so are the next four fields."""
     frame: Column
     file: Column
     time: Column
     release: Column
     is_start: npt.NDArray[np.bool_]
-    """As in ``StreamChunk``, and the next one."""
+    """As in ``StreamChunk``; so is the next field."""
     is_end: npt.NDArray[np.bool_]
     end_release: Column
-    """Greatest packet up to that of the end."""
+    """Greatest number of a packet up to the one of the end."""
     end_packet: Column
-    """Of the end, if it is there."""
+    """The packet of the end, if it has come."""
     end_time: Column
-    """The same."""
+    """Capture time of the packet of the end, if it has come."""
     place: Column | None
-    """As in ``StreamChunk.places``; only for who asked for it."""
+    """As in ``StreamChunk.places``; only for readings with places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,9 @@ class StreamChunk:
     is_end: bool = False
     """True when no more bytes of this direction can come."""
     places: Column | None = None
-    """Where in its file (unpacked, if that is compressed) the bytes of each segment begin, or ``NOWHERE``, ``SCATTERED``; only for who
-    asked for it."""
+    """Where the bytes of each segment begin in its file (unpacked, if that is compressed), or ``NOWHERE``, ``SCATTERED``; only for readings
+    with places."""
     carriers: Column | None = None
-    """Of plain text of TLS, [4, n] in stream order: between which stream offsets the text of a record lies, and number and capture time of
-    each packet that has any of that record; last of all the end, if it is one. Only for who asked for places."""
+    """For plain text of TLS: [4, n] in stream order. The rows are the stream offsets between which the text of a record lies, and number
+    and capture time of each packet that has any of that record. The last column is the end, if the chunk is one. Only for readings with
+    places."""

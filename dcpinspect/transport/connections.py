@@ -20,12 +20,12 @@ DEFAULT_PORTS = (11210, 11207)
 TLS_PORT = 11207
 
 KEY = 2
-"""Numbers in the key of a pair, and in an address of IPv6."""
+"""Number of integers in the key of a pair, and in an IPv6 address."""
 _HALF = 1 << 31
 _MAPPED = bytes(10) + b"\xff\xff"
-"""How IPv4 addresses begin among those of IPv6."""
+"""First bytes of IPv4 addresses mapped into IPv6."""
 _WIDE = 1 << 32
-"""Bit in the second number of a pair's key whose addresses are not both of IPv4."""
+"""Bit in the second number of a pair's key, set unless both addresses are IPv4."""
 _PRIME = (1 << 31) - 1
 _MIX = 0x45D9F3B
 
@@ -35,22 +35,23 @@ class Connection:
     """One TCP connection of the reading."""
 
     number: int
-    """From 1, in order of first packet."""
+    """Counted from 1, in order of first packet."""
     client: str
-    """``10.0.0.9:50312`` or ``[::1]:50312``."""
+    """Address and port: ``10.0.0.9:50312`` or ``[::1]:50312``."""
     server: str
     server_port: int
     first_packet: int
-    """Number over the whole reading of its first packet."""
+    """Number of its first packet, over the whole reading."""
     starts: str
-    """``handshake`` when its SYN was captured, ``mid-stream`` otherwise."""
+    """``handshake`` if its SYN was captured, ``mid-stream`` otherwise."""
 
 
 class AddressPairs:
-    """Numbers address pairs from 0 on. Exact keys in hash tables whose hash a sender of packets cannot know.
+    """Numbers address pairs from 0 on, with exact keys in hash tables whose hash a sender of packets cannot know.
 
-    Of a scan or a flood there are millions of pairs, so a key is two numbers: two words of 32 bits for the lower end and the higher one,
-    and their ports of 16 bits. The word is the address itself of IPv4, and the number of an address of IPv6, which has a table of its own.
+    A scan or a flood has millions of pairs, so a key is only two numbers. They hold two words of 32 bits, for the lower end and the higher
+    one, and their ports of 16 bits. The word of an IPv4 address is the address itself. The word of an IPv6 address is its number in a table
+    of addresses.
     """
 
     def __init__(self) -> None:
@@ -58,16 +59,16 @@ class AddressPairs:
         self._table: Column = np.full(512, -1, np.int32)
         self._addresses: Column = np.zeros((256, KEY), np.int64)
         self._address_table: Column = np.full(512, -1, np.int32)
-        self._counts: Column = np.zeros(2, np.int64)  # pairs, addresses of IPv6
+        self._counts: Column = np.zeros(2, np.int64)  # numbers of pairs and of IPv6 addresses
         self._secret = SystemRandom().randrange(1 << 16, _PRIME)
 
     @property
     def count(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self._counts[0])
 
     def find(self, tcp: Column) -> tuple[Column, Column]:
-        """The pair of each packet, new ones numbered in order, and which end sent it: 0 the lower, 1 the higher."""
+        """Returns the pair of each packet, new pairs numbered in order, and the end that sent it: 0 the lower, 1 the higher."""
         packets = len(tcp)
         pair = np.empty(packets, np.int64)
         side = np.empty(packets, np.int64)
@@ -81,7 +82,7 @@ class AddressPairs:
         return pair, side
 
     def keep(self, staying: npt.NDArray[np.bool_]) -> Column:
-        """Only these pairs are known from now on; the numbers that pairs have then, -1 for those that left."""
+        """Keeps only these pairs; returns the new number of each pair, -1 for those that left."""
         known = self.keys[: self.count][staying]
         is_wide = known[:, 1] >= _WIDE
         used, numbers = np.unique(np.stack(_halves(known[is_wide, 0]), axis=-1), return_inverse=True)
@@ -93,18 +94,18 @@ class AddressPairs:
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
     def _with_room(self, keys: Column, table: Column, count: int) -> tuple[Column, Column]:
-        """Room for more, if there is none for the next packet."""
+        """Returns larger tables if there is no room for the next packet."""
         return (keys, table) if has_room(keys, table, count) else self._refilled(keys[:count])
 
     def _refilled(self, known: Column) -> tuple[Column, Column]:
         rows = 1 << (len(known) + 64).bit_length()
         keys = grown(known, rows)
-        table: Column = np.full(2 * rows, -1, np.int32)  # half full at most: a few steps to find one
+        table: Column = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
         refill_table(len(known), self._secret, table, keys, len(known))
         return keys, table
 
     def words(self, pairs: Column) -> Column:
-        """Of each pair four words of 32 bits for the address of each end, then both ports."""
+        """Returns, for each pair, four words of 32 bits for the address of each end, then both ports."""
         keys = self.keys[pairs]
         is_wide = keys[:, 1] >= _WIDE
         found = np.zeros((len(keys), 10), np.int64)
@@ -116,8 +117,8 @@ class AddressPairs:
         return found
 
     def address(self, pair: int, end: int) -> str:
-        """One end as text."""
-        ends, ports = self.keys[pair].tolist()  # one at a time arrays cost more than numbers
+        """Returns one end of a pair as text."""
+        ends, ports = self.keys[pair].tolist()  # for one value, arrays cost more than numbers
         number = ends & 0xFFFF_FFFF if end else (ends >> 32) + _HALF
         words = [0, 0, 0xFFFF, number]
         if ports >= _WIDE:
@@ -125,23 +126,23 @@ class AddressPairs:
         return endpoint_text(words, ports >> 16 * (1 - end) & 0xFFFF)
 
     def ports(self, pairs: Column, ends: Column) -> Column:
-        """Of each pair the port of one end."""
+        """Returns the port of one end for each pair."""
         found: Column = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
         return found
 
 
 def _halves(numbers: Column) -> tuple[Column, Column]:
-    """The two words of 32 bits that each number is made of."""
+    """Returns the two words of 32 bits that make up each number."""
     return (numbers >> 32) + _HALF, numbers & 0xFFFF_FFFF
 
 
 def _ports(numbers: Column) -> Column:
-    """The ports in the second number of a key, or of several: those of the lower ends, then those of the higher ones."""
+    """Returns the ports in the second numbers of keys: ports of the lower ends, then ports of the higher ends."""
     return np.stack((numbers >> 16 & 0xFFFF, numbers & 0xFFFF))
 
 
 def endpoint_text(words: Iterable[int], port: int) -> str:
-    """An address of four 32-bit words, and a port, as JSON.md writes them."""
+    """Returns an address, given as four 32-bit words, and a port as text, in the form that records have."""
     data = struct.pack(">4I", *words)
     if data[:12] == _MAPPED:
         return f"{data[12]}.{data[13]}.{data[14]}.{data[15]}:{port}"
@@ -150,17 +151,17 @@ def endpoint_text(words: Iterable[int], port: int) -> str:
 
 @inline
 def put_address(addresses: Ints, row: int, tcp: Ints, i: int, word: int) -> None:
-    """Writes an address of a packet, of four words, as two numbers."""
+    """Writes an address of a packet, given as four words, as two numbers."""
     for half in range(KEY):
         addresses[row, half] = (tcp[i, word + 2 * half] - _HALF) << 32 | tcp[i, word + 2 * half + 1]
 
 
 @inline
 def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
-    """Polynomial hash over the prime 2**31 - 1 at a secret point.
+    """Returns the slot of a key: a polynomial hash over the prime 2**31 - 1 at a secret point.
 
-    The bits are mixed in the end (as MurmurHash3 does): ports that follow each other, as in a scan, make steps of equal width, and their
-    low bits alone may be few.
+    The bits are mixed at the end (as MurmurHash3 does): successive ports, as in a scan, make steps of equal width, whose low bits alone may
+    be few.
     """
     value = 0
     for half in range(KEY):
@@ -174,9 +175,9 @@ def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
 
 @inline
 def find_row(secret: int, table: Ints, keys: Ints, count: int, guess: int) -> int:
-    """The row that has the key of row ``count``: this one itself where there is no other; it is entered then.
+    """Returns the row that has the key of row ``count``, or ``count`` itself, which is then entered, if no other row has it.
 
-    ``guess``: a row that it may be, or -1.
+    ``guess``: a row that may have the key, or -1.
     """
     if guess >= 0 and keys[guess, 0] == keys[count, 0] and keys[guess, 1] == keys[count, 1]:
         return guess
@@ -193,7 +194,7 @@ def find_row(secret: int, table: Ints, keys: Ints, count: int, guess: int) -> in
 
 @inline
 def has_room(keys: Ints, table: Ints, count: int) -> bool:
-    """Whether a packet, which may have two new addresses, finds room, and a row for the key that is looked for."""
+    """Returns whether there is room for a packet, which may have two new addresses, and a row for the key that is looked for."""
     return bool(count + 3 <= len(keys) and 2 * count < len(table))
 
 
@@ -201,9 +202,10 @@ def has_room(keys: Ints, table: Ints, count: int) -> bool:
 def find_pairs(
     tcp: Ints, secret: int, table: Ints, keys: Ints, address_table: Ints, addresses: Ints, counts: Ints, pair: Ints, side: Ints
 ) -> int:
-    """Looks every packet's pair up, adding new ones; returns how many packets it came to before there was no room. A few steps a packet."""
+    """Looks up the pair of every packet and adds new pairs. Returns the number of packets done before room ran out. A few steps for each
+    packet."""
     count, known = counts[0], counts[1]
-    last = -1  # packets come in runs of one connection
+    last = -1  # successive packets are often of one connection
     for i in range(len(tcp)):
         if not (has_room(keys, table, count) and has_room(addresses, address_table, known)):
             counts[0], counts[1] = count, known
@@ -243,7 +245,7 @@ def find_pairs(
 
 @kernel("void(int64, int32[::1], int64[:,::1], int64)")
 def refill_table(secret: int, table: Ints, keys: Ints, count: int) -> None:
-    """Enters the first ``count`` keys into an empty table. A few steps a pair."""
+    """Enters the first ``count`` keys into an empty table. A few steps for each pair."""
     slots = len(table)
     for i in range(count):
         slot = slot_of(keys, i, secret, slots)

@@ -1,4 +1,4 @@
-"""Entries: which bytes are next in a flow, in the order found; and the copying of those bytes."""
+"""Entries, which say what bytes are next in a flow, in the order found; and the copying of those bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dcpinspect.transport.rows import HELD, Entries, Flow, Packet, TransportTabl
 
 
 class GatherTables(Tables):
-    """What ``gather`` reads."""
+    """The tables that ``gather`` reads."""
 
     entries: Entries
 
@@ -18,7 +18,7 @@ class GatherTables(Tables):
 
 @inline
 def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet: Packet) -> int:
-    """Appends an entry: the next bytes of a flow; its number."""
+    """Appends an entry, the next bytes of a flow, and returns its number."""
     n = tables.counts.entries
     tables.counts.entries = n + 1
     entry = tables.entries[n]
@@ -35,7 +35,7 @@ def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet:
 
 @kernel("void(octets, octets, GatherTables, uint8[::1], int64)")
 def gather(data: Octets, held: Octets, tables: GatherTables, target: Octets, origin: int) -> None:
-    """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One copy a segment."""
+    """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One copy for each segment."""
     for i in range(len(tables.entries)):
         entry = tables.entries[i]
         source = entry.source

@@ -1,6 +1,7 @@
 """Flows: what happens to one direction of one connection when bytes are next, will not come, or came too late.
 
-A direction is known by its number, since a flow is made with the first byte."""
+A direction is named by its number, since its flow is only made with the first byte.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +16,19 @@ reset_flow = inline(rows.Flow.resetter())
 
 @inline
 def flow_of(tables: TransportTables, side: int) -> int:
-    """Row of the flow of a direction, to look at: it may be nobody's. Its connection is not put aside, or only waiting bytes matter."""
+    """Returns the row of a direction's flow, only to look at: it may be a row of nobody's.
+
+    The flows of the connection must not be put aside, unless only waiting bytes matter.
+    """
     return int(max(tables.connections[side >> 1].flows, 0) + (side & 1))
 
 
 @inline
 def own_flow(tables: TransportTables, side: int) -> int:
-    """The same to write to: made, with that of the other direction, if there was none, or as they were before they were put aside."""
+    """Returns the row of a direction's flow to write to.
+
+    If there is none, it is made, together with that of the other direction. Flows that were put aside get back their values.
+    """
     connection = tables.connections[side >> 1]
     if connection.flows <= 0:
         first = tables.counts.flows
@@ -40,7 +47,7 @@ def own_flow(tables: TransportTables, side: int) -> int:
 
 @inline
 def says_little(one: Side, flow: Flow) -> bool:
-    """Whether the flow of a direction can be put aside.
+    """Returns whether the flow of a direction can be put aside.
 
     ``Flow.released`` is not needed: packets that come have greater numbers.
     """
@@ -52,7 +59,7 @@ def says_little(one: Side, flow: Flow) -> bool:
 
 @inline
 def set_aside(tables: TransportTables, c: int) -> bool:
-    """Puts the flows of a connection aside, which has some; whether that could be."""
+    """Puts the flows of a connection that has some aside; returns whether that was possible."""
     connection = tables.connections[c]
     for way in range(2):
         if not says_little(tables.sides[2 * c + way], tables.flows[connection.flows + way]):
@@ -85,7 +92,7 @@ def put_aside(tables: TransportTables) -> None:
 
 @inline
 def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet) -> None:
-    """The next ``length`` bytes of a flow will not come; ``packet`` decided it."""
+    """Enters a hole: the next ``length`` bytes of a flow will not come; ``packet`` decided it."""
     n = enter(tables, flow, length, HOLE, packet)
     tables.entries[n].packet.frame = 0
     if flow.recent == 0:
@@ -101,7 +108,7 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
 
 @inline
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
-    """How many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture."""
+    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture."""
     late = max(0, min(end, 0) - start)
     for i in range(min(flow.holes, RECENT_HOLES)):
         hole = tables.recent[flow.recent * RECENT_HOLES + i]
@@ -111,10 +118,10 @@ def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int
 
 @inline
 def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
-    """Whether bytes of a flow were recorded before those that they acknowledge: two clocks or queues recorded the two directions.
+    """Returns whether bytes of a flow were recorded before those that they acknowledge: two clocks or queues recorded the two directions.
 
-    Not so where those wait for these: then they are there, and a copy that was sent again has the acknowledgement. Nor where nothing of the
-    other direction is captured.
+    That is not so if the acknowledged bytes wait for these: then they are there, and the acknowledgement is on a copy that was sent again.
+    Nor is it so if nothing of the other direction is captured.
     """
     side, other = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
     if needs - side.has_fin <= other.next or other.passed == GIVEN_UP or side.packets == 0:
@@ -144,7 +151,7 @@ def drain(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
-    """Makes the gap before the first waiting segment a hole; if there is none, it no longer waits for the other direction."""
+    """Makes the gap before the first waiting segment a hole. If there is no gap, the segment no longer waits for the other direction."""
     length = tables.nodes[flow.head].offset - flow.next
     if length > 0:
         enter_hole(tables, flow, length, packet)
@@ -168,9 +175,9 @@ def drop_stray(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> None:
-    """Nothing more of a direction will be entered, as a packet shows; ``frame``: that of the packet, or 0.
+    """Ends a direction: nothing more of it will be entered, as a packet shows; ``frame``: frame of the packet, or 0.
 
-    The end of a connection that never carried a byte is not entered: of a scan or a flood there are millions.
+    The end of a connection that never carried a byte is not entered: in a scan or a flood there are millions.
     """
     flow, other = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
     while flow.head >= 0:  # bytes beyond a FIN
@@ -188,7 +195,10 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
 
 @inline
 def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
-    """No more packets of a direction can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
+    """Closes a direction: no more packets of it can come.
+
+    Every gap becomes a hole, and so does what was acknowledged or closed but never seen.
+    """
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     drop_stray(tables, flow)
     if one.has_base == 0 or one.ended == 1:
@@ -207,20 +217,21 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
 
 @inline
 def has_left(tables: TransportTables, side: int) -> bool:
-    """Whether nothing is remembered of the connection of a direction: its rows are zero."""
+    """Returns whether nothing is remembered of the connection of a direction: its rows are zero."""
     return packets_of(tables, side) == 0
 
 
 @inline
 def has_room(tables: TransportTables, flow: Flow) -> bool:
-    """Whether all that waits of a flow can be entered."""
+    """Returns whether everything that waits in a flow can be entered."""
     room_in_recent = len(tables.recent) // RECENT_HOLES - tables.counts.recent
     return len(tables.entries) - tables.counts.entries >= 2 * flow.nodes + 8 and room_in_recent >= 2
 
 
 @kernel("int64(int64, TransportTables)")
 def close_sides(start: int, tables: TransportTables) -> int:
-    """Ends every direction from ``start`` on, in order, at the end of the input; returns the one it stopped before, or their number."""
+    """Ends every direction from ``start`` on, in order, at the end of the input. Returns the first direction not handled, or their
+    count."""
     last = 2 * tables.counts.connections
     for side in range(start, last):
         if has_left(tables, side):
@@ -235,5 +246,5 @@ def close_sides(start: int, tables: TransportTables) -> int:
             own_flow(tables, side)
         close_side(tables, side, tables.segment.packet)
         if was_aside and set_aside(tables, c):
-            tables.counts.flows -= 2  # they were the last ones
+            tables.counts.flows -= 2  # its flows were the last ones
     return int(last)

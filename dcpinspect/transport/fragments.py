@@ -1,7 +1,7 @@
-"""IP fragments put together again, within bounds of memory and time.
+"""Puts IP fragments together again, within bounds of memory and time.
 
-Scapy's ``IPSession`` keeps fragments for ever, and refuses a datagram of which one fragment was captured twice (``-i any``, a mirror
-port); hence this table. It knows nothing of headers: its caller says which datagram a fragment belongs to, and where in it.
+Scapy's ``IPSession`` keeps fragments for ever, and refuses a datagram of which one fragment was captured twice (``-i any``, a mirror port).
+So this module has its own table. It knows nothing of headers: its caller says which datagram a fragment belongs to, and where in it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 MAX_LENGTH = 65_535
 MAX_PIECES = 256
-"""Fragments of one datagram: at the smallest MTU that is in use (576 bytes) the longest datagram has 119."""
+"""Greatest number of fragments of one datagram: at the smallest MTU in use (576 bytes) the longest datagram has 119."""
 MAX_BYTES = 4 << 20
 PIECE_COST = 256
-"""What a fragment costs beside its bytes, so that tiny ones are bounded too."""
+"""What a fragment costs in addition to its bytes, so that tiny fragments are bounded too."""
 MAX_AGE_NS = 5_000_000_000
-"""Capture time after which the rest is not expected any more. A fast sender uses an identification again within seconds (RFC 4963)."""
+"""Capture time after which the missing fragments are no longer expected. A fast sender reuses an identification within seconds (RFC
+4963)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,13 @@ class Datagram:
     """What the fragments of one datagram carried."""
 
     head: bytes
-    """As given with the fragment that begins the datagram."""
+    """The header, as given with the fragment that begins the datagram."""
     data: bytes
     """The payload up to the first byte that snaplen cut."""
     length: int
-    """Bytes of payload on the wire."""
+    """Number of bytes of payload on the wire."""
     packets: tuple[int, ...] = field(default=(), compare=False)
-    """The packets that its fragments came in, by the numbers given with them."""
+    """The packets of its fragments, by the numbers given with them."""
 
 
 @dataclass(slots=True)
@@ -39,18 +40,18 @@ class _Pieces:
 
     began_ns: int
     found: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    """By first byte and byte after the last, in order of arrival: what was captured of them."""
+    """The captured bytes of fragments, by (first byte, byte after the last), in order of arrival."""
     size: int = 0
-    """Bytes in all of them, those that overlap counted twice."""
+    """Number of bytes in all fragments; those that overlap count twice."""
     end: int = 0
-    """The byte after the last one of any."""
+    """The byte after the last one of any fragment."""
     packets: list[int] = field(default_factory=list)
     head: bytes = b""
     total: int = -1
     is_complete: bool = False
 
     def holds(self, start: int, end: int, data: bytes) -> bool | None:
-        """Whether this very fragment is here already; ``None`` where it cannot belong to the same datagram."""
+        """Returns whether this very fragment is here already; ``None`` if it cannot belong to the same datagram."""
         other = self.found.get((start, end))
         if other is not None:
             size = min(len(data), len(other))
@@ -60,7 +61,7 @@ class _Pieces:
         return False
 
     def add(self, start: int, end: int, data: bytes, packet: int) -> None:
-        """One more."""
+        """Adds a fragment."""
         self.found[start, end] = data
         self.packets.append(packet)
         self.size += end - start
@@ -79,7 +80,7 @@ class _Pieces:
         return end >= self.total
 
     def datagram(self) -> Datagram:
-        """All of it; where fragments overlap, the first copy wins."""
+        """Returns the datagram; where fragments overlap, the first copy counts."""
         data = bytearray(self.total)
         captured = 0
         for (start, _), piece in reversed(self.found.items()):
@@ -92,18 +93,19 @@ class _Pieces:
 
 
 class Fragments:
-    """Datagrams that wait for fragments, and those just completed, to know copies of their fragments."""
+    """Datagrams that wait for fragments, and those just completed, to recognise copies of their fragments."""
 
     def __init__(self) -> None:
         self.lost = 0
-        """Fragments whose datagram was never completed."""
+        """Number of fragments whose datagram was never completed."""
         self._waiting: dict[Hashable, _Pieces] = {}
         self._bytes = 0
 
     def add(
         self, key: Hashable, time_ns: int, start: int, length: int, data: bytes, *, more: bool, head: bytes, packet: int = -1
     ) -> Datagram | None:
-        """The datagram that this fragment, of packet ``packet``, completes. Raises ``ValueError`` for one that cannot be."""
+        """Returns the datagram that this fragment, of packet ``packet``, completes; None if some are missing. Raises ``ValueError`` for an
+        impossible one."""
         end = start + length
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
             msg = "no such fragment"
@@ -115,7 +117,7 @@ class Fragments:
             if held:
                 return None
             if held is None or len(pieces.found) == MAX_PIECES or (not more and pieces.end > end):
-                self._drop(key)  # the sender has used its identification again
+                self._drop(key)  # the sender has reused its identification
                 pieces = None
         if pieces is None:
             pieces = self._waiting[key] = _Pieces(time_ns)
@@ -131,7 +133,7 @@ class Fragments:
         return pieces.datagram()
 
     def finish(self) -> None:
-        """No more fragments come."""
+        """Drops everything that waits: no more fragments come."""
         while self._waiting:
             self._drop(next(iter(self._waiting)))
 

@@ -1,7 +1,7 @@
 """Link, IP and TCP headers of whole batches: which packets carry TCP of our ports, and their fields as columns.
 
-Whatever the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL`` and left for a
-dissector that is slower and knows more (unusual.py), which finds another class for it.
+What the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL``. A dissector that is slower
+and knows more (unusual.py) finds another class for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
 CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual", "fragment", "incomplete fragment")
-"""Every packet is in one class: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; of a kind that
-nobody here understands; IP fragment of a datagram that another packet completed; of one that was never completed."""
+"""Names of the classes; every packet is in one class.
+
+The classes are: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; not understood here. The last two
+are: IP fragment of a datagram that another packet completed; IP fragment of a datagram that was never completed.
+"""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -24,7 +27,7 @@ ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE = 0, 8, 10, 11, 12,
 COLUMNS = 16
 
 _MAX_FRAME = 1 << 20
-"""Longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
+"""Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
 _ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2 = 1, 0, 108, 113, 276
 _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT = (
     0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558,
@@ -33,25 +36,26 @@ _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPAR
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The TCP packets of a batch that may matter: one row each in ``tcp``, and the class of every packet."""
+    """The TCP packets of a batch that may matter, with one row each in ``tcp``, and the class of every packet."""
 
     classes: Bytes
     """Class of every packet of the batch."""
     index: Column
-    """Position in the batch of each used packet."""
+    """Place in the batch of each used packet."""
     tcp: Column
-    """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), source and destination port,
-    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, its bytes captured, and on the wire."""
+    """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), and source and destination port.
+    Then: sequence and acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on
+    the wire."""
 
     @property
     def unusual(self) -> Column:
-        """Positions of the packets that another dissector should look at."""
+        """Places of the packets that another dissector should look at."""
         found: Column = np.flatnonzero(self.classes == UNUSUAL)
         return found
 
 
 class HeaderParser:
-    """Parses batches; counts every packet, and the ports of those that are not ours."""
+    """Parses batches; counts every packet, and the ports of packets that are not ours."""
 
     def __init__(self, ports: tuple[int, ...] | None) -> None:
         self.wanted = np.zeros(65_536, np.uint8)
@@ -60,12 +64,12 @@ class HeaderParser:
         else:
             self.wanted[list(ports)] = 1
         self.counts = np.zeros(len(CLASS_NAMES), np.int64)
-        """Packets of each class."""
+        """Number of packets of each class."""
         self.other_ports = np.zeros(65_536, np.int64)
-        """TCP packets not used, by the lower of their ports (nearly always the server's)."""
+        """Number of TCP packets not used, by the lower of their ports (nearly always the server's)."""
 
     def parse(self, batch: PacketBatch) -> Headers:
-        """The TCP columns of ``batch``, its packets counted."""
+        """Returns the TCP columns of ``batch``, and counts its packets."""
         headers = self.columns(batch)
         self.count(headers.classes, 1)
         return headers
@@ -75,12 +79,12 @@ class HeaderParser:
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
 
     def columns(self, batch: PacketBatch) -> Headers:
-        """The TCP columns of ``batch``; of its packets only the ports that are not ours are counted."""
+        """Returns the TCP columns of ``batch``; only counts the ports of packets that are not ours."""
         classes = np.empty(len(batch), np.uint8)
         return Headers(classes, *self._parse(batch, classes, self.other_ports))
 
     def _parse(self, batch: PacketBatch, classes: Bytes, other_ports: Column) -> tuple[Column, Column]:
-        """Fills ``classes``, and counts in ``other_ports``; returns the used packets' index and columns."""
+        """Fills ``classes``, and counts in ``other_ports``; returns index and columns of the used packets."""
         count = len(batch)
         index = np.empty(count, np.int64)
         tcp = np.empty((count, COLUMNS), np.int64)
@@ -104,7 +108,7 @@ class HeaderParser:
 
 @inline
 def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
-    """Where the IP header begins, or the class of a packet that shows none, negated."""
+    """Returns where the IP header begins, or the negated class of a packet that shows none."""
     kind = 0
     if link_type == _ETHERNET:
         if at + 14 > end:
@@ -125,7 +129,7 @@ def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
         if at + 4 > end:
             return -CUT
         family = be32(data, at)
-        if family > 0xFFFF:  # in the byte order of the machine that captured
+        if family > 0xFFFF:  # in byte order of the capturing machine
             family = le32(data, at)
         if family == 2:
             kind = _IPV4
@@ -167,7 +171,8 @@ def parse_headers(
     tcp: Ints,
     other_ports: Ints,
 ) -> int:
-    """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns how many those are. One step a packet."""
+    """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns the number of used packets. One step for each
+    packet."""
     used = 0
     for i in range(len(offset)):
         start = offset[i]
@@ -189,7 +194,7 @@ def parse_headers(
             if inner < at + 20:
                 classes[i] = MALFORMED
                 continue
-            if be16(data, at + 6) & 0x3FFF:  # more fragments, or not the first
+            if be16(data, at + 6) & 0x3FFF:  # more fragments follow, or this is not the first
                 classes[i] = UNUSUAL if protocol in (6, 17, 4, 41, 47, 51, 137) else NOT_TCP
                 continue
         elif version == 6:
@@ -212,7 +217,7 @@ def parse_headers(
                 tunnel = be16(data, inner + 2) in (4789, 4790, 8472, 6081, 6635)  # VXLAN, Geneve, MPLS
             classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
             continue
-        if total == 0:  # a large-send frame: longer than the length field can say, or not filled in yet
+        if total == 0:  # a large-send frame: longer than the length field can say, or the field is not filled in yet
             ip_end = wire_end
             if ip_end - at > _MAX_FRAME:
                 classes[i] = MALFORMED

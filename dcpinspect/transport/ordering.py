@@ -1,13 +1,14 @@
-"""Segments put in order: the sequential part of reassembly, on integers only.
+"""Puts segments in order: the sequential part of reassembly, on integers only.
 
-One kernel looks at every packet in capture order, decides which bytes of it are new, which wait and which will never come, and writes
-*entries*: "these bytes are next in that direction". No payload is touched. A *side* is one direction of one connection, numbered
-2 * connection + direction; its *flow* is what it carries, made with the first byte.
+One kernel looks at every packet in capture order. It decides which bytes of the packet are new, which wait and which will never come, and
+writes *entries*: "these bytes are next in that direction". No payload is touched. A *side* is one direction of one connection, numbered 2 *
+connection + direction. Its *flow* is what it carries; the flow is made with the first byte.
 
-Two clocks, or two queues, may have recorded the two directions: a question is in the capture behind its answer then. TCP says how it was,
-since the answer acknowledges the question. So bytes wait for those of the other direction that they acknowledge, as they wait for a gap.
+Two clocks, or two queues, may have recorded the two directions; then a question stands behind its answer in the capture. TCP tells the real
+order, since the answer acknowledges the question. So bytes wait for the bytes of the other direction that they acknowledge, as they wait
+for a gap.
 
-Any batches give the same entries, because each packet is handled completely before the next, and time is the packets' own.
+The entries do not depend on the batches, because each packet is handled completely before the next, and times are those of packets.
 """
 
 from __future__ import annotations
@@ -50,52 +51,53 @@ reset_side = inline(rows.Side.resetter())
 
 MASK = 0xFFFFFFFF
 WINDOW = 1 << 30
-"""No TCP window is larger (scale 14): what lies farther off belongs to another connection."""
+"""No TCP window is larger (scale 14): a segment that is farther off belongs to another connection."""
 WAIT_PACKETS = 64
-"""More packets of the connection that a gap waits once the other side has acknowledged past it."""
+"""Number of further packets of the connection that a gap waits for, once the other side has acknowledged past it."""
 WAIT_NS = 200_000_000
 MAX_WAITING = 4 << 20
-"""A flow's waiting bytes; then its first gap is a hole."""
+"""Greatest number of waiting bytes of a flow; with more, its first gap becomes a hole."""
 MAX_TOTAL_WAITING = 256 << 20
 STRAY_REACH = 1 << 22
-"""A second far-off segment this near after the first shows that a new connection runs there."""
+"""A second far-off segment this near after the first one shows that a new connection runs there."""
 AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
-"""So far behind what is known a segment of the same connection may be once a FIN or RST was seen, and once all of its direction was."""
+"""Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
+ended."""
 
 
 @inline
 def distance(a: int, b: int) -> int:
-    """``a - b`` for sequence numbers: between -2**31 and 2**31."""
+    """Returns ``a - b`` for sequence numbers: between -2**31 and 2**31."""
     return ((a - b + 0x80000000) & MASK) - 0x80000000
 
 
 @inline
 def set_base(one: Side, seq: int) -> None:
-    """The first byte of a direction has sequence number ``seq``."""
+    """Sets the sequence number of the first byte of a direction."""
     one.base = distance(seq, 0)
     one.has_base = 1
 
 
 class PacketTables(TransportTables):
-    """With the columns of a batch: a table of its packets would be a copy."""
+    """The tables, with the columns of a batch: a table of its packets would be a copy."""
 
     index: Ints
     """Number in the batch of each packet that counts."""
     pairs: Ints
-    """Number of its address pair."""
+    """Number of the address pair of each packet."""
     ends: Ints
-    """Which end of that sent it."""
+    """The end of the address pair that sent each packet."""
     times: Ints
     """Capture time of each packet in the batch."""
     packets: Ints
-    """Its number over the whole reading."""
+    """Number of each packet over the whole reading."""
     frames: Ints
-    """Its frame."""
+    """Frame of each packet."""
 
 
 @inline
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
-    """A new connection on an address pair, whose first packet is ``first``; its number."""
+    """Opens a connection on an address pair, whose first packet is ``first``; returns its number."""
     c = tables.counts.connections
     tables.counts.connections = c + 1
     tables.address_pairs[pair].latest = c + 1
@@ -114,7 +116,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
 
 @inline
 def note_close(connection: Connection, how: int, by: int, packet: Packet) -> None:
-    """The first sign that a connection is over."""
+    """Notes the first sign that a connection is over."""
     if connection.closed_how == OPEN:
         connection.closed_how = how
         connection.closed_by = by
@@ -123,7 +125,7 @@ def note_close(connection: Connection, how: int, by: int, packet: Packet) -> Non
 
 @inline
 def last_waiting(tables: TransportTables, flow: Flow) -> int:
-    """Stream offset behind all that is known of a flow."""
+    """Returns the stream offset behind everything that is known of a flow."""
     if flow.tail < 0:
         return int(flow.next)
     return int(tables.nodes[flow.tail].offset + tables.nodes[flow.tail].length)
@@ -131,7 +133,8 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
 
 @inline
 def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
-    """Whether a segment cannot be of its connection: numbers of the next one on the same addresses rise by the clock."""
+    """Returns whether a segment cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
+    clock."""
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     gap = distance(seq, one.base + flow.next)
     if one.ended == 1:
@@ -142,20 +145,20 @@ def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
 
 @inline
 def begins_anew(tables: TransportTables, side: int, flags: int, seq: int, ack: int) -> bool:
-    """Whether a SYN cannot belong to the connection on its addresses."""
+    """Returns whether a SYN cannot belong to the connection on its addresses."""
     one, other = tables.sides[side], tables.sides[side ^ 1]
     if one.has_base == 1:
         return bool(distance(seq + 1, one.base) != 0)
     if other.started == 0:
         return bool(other.has_base == 1)
     if flags & ACK:
-        return not 0 <= distance(ack, other.base) < 65_536  # data may ride on a SYN
+        return not 0 <= distance(ack, other.base) < 65_536  # a SYN may carry data
     return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
 
 
 @step
 def lacks_room(tables: TransportTables, c: int) -> bool:
-    """Whether a packet of connection ``c``, -1 for a new one, might fill a table."""
+    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table."""
     room, counts = 64, tables.counts
     if c >= 0:
         room += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
@@ -173,7 +176,7 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
 
 @inline
 def replace(tables: TransportTables, c: int, packet: Packet) -> None:
-    """Connection ``c`` is over: another one has its addresses."""
+    """Ends connection ``c``: another one has its addresses."""
     note_close(tables.connections[c], REPLACED, -1, packet)
     for side in range(2 * c, 2 * c + 2):
         close_side(tables, side, packet)
@@ -181,7 +184,7 @@ def replace(tables: TransportTables, c: int, packet: Packet) -> None:
 
 @inline
 def keep_stray(tables: TransportTables, flow: Flow, segment: Segment) -> None:
-    """A far-off segment waits for another one that agrees with it; one that waited so far was simply wrong."""
+    """Keeps a far-off segment until another one agrees with it; one that waited before was simply wrong."""
     drop_stray(tables, flow)
     k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
     tables.nodes[k].wire = segment.full
@@ -191,7 +194,7 @@ def keep_stray(tables: TransportTables, flow: Flow, segment: Segment) -> None:
 
 @inline
 def open_at_stray(tables: TransportTables, flow: Flow) -> int:
-    """The connection that the far-off segment of a flow began, as the packet at hand shows; its number."""
+    """Opens the connection that the far-off segment of a flow began, as the current packet shows; returns its number."""
     side, stray, packet = flow.number, tables.nodes[flow.stray], tables.segment.packet
     tables.stray.seq = stray.offset
     tables.stray.have = stray.length
@@ -215,7 +218,7 @@ def open_at_stray(tables: TransportTables, flow: Flow) -> int:
 
 @inline
 def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: Octets) -> int:
-    """Which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
+    """Returns which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
     if flags & SYN:
         return 1 - end if flags & ACK else end
     if server_ports[port] != server_ports[other_port]:
@@ -225,9 +228,9 @@ def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports
 
 @inline
 def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
-    """A SYN says what the first byte of its side is, ``seq``; and that of the other side, if the SYN it answers was not captured.
+    """Sets the first byte of a SYN's side, ``seq``, and that of the other side if the SYN that this one answers was not captured.
 
-    Behind bytes of the connection it comes too late for that: they were taken for the middle of one, and may have been given out.
+    After bytes of the connection it is too late: they were taken for the middle of a connection, and may have been given out.
     """
     if one.has_base == 0:
         set_base(one, seq)
@@ -239,7 +242,7 @@ def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
 
 @inline
 def note_end(tables: TransportTables, side: int, flags: int, ack: int) -> None:
-    """A FIN or RST closes the connection, from its side or, as the second of two, from the other."""
+    """Closes the connection at a FIN or RST: from its side or, if it is the second of two, from the other."""
     other = tables.sides[side ^ 1]
     known_to = other.base + last_waiting(tables, tables.flows[flow_of(tables, side ^ 1)])
     # it may acknowledge a FIN that was not captured, or not yet
@@ -250,7 +253,8 @@ def note_end(tables: TransportTables, side: int, flags: int, ack: int) -> None:
 
 @step
 def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
-    """The other side has all of a flow before ``acked``: what waits there shows that the capture lost what is missing before it."""
+    """Notes that the other side has everything of a flow before ``acked``: if segments wait there, the capture lost what is missing before
+    them."""
     before = flow.acked_to
     flow.acked_to = acked
     k = flow.tail
@@ -264,7 +268,7 @@ def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
 
 @step
 def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
-    """The bytes of a segment: entered where they are next, else kept waiting."""
+    """Enters the bytes of a segment where they are next, else keeps them waiting."""
     have, full, source, packet = segment.have, segment.full, segment.source, segment.packet
     one, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
     if one.has_base == 0:
@@ -313,7 +317,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
 
 @inline
 def note_last(tables: TransportTables, side: int, last: int) -> None:
-    """A FIN or RST says that a direction ends with sequence number ``last``."""
+    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says."""
     one, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
     fin_at = after + distance(last, one.base + after)
     if after <= fin_at <= after + WINDOW:
@@ -324,7 +328,7 @@ def note_last(tables: TransportTables, side: int, last: int) -> None:
 
 @inline
 def wait_no_more(tables: TransportTables, flow: Flow) -> None:
-    """After an RST nobody will send anything again: gaps need not wait for an acknowledgement."""
+    """Ends the wait of gaps for an acknowledgement: after an RST nobody sends anything again."""
     k = flow.head
     while k >= 0:
         node = tables.nodes[k]
@@ -336,13 +340,13 @@ def wait_no_more(tables: TransportTables, flow: Flow) -> None:
 
 @step
 def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
-    """Gaps of a flow that were acknowledged long enough ago become holes, and what waited long for the other direction is entered."""
+    """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited long for the other direction."""
     packet = tables.segment.packet
     while flow.head >= 0:
         node = tables.nodes[flow.head]
         is_soon = seen - node.ack_seen < WAIT_PACKETS
         if node.offset == flow.next and tables.flows[flow_of(tables, flow.number ^ 1)].passed == 0:
-            is_soon = True  # nothing says that what it waits for was lost, and a fast direction has many packets in a round trip
+            is_soon = True  # nothing says that the bytes it waits for were lost; a fast direction has many packets in a round trip
         if node.ack_seen < 0 or (is_soon and packet.time - node.ack_time < WAIT_NS):
             return
         give_up_gap(tables, flow, packet)
@@ -350,7 +354,7 @@ def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
 
 @inline
 def relieve(tables: TransportTables) -> None:
-    """Too much waits in all: the next flow, which take turns, gives up what it holds."""
+    """Frees memory when too much waits: the next flow in turn gives up what it holds."""
     row = tables.counts.hand
     tables.counts.hand = row + 1 if row + 1 < tables.counts.flows else 2
     flow = tables.flows[row]
@@ -361,9 +365,10 @@ def relieve(tables: TransportTables) -> None:
 
 @kernel("int64(int64, int64[:,::1], octets, PacketTables)")
 def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTables) -> int:
-    """Handles packets from row ``start`` of ``tcp`` on; returns the row it stopped before for want of room in a table, or their number.
+    """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not handled, for want of room in a table, or their
+    count.
 
-    Constant work a packet, but for those that fall between waiting segments (at most MAX_WAITING / NODE_COST steps).
+    The work for a packet is constant, unless it falls between waiting segments (at most MAX_WAITING / NODE_COST steps).
     """
     segment, packet = tables.segment, tables.segment.packet
     for i in range(start, len(tcp)):
@@ -411,7 +416,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         connection.last_time = packet.time
         one.packets += 1
         if tables.flows[flow_of(tables, 2 * c)].head >= 0:
-            # what a client sent after bytes that the packet before this one brought: of what one packet brings, the client's counts first
+            # the client's bytes that waited for bytes of the packet before; of what one packet brings, the client's bytes count first
             drain(tables, tables.flows[flow_of(tables, 2 * c)])
 
         # what it says of both directions

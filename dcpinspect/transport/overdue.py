@@ -1,4 +1,4 @@
-"""Gaps whose wait is over though no packet says so: live, time passes while a connection is silent."""
+"""Gaps whose wait is over though no packet says so: in a live reading, time passes while a connection is silent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dcpinspect.transport.rows import TransportTables
 
 @kernel("int64(int64, TransportTables)")
 def give_up_overdue(start: int, tables: TransportTables) -> int:
-    """Makes holes of the gaps that were acknowledged ``WAIT_NS`` before the packet at hand, in directions from ``start`` on, in order; what
-    waited so long for the other direction is entered.
+    """Makes holes of gaps that were acknowledged ``WAIT_NS`` before the current packet, in directions from ``start`` on, in order.
 
-    Returns the one it stopped before for want of room, or their number. One step a direction, and one a segment that waited.
+    What waited that long for the other direction is entered. Returns the number of the first direction not handled, for want of room, or
+    their count. One step for each direction, and one for each segment that waited.
     """
     last, packet = 2 * tables.counts.connections, tables.segment.packet
     for side in range(start, last):

@@ -1,7 +1,7 @@
-"""Packets in, ordered bytes out: every direction of every connection as ``StreamChunk``, holes and origins included.
+"""Packets in, ordered bytes out: every direction of every connection as ``StreamChunk``, with holes and the origin of bytes.
 
-Duties: number address pairs and connections; have ``ordering`` decide which bytes come next; copy those bytes, once, into chunks;
-keep the bytes of segments that wait longer than a batch; count every payload byte.
+Duties: number address pairs and connections; have ``ordering`` decide which bytes come next; copy those bytes, once, into chunks. Further
+duties: keep the bytes of segments that wait longer than a batch; count every payload byte.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
 COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
-"""Fields of a flow, as ``DirectionAccount`` has them behind the packets."""
+"""Fields of a flow, in the order in which ``DirectionAccount`` has them after ``packets``."""
 
 MOST_LAST = 1 << 14
-"""Connections that are over, and were the last on their addresses, that stay after ``Reassembler.keep``: the latest ones."""
+"""Number of finished connections that stay after ``Reassembler.keep``: the latest of those that were the last on their addresses."""
 
 MANY_FLOWS = 1 << 14
-"""Flows of which some are put aside before there are more."""
+"""Before there are more flows than this, some are put aside."""
 
 MAX_FILLED_HOLE = 8 << 10
-"""A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
-or of lies, would take gigabytes otherwise."""
+"""A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it. Otherwise a batch of large frames cut by
+snaplen, or of frames that lie about their length, would take gigabytes."""
 AT_ONCE = 1 << 16
-"""Connections that are looked at together: there may be millions."""
+"""Number of connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
-"""Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
+"""Greatest number of zeros in a chunk, so that a capture of nothing but holes does not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class DirectionAccount:
     packets: int
     captured: int
     unique: int
-    """Given out in chunks, or still waiting."""
+    """Bytes given out in chunks, or still waiting."""
     duplicate: int
     late: int
-    """Came after the bytes were given up, or before the first byte of the reading, or belonged to no connection."""
+    """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
     missing: int
-    """In holes; no part of ``captured``."""
+    """Bytes in holes; not part of ``captured``."""
     cut: int
-    """Those of ``missing`` that snaplen cut off."""
+    """Bytes of ``missing`` that snaplen cut off."""
     holes: int
 
 
@@ -91,7 +91,7 @@ class Lifetime:
     """When a connection was seen, and how it ended."""
 
     first_file: int
-    """File of its first packet, which the files of the reading are numbered by from 0."""
+    """File of its first packet, by number in the reading, from 0."""
     first_ns: int
     """Capture time of its first packet."""
     last_ns: int
@@ -101,29 +101,30 @@ class Lifetime:
     closed_by: int
     """``C2S`` or ``S2C``: the direction that had the FIN or RST; -1 where no packet of the connection says it."""
     closed_packet: int
-    """Number over the whole reading of the packet that showed it, as the next three."""
+    """Number, over the whole reading, of the packet that showed the end; the next three fields are of that packet, too."""
     closed_frame: int
     closed_file: int
     closed_ns: int
     jump: int
-    """How far its first sequence number is from where the connection before it on the same addresses was, where that alone told that it is
-    another one; 0 elsewhere."""
+    """Distance of its first sequence number from where the last connection on the same addresses was. It is 0 unless only this distance
+    showed that it is another connection."""
 
 
 class Reassembler:
-    """``feed`` batches, in order; ``finish`` once. What comes out does not depend on where the batches end."""
+    """Turns packets into chunks: ``feed`` batches, in order; ``finish`` once. The chunks' bytes do not depend on where the batches end."""
 
     def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS, *, every_port: bool = False, with_places: bool = False) -> None:
-        """``ports``: TCP ports looked at, which are also taken for the servers'; with ``every_port``, or ``None``, all are looked at.
+        """``ports``: TCP ports that are looked at; they are also taken for the servers' ports. With ``every_port``, or ``None``, all ports
+        are looked at.
 
-        ``with_places``: chunks say where their bytes stand in the file.
+        ``with_places``: chunks say where their bytes are in the file.
         """
         self.headers = HeaderParser(None if every_port else ports)
         """Counts every packet by class, and the ports seen that are not ours."""
         self._unusual = UnusualPackets(self.headers)
         self.pairs = AddressPairs()
         self.packets = 0
-        """Packets of the whole reading so far: one more than the number of the last one fed."""
+        """Number of packets of the whole reading so far; the last one fed has the number before."""
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
@@ -134,18 +135,20 @@ class Reassembler:
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
         self.take_first: Callable[[FirstBytes], npt.NDArray[np.bool_] | None] | None = None
-        """Is shown the first bytes of directions, and says of which no chunk is wanted."""
-        self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # what connections that left memory had in all, by direction
+        """Gets the first bytes of directions, and returns a mask of directions of which no chunk is wanted; None: chunks of all are
+        wanted."""
+        self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # sums of connections that left memory, by direction
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
-        self._file_offset = self._data_size = 0  # of the batch at hand
-        self._origins = np.empty((0, 2), np.int64)  # of bytes beside it, as UnusualPackets.resolve has it
+        self._file_offset = self._data_size = 0  # of the current batch
+        self._origins = np.empty((0, 2), np.int64)  # of bytes that are not in the batch, as UnusualPackets.resolve returns it
         self._file = 0
         self._time_ns = 0
 
     def feed(self, batch: PacketBatch) -> Iterator[StreamChunk]:
-        """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news.
+        """Yields what ``batch`` adds to the streams: by connection, client to server first; usually one chunk for a direction with new
+        bytes.
 
         Chunks are made one by one, until the next call.
         """
@@ -180,20 +183,22 @@ class Reassembler:
         return chunks
 
     def pass_time(self, time_ns: int) -> Iterator[StreamChunk]:
-        """What no longer waits for the bytes before it, now that capture time is ``time_ns``; released by the last packet fed."""
+        """Yields what no longer waits for the bytes before it, now that capture time is ``time_ns``; it is released by the last packet
+        fed."""
         if self._tables.counts.live:
             yield from self._swept(give_up_overdue, max(0, self.packets - 1), time_ns)
 
     def finish(self) -> Iterator[StreamChunk]:
-        """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
+        """Yields what was still waiting, and the end of every direction that has not ended; it is released by packet ``packets``, one past
+        the last."""
         self._unusual.finish()
         yield from self._swept(close_sides, self.packets, self._time_ns)
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
     def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, side: int = 0) -> Iterator[StreamChunk]:
-        """What ``kernel`` enters for all directions from one on, as a packet shows; it takes the one to begin with and returns where it
-        stopped."""
+        """Yields what ``kernel`` enters for all directions from ``side`` on, at a packet. The kernel takes the direction to begin with, and
+        returns the one where it stopped."""
         tables = self._tables
         at = tables.segment.packet
         at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
@@ -211,11 +216,12 @@ class Reassembler:
 
     @property
     def _most_nodes(self) -> int:
-        """Segments that wait in the flow that has most of them."""
+        """Greatest number of segments that wait in one flow."""
         return int(self._tables.flows.nodes[: self._tables.counts.flows].max())
 
     def take_companions(self) -> list[tuple[int, int]]:
-        """(packet that gave bytes, another that had a fragment of the same datagram), by number, since the last call."""
+        """Returns (packet that gave bytes, another packet with a fragment of the same datagram), by number, for those found since the last
+        call."""
         found, self._unusual.companions = self._unusual.companions, []
         return found
 
@@ -245,51 +251,51 @@ class Reassembler:
         return found
 
     def end(self, connection: int, side: int) -> str:
-        """Address of the client, 0, or of the server, as text."""
+        """Returns the address of a connection's client (``side`` 0) or server (1), as text."""
         one = self._tables.connections[connection - 1]
         return self.pairs.address(one.pair, one.client_end ^ side)
 
     def server_ports(self, first: int) -> Column:
-        """Those of the connections met so far, without the ``first`` ones."""
+        """Returns the server ports of the connections met so far, without the first ``first`` connections."""
         met = self._known[first:]
         return self.pairs.ports(met.pair, 1 - met.client_end)
 
     def handshakes(self, first: int) -> npt.NDArray[np.bool_]:
-        """Of the same ones, whether the SYN was captured."""
+        """Returns whether the SYN was captured, for the connections met so far without the first ``first``."""
         started = self._tables.sides.started[2 * first : 2 * self.count]
         found: npt.NDArray[np.bool_] = (started.reshape(-1, 2) != 0).any(axis=1)
         return found
 
     @property
     def opened_by(self) -> Column:
-        """The packet that showed each connection met so far to be one: different ones, in order."""
+        """The packet that showed each connection met so far to be a connection; the packets differ and are in order."""
         return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._first_flows()])
 
     def has_handshake(self, connection: int) -> bool:
-        """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
+        """Returns whether the SYN of a connection was captured; this does not change once there are chunks of the connection."""
         return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
 
     def have_handshake(self, connections: Column) -> npt.NDArray[np.bool_]:
-        """The same of each of these."""
+        """Returns whether the SYN was captured, for each of these connections."""
         sides = self._tables.sides.started
         return np.asarray((sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_)
 
     def first_seq(self, connection: int) -> tuple[int, int]:
-        """Sequence number of stream offset 0 of both directions, or -1."""
+        """Returns the sequence number of stream offset 0, or -1, for both directions."""
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
         return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
 
     def has_fin(self, connection: int, direction: int) -> bool:
-        """Whether a FIN of a direction was captured."""
+        """Returns whether a FIN of a direction was captured."""
         return self._tables.sides[2 * connection - 2 + direction].has_fin != 0
 
     @property
     def accounts(self) -> list[DirectionAccount]:
-        """The bytes of every direction so far."""
+        """The counts of bytes of every direction so far."""
         return self._accounts(np.arange(2 * self._tables.counts.connections))
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
-        """The bytes of one direction so far."""
+        """Returns the counts of bytes of one direction so far."""
         return self._accounts(np.array([2 * connection - 2 + direction]))[0]
 
     def _accounts(self, sides: Column) -> list[DirectionAccount]:
@@ -297,28 +303,29 @@ class Reassembler:
         return [DirectionAccount(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
     def counted(self, sides: Column) -> list[Column]:
-        """``COUNTED`` of these directions."""
+        """Returns the columns ``COUNTED`` of these directions."""
         return list(self._counted(sides))
 
     def _counted(self, sides: Column) -> Iterator[Column]:
-        """The same one by one: of millions of directions each takes room."""
+        """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes much memory."""
         flows, places, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
         for name in COUNTED:
             column: Column = getattr(flows, name)[places]
             yield column + aside if name in ("payload", "unique") else column
 
     def _aside(self, sides: Column) -> Column:
-        """Bytes of those of these directions whose flows are put aside."""
+        """Returns the bytes of those directions whose flows are put aside; 0 for others."""
         said = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
         found: Column = (said >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
         return found
 
     def _first_flows(self, places: Column | slice = slice(None)) -> Column:
-        """Row of the first flow of these connections, from 0; nobody's where there is none, or where they are put aside."""
+        """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if there is no flow, or if the flows are
+        put aside."""
         return np.maximum(self._known.flows[places].astype(np.int64), 0)
 
     def with_bytes(self, connections: Column) -> Column:
-        """Those of these connections that carried a byte, or are known to lack one."""
+        """Returns those of these connections that carried a byte, or are known to lack one."""
         flows = self._tables.flows
         has_any = (flows.payload > 0) | (flows.missing > 0)
         found = []
@@ -330,34 +337,34 @@ class Reassembler:
 
     @property
     def count(self) -> int:
-        """Connections met so far."""
+        """Number of connections met so far."""
         return self._tables.counts.connections
 
     def closed_at(self, connections: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
-        """(when each of these was closed, whether the last byte of both its directions was given out by now)."""
+        """Returns (when each connection was closed, whether the last byte of both its directions was given out by now)."""
         known = self._tables.connections[connections - 1]
         sides = [self._tables.sides[2 * connections - side] for side in (2, 1)]
         is_ended = np.all([(side.ended != 0) | (side.has_base == 0) for side in sides], axis=0)
         return known.closed.time, (known.closed_how != OPEN) & is_ended
 
     def end_reset(self, before_ns: int) -> Iterator[StreamChunk]:
-        """What was still waiting, and the end, of connections that were reset before a time; other sides of them say nothing any more."""
+        """Yields what was still waiting, and the end, of connections that were reset before a time: nothing more can come on them."""
         counts = self._tables.counts
         sides = self._tables.sides[: 2 * self.count]
         is_open = ((sides.ended == 0) & (sides.has_base != 0)).reshape(-1, 2).any(axis=1)
         found = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
         whole = counts.connections
         for index in found.tolist():
-            counts.connections = index + 1  # up to which they are closed
+            counts.connections = index + 1  # closed up to this one
             chunks = list(self._swept(close_sides, max(0, self.packets - 1), self._time_ns, 2 * index))
             counts.connections = whole
             yield from chunks
 
     def keep(self, staying: Column) -> None:
-        """Only these connections are asked for from now on, by number; all others are over.
+        """Keeps only these connections, by number: the others are over, and nobody asks for them.
 
-        They leave memory, all but the first, and but the latest of those that were the last on their addresses: a packet that comes late
-        still belongs to them.
+        The others leave memory, but for the first connection and the latest of those that were the last on their addresses. A packet that
+        comes late still belongs to those.
         """
         tables, counts = self._tables, self._tables.counts
         flows = tables.flows[: counts.flows]
@@ -382,7 +389,7 @@ class Reassembler:
         self._keep_flows(known[tables.connections.flows[known] > 0])
 
     def _keep_flows(self, places: Column) -> None:
-        """Only these connections have flows from now on."""
+        """Keeps flows of these connections only."""
         tables, counts = self._tables, self._tables.counts
         first = tables.connections.flows[places]
         tables.flows = Flows(grown(tables.flows.array[np.append((0, 1), (first[:, None] + np.arange(2)).reshape(-1))], 32))
@@ -396,7 +403,7 @@ class Reassembler:
         counts.recent = len(holes)
 
     def left(self, staying: Column) -> list[DirectionAccount]:
-        """The bytes of all connections but these, by direction."""
+        """Returns the counts of bytes of all connections but these, one account for each direction."""
         others = np.setdiff1d(np.arange(self.count), staying - 1)
         return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(others)).tolist())]
 
@@ -408,11 +415,11 @@ class Reassembler:
 
     @property
     def lifetimes(self) -> list[Lifetime]:
-        """When every connection was seen so far; number ``n`` is at ``n - 1``."""
+        """When every connection was seen so far; connection ``n`` is at ``n - 1``."""
         return self.lifetimes_of(np.arange(1, self.count + 1))
 
     def lifetimes_of(self, connections: Column) -> list[Lifetime]:
-        """The same of some, by number."""
+        """Returns when these connections, by number, were seen so far."""
         known = self._tables.connections[connections - 1]
         columns = (
             known.first_file,
@@ -458,7 +465,7 @@ class Reassembler:
                 tables.flows = _grown(tables.flows, 0)
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
-        """The chunks of the entries there are now; what waits on may be moved meanwhile."""
+        """Yields the chunks of the current entries; nodes that still wait may be moved meanwhile."""
         entries = self._tables.entries[: self._tables.counts.entries]
         if not len(entries):
             return iter(())
@@ -481,7 +488,7 @@ class Reassembler:
         )
 
     def _taken(self, entries: Entries, starts: Column, stops: Column, data: Bytes) -> npt.NDArray[np.bool_]:
-        """Of each direction with entries, from one place to another, whether no chunk is wanted."""
+        """Returns whether no chunk is wanted, for each direction with entries; ``starts`` and ``stops`` bound its entries."""
         first, last = entries[starts], entries[stops - 1]
         is_end, count = last.source == END, stops - starts
         is_one = (count - is_end == 1) & (first.source >= 0) & (first.offset == 0)
@@ -517,7 +524,7 @@ class Reassembler:
         return taken
 
     def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
-        """The chunks of one direction: one, unless its holes are very long."""
+        """Yields the chunks of one direction: one chunk, unless its holes are very long."""
         start = 0
         filled = 0
         for hole in np.flatnonzero(entries.source == HOLE).tolist() if holes else ():
@@ -542,7 +549,7 @@ class Reassembler:
             holes = tuple((at, at + size) for at, size in zip(offsets[missing].tolist(), lengths[missing].tolist(), strict=True))
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
-        columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
+        columns = np.empty((6, len(entries)), np.int64)  # copies: otherwise a chunk would keep the batch's entries alive
         columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
         np.maximum.accumulate(np.maximum(entries.release, max(flow.released, flow.opened_by)), out=columns[5])
         if first > 0:
@@ -574,7 +581,7 @@ class Reassembler:
         return places
 
     def _places(self, source: Column) -> Column:
-        """Where in its file the bytes at these places of the batch's data stand."""
+        """Returns where the bytes at these places of the batch's data are in their file."""
         places: Column = self._file_offset + source
         beside = np.flatnonzero(source >= self._data_size)
         if len(beside):
@@ -583,7 +590,7 @@ class Reassembler:
         return places
 
     def _hold(self, data: Bytes, fresh: Column) -> None:
-        """Copies the bytes of segments that wait on, since the batch's buffer goes."""
+        """Copies the bytes of segments that go on waiting, since the batch's buffer is not kept."""
         nodes = self._tables.nodes
         if not len(fresh):
             return
@@ -603,7 +610,7 @@ class Reassembler:
         self._held_used += size
 
     def _compact(self, more: int) -> None:
-        """Drops held bytes that nobody waits for any more, and leaves as much room as there is left, so that copying stays linear."""
+        """Drops held bytes that nobody waits for, and leaves as much free room as bytes remain, so that copying stays linear."""
         nodes = self._tables.nodes[: self._tables.counts.top]
         live = np.flatnonzero(nodes.source <= HELD)
         lengths = nodes.length[live]
@@ -621,5 +628,5 @@ class Reassembler:
 
 
 def _grown(table: Table, rows: int) -> Table:
-    """As ``grown``."""
+    """Returns a larger copy of a table, as ``grown`` does."""
     return type(table)(grown(table.array, rows))

@@ -1,8 +1,8 @@
-"""What reassembly remembers: every record of it, each field with what it means.
+"""The records that reassembly remembers, with the meaning of each field.
 
-A *side* is one direction of one connection, a *flow* what it carried. Of a scan or a flood there are millions of connections without a
-byte of payload, which have no flows. Of connections that carried a little, with nothing lost or doubled, a number says all of a flow: they
-are put aside.
+A *side* is one direction of one connection, a *flow* what it carried. A scan or a flood has millions of connections without a byte of
+payload; these have no flows. If a connection carried little, and nothing was lost or doubled, one number says everything about its flows:
+they are put aside.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 HOLE, END, HELD = -1, -2, -3
-"""Sources that are no offset in the batch's data: missing bytes; the flow's end (length 0); ``HELD - n``: at ``n`` in the held bytes."""
+"""Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length 0). ``HELD - n``: at ``n`` in the held
+bytes."""
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of ``Connection.closed_how``: no end seen; one end said that it has no more to say; one end dropped the connection; another one
-runs there."""
+"""Values of ``Connection.closed_how``: no end was seen; one end said that it has no more to say; one end dropped the connection; another
+connection runs on the addresses."""
 
 ASIDE_BITS = 15
-"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more where all of it was acknowledged."""
+"""Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more if all of it was acknowledged."""
 
 SENT, GIVEN_UP = 1, 2
 """Values of ``Flow.passed``."""
 
 RECENT_HOLES = 8
-"""Holes remembered a flow, to tell late bytes from duplicates."""
+"""Number of holes remembered for each flow, to tell late bytes from duplicates."""
 
 
 class Packet(Struct[T]):
@@ -64,7 +65,7 @@ class Entries(Entry[Ints], Rows[Entry]):
 
 
 class Side(Struct[T]):
-    """A direction of a connection, whether it carried a byte or not: those of connection n are at 2 n and 2 n + 1."""
+    """A direction of a connection, whether it carried a byte or not. The directions of connection n are at 2 n and 2 n + 1."""
 
     packets: T = number("Packets so far.")
     base: T = number("Sequence number of stream offset 0, less 2**32 from 2**31 on.", bits=32)
@@ -75,11 +76,12 @@ class Side(Struct[T]):
 
 
 class Sides(Side[Ints], Rows[Side]):
-    """The directions of all connections. Of a flood there are millions: each byte counts."""
+    """The directions of all connections. A flood has millions, so each byte counts."""
 
 
 class Flow(Struct[T]):
-    """What a direction carried: those of a connection's two are next to each other, once there are bytes or some are known to lack."""
+    """What a direction carried. The two flows of a connection are next to each other; they are made once there are bytes, or some are known
+    to be missing."""
 
     next: T = number("Stream offset of the next byte wanted.")
     fin_at: T = number("Stream offset of the FIN, where there is one.")
@@ -110,7 +112,8 @@ class Flow(Struct[T]):
 
 
 class Flows(Flow[Ints], Rows[Flow]):
-    """Flows of connections that carried bytes. The first two are nobody's, and never written: they are those of all others."""
+    """Flows of connections that carried bytes. The first two rows are nobody's and never written: all connections without flows share
+    them."""
 
 
 class Connection(Struct[T]):
@@ -144,7 +147,7 @@ class Pair(Struct[T]):
 
 
 class Pairs(Pair[Ints], Rows[Pair]):
-    """By number, as ``AddressPairs`` has them."""
+    """The address pairs, by number as in ``AddressPairs``."""
 
 
 class Node(Struct[T]):
@@ -175,7 +178,7 @@ class Hole(Struct[T]):
 
 
 class Holes(Hole[Ints], Rows[Hole]):
-    """The recent holes of flows, RECENT_HOLES rows each; the first ones are nobody's."""
+    """The recent holes of flows, RECENT_HOLES rows for each flow; the first ones are nobody's."""
 
 
 class Counts(Struct[T]):
@@ -194,12 +197,12 @@ class Counts(Struct[T]):
 
 
 class TransportTables(Tables):
-    """What the kernels work on."""
+    """The tables that the kernels work on."""
 
     segment: Segment
-    """The packet at hand."""
+    """The bytes of the current packet."""
     stray: Segment
-    """A far-off segment that waited for the packet at hand."""
+    """A far-off segment that waited for the current packet."""
     connections: Connections
     address_pairs: Pairs
     sides: Sides
@@ -208,5 +211,5 @@ class TransportTables(Tables):
     nodes: Nodes
     entries: Entries
     fresh: Ints
-    """Numbers of the nodes made in this batch, whose bytes are in its data."""
+    """Numbers of the nodes made in this batch; their bytes are in the batch's data."""
     counts: Counts

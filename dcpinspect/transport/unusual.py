@@ -1,10 +1,11 @@
-"""Packets that the header kernel does not understand, dissected by Scapy down to the TCP segment that they carry.
+"""Packets that the header kernel does not understand: Scapy dissects them down to the TCP segment that they carry.
 
-IP fragments, IPv6 extension headers, VXLAN, Geneve, GRE (ERSPAN too), IP in IP, MPLS, PPPoE, rare link types. What is found becomes a
-plain IP packet with plain TCP in it, and that goes through the same kernel as all others: one place knows what a TCP packet is.
+These are IP fragments, IPv6 extension headers, VXLAN, Geneve, GRE (ERSPAN too), IP in IP, MPLS, PPPoE and rare link types. The segment
+found becomes a plain IP packet with plain TCP in it, which goes through the same kernel as all others. So one place knows what a TCP packet
+is.
 
 One such packet costs a quarter of a millisecond, a thousand times what others do; plain VXLAN alone takes a shorter way. Scapy is loaded
-when it is needed first.
+when it is first needed.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ from dcpinspect.transport.headers import (
 
 _MODULES = ("layers.inet6", "layers.vxlan", "layers.ppp", "layers.ipsec", "contrib.geneve", "contrib.mpls", "contrib.erspan")
 _LINK_MODULES = {105: "layers.dot11", 119: "layers.dot11", 127: "layers.dot11"}
-"""Wi-Fi, which nothing else needs."""
+"""Modules for Wi-Fi, which nothing else needs."""
 _COOKED = {113: (14, 16), 276: (0, 20)}
-"""Where Linux's cooked headers say what follows, and where it does; Scapy knows only some of that, all of it over Ethernet."""
+"""For Linux's cooked headers: where they say what follows, and where it begins. Scapy knows only some of what follows, but all of it over
+Ethernet."""
 _ETHERNET, _RAW_IP = 1, 101
 _TCP = 6
 _MAX_NESTED = 8
-"""How deep fragments within fragments are followed."""
+"""Greatest depth of fragments within fragments that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """An IP packet, from its header on, with TCP right after that."""
+    """An IP packet, from its header on, with TCP right after the header."""
 
     data: bytes
     wire: int
@@ -55,7 +57,7 @@ class _Inner:
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
-    """As ``Fragments.add`` takes it."""
+    """The parameters of ``Fragments.add`` for one fragment."""
 
     key: tuple[Any, ...]
     start: int
@@ -66,21 +68,24 @@ class _Fragment:
 
 
 class UnusualPackets:
-    """Dissects, in packet order; keeps the fragments that wait for others."""
+    """Dissects unusual packets in order; keeps the fragments that wait for others."""
 
     def __init__(self, parser: HeaderParser) -> None:
         self.companions: list[tuple[int, int]] = []
-        """(packet that completed a datagram, another packet that had a fragment of it), by number over the whole reading; until cleared."""
+        """(packet that completed a datagram, another packet with a fragment of it), by number over the whole reading; kept until
+        cleared."""
         self._parser = parser
         self._fragments = Fragments()
         self._lost = 0
         self._layers = _Layers()
 
     def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, Bytes, Column]:
-        """``headers`` with the unusual packets of ``batch`` in it, and the bytes that ``PAYLOAD`` counts in: the batch's and theirs.
+        """Returns ``headers`` with the unusual packets of ``batch`` added, the bytes that ``PAYLOAD`` points into, and the origin of added
+        bytes.
 
-        Of theirs a table says where they come from, [n, 2]: from the one place of these bytes on (ascending), they repeat those from the
-        other place of the batch's on, or nothing where that is -1. A segment that came in fragments is at the packet that completed it.
+        The bytes are those of the batch, then those of the added packets. The origin is a table [n, 2] of places, ascending. From the first
+        place on, the bytes repeat those of the batch from the second place on, or nothing if that is -1. A segment that came in fragments
+        is at the packet that completed it.
         """
         classes = headers.classes.copy()
         places = headers.unusual
@@ -122,7 +127,7 @@ class UnusualPackets:
         return Headers(classes, index[order], tcp), np.concatenate((batch.data, data)), origins
 
     def finish(self) -> None:
-        """No more packets come: fragments that still wait are counted."""
+        """Counts fragments that still wait: no more packets come."""
         self._fragments.finish()
         self._count_lost()
 
@@ -133,7 +138,7 @@ class UnusualPackets:
         self._parser.counts[INCOMPLETE] += lost
 
     def _inner(self, batch: PacketBatch, place: int) -> _Inner | int:
-        """The packet inside packet ``place``, or its class when there is none."""
+        """Returns the packet inside packet ``place``, or its class if there is none."""
         start = int(batch.offset[place])
         end = start + int(batch.captured[place])
         link_type = int(batch.link_type[place])
@@ -181,7 +186,7 @@ class UnusualPackets:
         ip = above = None
         while not isinstance(layer, names.NoPayload):
             if isinstance(layer, names.errors):
-                return NOT_TCP  # what an ICMP message quotes was not sent here
+                return NOT_TCP  # a packet quoted by ICMP was not sent here
             if isinstance(layer, (names.IP, names.IPv6)):
                 ip = layer
                 if isinstance(layer, names.IP) and (layer.frag or layer.flags.MF):
@@ -197,16 +202,16 @@ class UnusualPackets:
             above, layer = layer, layer.payload
         if above is None or not isinstance(above, names.Raw):
             return CUT if cut else NOT_TCP
-        under = above.underlayer  # bytes at the end may be what should have been a header
+        under = above.underlayer  # bytes at the end may be the rest of a header that was cut
         if under is None or issubclass(under.guess_payload_class(above.load), names.Raw):
             return NOT_TCP
         return CUT if cut else MALFORMED
 
 
 def _in_vxlan(view: memoryview, at: int, end: int) -> int:
-    """Where the IP header of plain TCP in plain VXLAN begins, for an IP header at ``at``; -1 for all else.
+    """Returns where the IP header of plain TCP in plain VXLAN begins, for an IP header at ``at``; -1 for anything else.
 
-    Only a short cut: mirrored cloud networks give captures of nothing but VXLAN, and Scapy takes thirty times as long.
+    This is only a short cut: mirrored cloud networks give captures of nothing but VXLAN, and Scapy takes thirty times as long.
     """
     udp = at + 4 * (view[at] & 15)
     frame = udp + 16
@@ -220,14 +225,14 @@ def _in_vxlan(view: memoryview, at: int, end: int) -> int:
 
 
 def _fragment(ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int) -> _Fragment:
-    """The fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its offset in units of 8 bytes."""
+    """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its offset in units of 8 bytes."""
     data, length = _carried(ip, layer, cut)
     key = (ip.version, ip.src, ip.dst, number, protocol if ip.version == 4 else 0)
     return _Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol))
 
 
 def _carried(ip: Any, layer: Any, cut: int) -> tuple[bytes, int]:
-    """What ``layer``, in ``ip``, carries: its bytes, and how many they were on the wire."""
+    """Returns what ``layer``, in ``ip``, carries: its bytes, and their number on the wire."""
     within, data = _payload(ip), _payload(layer)
     declared = (ip.len and ip.len - 4 * ip.ihl) if ip.version == 4 else ip.plen
     if not declared:  # a large-send frame
@@ -241,7 +246,7 @@ def _payload(layer: Any) -> bytes:
 
 
 def _head(ip: Any, protocol: int) -> bytes:
-    """The header of ``ip``, for ``protocol`` in one piece."""
+    """Returns the header of ``ip``, changed for ``protocol`` in one piece."""
     if ip.version == 6:
         head: bytes = ip.original[:40]
         return head[:6] + bytes((protocol,)) + head[7:]
@@ -250,7 +255,7 @@ def _head(ip: Any, protocol: int) -> bytes:
 
 
 def _sized(head: bytes, length: int) -> bytes:
-    """``head`` for ``length`` bytes; 0, which the kernel reads as "to the end", where the field cannot say it."""
+    """Returns ``head`` with the length of so many bytes, or with 0, which the kernel reads as "to the end", if the field cannot hold it."""
     at, total = (4, length) if head[0] >> 4 == 6 else (2, len(head) + length)
     return head[:at] + struct.pack(">H", total if total <= 0xFFFF else 0) + head[at + 2 :]
 
@@ -276,15 +281,15 @@ class _Layers:
         self.errors = (inet.ICMP, inet.IPerror, inet6.IPerror6, inet6._ICMPv6)
 
     def dissected(self, kind: Any, data: bytes) -> Any:
-        """``data`` as layers; TCP is the last one that matters."""
+        """Returns ``data`` as layers; TCP is the last one that matters."""
         return kind(data, stop_dissection_after=self.TCP)
 
     def ip(self, data: bytes) -> Any:
-        """``data`` as layers from an IP header on."""
+        """Returns ``data`` as layers, from an IP header on."""
         return self.dissected(self.IPv6 if data[0] >> 4 == 6 else self.IP, data)
 
     def link(self, link_type: int) -> Any:
-        """The outermost layer of packets of a link type; ``None`` when Scapy does not know it."""
+        """Returns the outermost layer of packets of a link type; ``None`` if Scapy does not know it."""
         self._load()
         if link_type in _LINK_MODULES:
             importlib.import_module(f"scapy.{_LINK_MODULES[link_type]}")

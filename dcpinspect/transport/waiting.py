@@ -6,18 +6,18 @@ from dcpinspect.kernel import inline
 from dcpinspect.transport.rows import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256
-"""What a waiting segment costs beside its bytes, so that one-byte segments are bounded too (and walks along them stay short)."""
+"""What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too, and walks along them stay short."""
 
 
 @inline
 def packets_of(tables: TransportTables, side: int) -> int:
-    """Packets so far of the connection of a direction."""
+    """Returns the number of packets so far of a direction's connection."""
     return int(tables.sides[side].packets + tables.sides[side ^ 1].packets)
 
 
 @inline
 def free_node(tables: TransportTables, k: int) -> None:
-    """Gives node ``k`` back."""
+    """Frees node ``k``."""
     tables.nodes[k].source = HOLE
     tables.nodes[k].next = tables.counts.free
     tables.counts.free = k
@@ -26,7 +26,7 @@ def free_node(tables: TransportTables, k: int) -> None:
 
 @inline
 def new_node(tables: TransportTables, offset: int, length: int, source: int, packet: Packet) -> int:
-    """A node, not linked yet; the caller has made sure that there is room."""
+    """Returns a node, not linked yet; the caller has made sure that there is room."""
     counts, k = tables.counts, tables.counts.free
     if k >= 0:
         counts.free = tables.nodes[k].next
@@ -53,16 +53,16 @@ def new_node(tables: TransportTables, offset: int, length: int, source: int, pac
 
 @inline
 def cost_of(node: Node) -> int:
-    """What a node counts against the limits."""
+    """Returns what a node counts against the limits."""
     return int(NODE_COST + (node.length if node.source != HOLE else 0))
 
 
 @inline
 def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
-    """The last waiting node that begins at ``start`` or before, or -1.
+    """Returns the last waiting node that begins at ``start`` or before, or -1.
 
-    Segments come one after the other, in whatever order they fill gaps: the place is sought from the end, or from where the latest one
-    went that was not the last, whichever is nearer.
+    Segments come one after the other, in whatever order they fill gaps. So the search begins at the end, or at the latest node that was put
+    before another one, whichever is nearer.
     """
     nodes, k = tables.nodes, flow.tail
     if k < 0 or nodes[flow.head].offset > start:
@@ -82,7 +82,7 @@ def node_before(tables: TransportTables, flow: Flow, start: int) -> int:
 
 @inline
 def insert(tables: TransportTables, flow: Flow, start: int, length: int, source: int, packet: Packet) -> int:
-    """Keeps stream bytes [start, start + length) waiting where no earlier segment has them; returns how many were new."""
+    """Keeps stream bytes [start, end) waiting where no earlier segment has them; returns how many were new."""
     nodes, end = tables.nodes, start + length
     before = node_before(tables, flow, start)
     after = nodes[before].next if before >= 0 else flow.head
@@ -109,7 +109,7 @@ def insert(tables: TransportTables, flow: Flow, start: int, length: int, source:
 
 @inline
 def link(tables: TransportTables, flow: Flow, k: int, before: int, after: int) -> None:
-    """Node ``k`` waits between two others, -1 for none."""
+    """Links node ``k`` between two others, -1 for none."""
     nodes, node = tables.nodes, tables.nodes[k]
     if node.offset <= flow.acked_to:
         node.ack_seen = packets_of(tables, flow.number)

@@ -36,4 +36,4 @@ ALERTS = {
     116: ("certificate-required", "the server wants a certificate of the client, and got none"),
     120: ("no-application-protocol", "the two sides have no application protocol in common"),
 }
-"""Name and meaning, by number."""
+"""Name and meaning of alerts, by number."""

@@ -1,4 +1,4 @@
-"""What a server's certificate says of its time and its names (RFC 5280, 6125)."""
+"""What a server's certificate says of its period of validity and its names (RFC 5280, 6125)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dcpinspect.transport.tls.handshake import MOST_NAME
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The parts that clients check first."""
+    """The parts of a certificate that clients check first."""
 
     since: str
     until: str
     since_ns: int
     until_ns: int
     names: tuple[str, ...]
-    """Of hosts, in small letters."""
+    """Names of hosts, in lower case."""
 
 
 def read_certificate(data: bytes) -> Certificate | None:
-    """A certificate in DER; None where it is damaged."""
+    """Returns a certificate in DER; None if it is damaged."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is unusual in it, they would reach the terminal
+            warnings.simplefilter("ignore")  # warnings of unusual parts would reach the terminal
             return _read(data)
     except Exception:
         return None
@@ -46,7 +46,7 @@ def _read(data: bytes) -> Certificate:
 
 
 def host_named(host: str, names: tuple[str, ...]) -> bool:
-    """Whether a certificate of these names is one of the host; a star stands for the first label."""
+    """Returns whether a certificate with these names is one of the host; a star stands for the first label."""
     host = host.lower().rstrip(".")
     rest = host.partition(".")[2]
     return any(name == host or (name.startswith("*.") and name[2:] == rest and bool(rest)) for name in names)

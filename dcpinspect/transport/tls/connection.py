@@ -19,17 +19,17 @@ class Records:
 
     opened: int = 0
     lost: int = 0
-    """Hit by a hole."""
+    """Number of records that a hole hit."""
     refused: int = 0
-    """Whole, and not opened by any key."""
+    """Number of whole records that no key opened."""
     early: int = 0
-    """Sent before the handshake was over (RFC 8446, 2.3); these are not opened."""
+    """Number of records sent before the handshake was over (RFC 8446, 2.3); they are not opened."""
     plain: int = 0
-    """Bytes of plain text handed on."""
+    """Number of bytes of plain text handed on."""
     overhead: int = 0
-    """Cipher bytes that are no plain text handed on: headers, tags, handshakes, records that were not opened."""
+    """Number of cipher bytes that are no plain text handed on: headers, tags, handshakes, records that were not opened."""
     alerts: list[tuple[int, int]] = field(default_factory=list)
-    """Level and description of each, the first ones."""
+    """Level and description of the first alerts."""
 
 
 MISFIT = "the secrets in the key log do not fit"
@@ -48,33 +48,34 @@ class TlsConnection:
     version: int = 0
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     is_open: bool = False
-    """Its records are opened."""
+    """Whether its records are opened."""
     is_given_up: bool = False
-    """It passes as it is."""
+    """Whether it passes unchanged."""
     search: Search | None = None
-    """Its start is not in the capture, and this was tried: for the whole connection, or for the direction that was not found."""
+    """The search that was made because its start is not in the capture: for the whole connection, or for the direction that was not
+    found."""
     renewed: int = 0
-    """New handshakes inside the connection (TLS 1.2), whose keys were found."""
+    """Number of new handshakes inside the connection (TLS 1.2) whose keys were found."""
     is_cut_short: bool = False
-    """There was one more, whose keys were not found."""
+    """Whether there was one more new handshake, whose keys were not found."""
     certificate: bytes | None = None
-    """Of the server, in DER; None where it was not seen."""
+    """Certificate of the server, in DER; None if it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
     """By direction of the chunks."""
     own: list[Column] = field(default_factory=list)
-    """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for who asked for places."""
+    """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for readings with places."""
     sides: tuple[int, int] = (C2S, S2C)
-    """Who sends in these directions: 0 for the client."""
+    """The sender in each direction: 0 for the client, 1 for the server."""
 
     @property
     def version_name(self) -> str:
-        """``TLS 1.3``; empty where it is not known."""
+        """Version, such as ``TLS 1.3``; empty if it is not known."""
         number = self.version or (self.server.version if self.server is not None else 0)
         return {0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS12: "TLS 1.2", TLS13: "TLS 1.3"}.get(number, "")
 
     @property
     def suite_name(self) -> str:
-        """``TLS_AES_128_GCM_SHA256``; its number where that cannot be read, and empty where it is not known."""
+        """Name, such as ``TLS_AES_128_GCM_SHA256``; the number of a suite that cannot be read; empty if it is not known."""
         if self.suite is not None:
             return self.suite.name
         return f"cipher suite 0x{self.server.suites[0]:04x}" if self.server is not None else ""
@@ -100,7 +101,7 @@ class TlsConnection:
 
     @property
     def alerts(self) -> list[tuple[str, str, str]]:
-        """Those that report a fault: client or server, the alert's name, what it means; the same once a side."""
+        """Alerts that report a fault, each once for a side: (client or server, the alert's name, what it means)."""
         told = (
             (_SIDES[side], *ALERTS.get(alert, (f"alert-{alert}", "an alert without a name")))
             for side, records in zip(self.sides, self.records, strict=True)
@@ -111,17 +112,17 @@ class TlsConnection:
 
     @property
     def is_misfit(self) -> bool:
-        """Its secrets open nothing: they are wrong. Records in the open, and the handshake's own, are no plain text."""
+        """Whether its secrets open nothing, so that they are wrong. Records in plain text, and the handshake's own, do not count."""
         return self.is_open and any(one.refused for one in self.records) and not any(one.plain for one in self.records)
 
     @property
     def cannot_be_read(self) -> bool:
-        """No secret helps: the keys depend on a handshake that is not in the capture."""
+        """Whether no secret helps, because the keys depend on a handshake that is not in the capture."""
         return self.version == TLS12 and self.client is None
 
     @property
     def start_text(self) -> str:
-        """What it means that the start was not captured; empty where it was."""
+        """What it means that the start was not captured, as text; empty if it was."""
         if self.client is not None:
             return ""
         if self.cannot_be_read:
@@ -132,7 +133,7 @@ class TlsConnection:
 
     @property
     def search_text(self) -> str:
-        """Which secrets and sequence numbers were tried in vain; empty where none were to be."""
+        """Which secrets and sequence numbers were tried in vain, as text; empty if none had to be tried."""
         search = self.search
         if search is None:
             return ""

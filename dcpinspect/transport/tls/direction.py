@@ -1,7 +1,7 @@
 """One direction of a TLS connection: cipher text with holes in, plain text with holes out.
 
-After a hole it looks for the next record header, and tries the sequence numbers that the hole can have held until the record's tag
-verifies: so it loses the records that were hit, and no other.
+After a hole it looks for the next record header. It tries the sequence numbers that the hole may have held until the tag of the record
+verifies. So only the records that the hole hit are lost.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls
 CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD, APPLICATION = 20, 21, 22, 23
 HEADER = 5
 MOST_RECORD = HEADER + (1 << 14) + 2048
-"""Bytes of the longest record (RFC 5246, 6.2.3)."""
+"""Size in bytes of the longest record (RFC 5246, 6.2.3)."""
 RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03]")
 ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
 BURST = 200_000
 BYTES_A_TRIAL = 16
-"""A direction has so many trials at once, and one more for so many bytes that come; a long record costs some more.
+"""A direction starts with ``BURST`` trials, and gets one more for each ``BYTES_A_TRIAL`` bytes that come; trials of long records cost more.
 
-So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A hole of 4 MiB takes 20,000 at most.
+So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A hole of 4 MiB takes 20,000 trials at
+most.
 """
 MOST_INSIDE = 100
-"""New handshakes of a connection that are followed."""
+"""Greatest number of new handshakes of a connection that are followed."""
 TRIALS = 20_000
-"""Sequence numbers that are tried after a hole."""
+"""Number of sequence numbers that are tried after a hole."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class _Run:
     start: int
     data: bytearray
     at: int = 0
-    """Of the data, what was read."""
+    """Number of bytes of ``data`` that were read."""
 
     @property
     def end(self) -> int:
@@ -70,67 +71,68 @@ class Direction:
         """``C2S`` or ``S2C``."""
         self.is_ended = False
         self.is_lost = False
-        """Where the next record begins, or which number it has, is not known."""
+        """Whether it is unknown where the next record begins, or which number it has."""
         self.wants_keys = False
-        """A new handshake of TLS 1.2 has changed the keys: nothing is opened before ``renew``."""
+        """Whether a new handshake of TLS 1.2 has changed the keys: nothing is opened before ``renew``."""
         self.inside: list[Hello] = []
-        """Hellos of new handshakes, which were encrypted, by turn."""
+        """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
         self._runs: list[_Run] = []
         self._segments: list[Column] = []
         self._chain: list[Protection] = []
         self._place = -1
-        """Of the chain, the keys in use; -1: none, records are plain."""
+        """Place in the chain of the keys in use; -1: no keys are used, records are plain."""
         self._sequence = 0
         self._suite: Suite | None = None
         self._was_handshake = False
-        """Other keys were in use before what was lost."""
+        """Whether other keys were in use before what was lost."""
         self._reader = HandshakeReader()
         self._hello_reader = HandshakeReader()
         self._hello_at = 0
         self._has_told = False
-        """The alerts in the open are noted."""
+        """Whether the alerts in plain text are noted."""
         self._offset = 0
-        """Bytes of plain text so far, holes among them."""
+        """Bytes of plain text so far, including holes."""
         self._next_record = 0
-        """Cipher offset where the next record begins, where a record that was hit says so."""
+        """Cipher offset where the next record begins, if a damaged record's header says so."""
         self._refused = 0
         self._lost_records = 0
         self._lost_bytes = 0
-        """Since the last record that was opened: records that are known to be lost whole, and cipher bytes in all."""
+        """Counted since the last record that was opened: ``_lost_records``, records known to be lost whole; ``_lost_bytes``, all cipher
+        bytes lost."""
         self._is_start = False
         self._has_begun = False
         self._sampled: tuple[int, list[int], int] | None = None
-        """Run of the sample, where the records of its row begin, and which of them it is."""
+        """The sample: number of its run, starts of the records in its row, and its place in the row."""
         self._records = about.records[number]
         self._credit = BURST * BYTES_A_TRIAL
         """Trials that are left, in bytes."""
         self._earned = 0
         """Cipher offset up to which bytes have given trials."""
         self._sealed = self._sizes = 0
-        """Records that keys opened, and their cipher bytes."""
-        # What one call makes.
+        """Number of records that keys opened, and of their cipher bytes."""
+        # What one call of ``open`` makes.
         self._texts: list[bytes] = []
         self._spans: list[tuple[int, int, int, int, int]] = []
-        """Of each text: cipher offset of its record, of its first byte, of its record's end, plain offset, bytes."""
+        """For each text: cipher offset of its record, of its first byte, of its record's end; plain offset; size in bytes."""
         self._breaks: list[tuple[int, int, int]] = []
-        """Of each hole of plain text: how many texts were before it, plain offset of its end, bytes."""
+        """For each hole of plain text: number of texts before it, plain offset of its end, size in bytes."""
         self._own: list[tuple[int, int]] = []
-        """Of each record without plain text: cipher offset, and that of its end."""
+        """For each record without plain text: cipher offset of its start and of its end."""
 
     def begin(self, chain: Sequence[Protection], suite: Suite) -> None:
-        """The keys, in the order in which they come into use."""
+        """Sets the keys, in the order in which they come into use."""
         self._chain = list(chain)
         self._suite = suite
 
     def renew(self, keys: Protection | None, suite: Suite) -> None:
-        """The keys of the new handshake; None: nobody knows them, so nothing more is opened."""
+        """Sets the keys of the new handshake; None: they are not known, so nothing more is opened."""
         self.wants_keys = False
         self.begin([] if keys is None else [keys], suite)
         self._place, self._sequence = 0, 0
 
     def add(self, chunk: StreamChunk) -> None:
-        """More cipher text."""
+        """Takes more cipher text."""
         data, at, end = chunk.data, chunk.offset, chunk.offset + len(chunk.data)
         for hole, after in (*chunk.holes, (end, end)):
             if hole > at:
@@ -148,12 +150,12 @@ class Direction:
         self.is_ended |= chunk.is_end
 
     def hellos(self) -> Iterator[tuple[int, bytes]]:
-        """Handshake messages in the open that have come since this was asked."""
+        """Yields the handshake messages in plain text that have come since the last call."""
         if not self._runs or self.is_lost:
             return
         run = self._runs[0]
         data = run.data
-        in_the_open = (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))  # it may follow a retry
+        in_the_open = (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))  # may follow a retry
         while self._hello_at + HEADER <= len(data) and data[self._hello_at] in in_the_open:
             end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
             if end > len(data):
@@ -167,13 +169,13 @@ class Direction:
 
     @property
     def waiting(self) -> int:
-        """Bytes that were not opened."""
+        """Number of bytes that were not opened."""
         return sum(len(run.data) - run.at for run in self._runs)
 
     def sample(self) -> bytes | None:
-        """A whole record of application data in what waits, by which keys can be found: a small one.
+        """Returns a whole, small record of application data from what waits, to find keys by; None if there is none.
 
-        It is in the second half of its row, since the first ones may have the keys of the handshake.
+        The record is in the second half of its row, since the first records may have the keys of the handshake.
         """
         for place, run in enumerate(self._runs):
             rows = _records(run.data)
@@ -184,11 +186,11 @@ class Direction:
         return None
 
     def begin_at(self, keys: Tls13, sequence: int) -> None:
-        """Keys, and the number that the sample has under them. What is before the row of the sample is lost."""
+        """Sets the keys, and the number that the sample has under them. What comes before the row of the sample is lost."""
         assert self._sampled is not None
         place, starts, chosen = self._sampled
         self.begin([keys], keys.suite)
-        first = max(0, chosen - sequence)  # those before it have other keys, of the handshake
+        first = max(0, chosen - sequence)  # records before it have other keys, of the handshake
         self._place, self._sequence = 0, sequence - (chosen - first)
         self._was_handshake = self._sequence == 0
         for run, following in pairwise(self._runs[: place + 1]):
@@ -199,7 +201,7 @@ class Direction:
 
     @property
     def is_tls12(self) -> bool:
-        """What waits can only be TLS 1.2: its records are counted in the open, as with AES-GCM."""
+        """Whether what waits can only be TLS 1.2: its records are counted in plain text, as with AES-GCM."""
         for run in self._runs:
             rows = _records(run.data)
             counts = [int.from_bytes(run.data[start + HEADER : start + HEADER + 8], "big") for start, _ in rows]
@@ -208,7 +210,7 @@ class Direction:
         return False
 
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
-        """The plain text of what has come."""
+        """Yields the plain text of the cipher text that has come."""
         self._texts, self._spans, self._breaks, self._own = [], [], [], []
         done = 0
         for run, following in pairwise([*self._runs, None]):
@@ -227,7 +229,7 @@ class Direction:
         yield from self._chunks(latest)
 
     def _read(self, run: _Run, *, is_last: bool) -> None:
-        """Opens the records of a run, up to one that is not there as a whole."""
+        """Opens the records of a run, up to one that is not complete."""
         data = run.data
         if self._next_record > run.start + run.at:
             self._step(run, min(len(data), self._next_record - run.start))
@@ -255,7 +257,7 @@ class Direction:
                 self._refuse(record)
 
     def _open(self, record: bytes, offset: int) -> bool:
-        """Opens a record whose place is certain; False where no key does."""
+        """Opens a record whose place is certain; returns False if no key opens it."""
         kind = record[0]
         if self._place < 0 and (self._chain or kind != APPLICATION):
             return self._open_plain(kind, record, offset)
@@ -274,7 +276,7 @@ class Direction:
         return True
 
     def _open_plain(self, kind: int, record: bytes, offset: int) -> bool:
-        """Before keys are in use."""
+        """Takes a record before keys are in use."""
         assert self._suite is not None
         if self._suite.version == TLS13 and kind == APPLICATION:
             self._place, self._sequence = 0, 0
@@ -302,7 +304,7 @@ class Direction:
         self._records.overhead += len(record)
 
     def _try(self, record: bytes, offset: int) -> tuple[int, bytes] | None:
-        """Other sequence numbers, and the keys that may have come into use, where something was lost; sets both."""
+        """Tries other sequence numbers, and keys that may have come into use, after a loss; sets both if they fit."""
         assert self._suite is not None
         self._earn(offset + len(record))
         most = self._lost_bytes // (HEADER + 16) + 2 if self._lost_bytes or self.is_lost else 1
@@ -328,17 +330,17 @@ class Direction:
         return None
 
     def _earn(self, offset: int) -> None:
-        """There are trials for the bytes up to here; the place counts, not the chunk in which they came."""
+        """Adds trials for the bytes up to an offset. The offset counts, not the chunk in which the bytes came."""
         self._credit = min(self._credit + max(0, offset - self._earned), BURST * BYTES_A_TRIAL)
         self._earned = max(self._earned, offset)
 
     def _cost(self, size: int) -> int:
-        """Of a trial of a record, in bytes that give it."""
+        """Returns the cost of a trial of a record, in bytes that give trials."""
         assert self._suite is not None
         return BYTES_A_TRIAL * self._suite.trial_cost * (1 + size // 4096)
 
     def _ahead(self, keys: Protection, record: bytes, first: int, numbers: Iterable[int]) -> int | None:
-        """Which of these numbers, counted from the first, a record has under some keys; None also when no trials are left."""
+        """Returns which of these numbers, counted from ``first``, a record has under some keys; None for none, or if no trials are left."""
         cost = self._cost(len(record))
         for ahead in numbers:
             self._credit -= cost
@@ -350,7 +352,7 @@ class Direction:
         return None
 
     def _take(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
-        """A record was opened."""
+        """Takes a record that was opened."""
         records = self._records
         records.opened += 1
         self._sealed += 1
@@ -373,7 +375,7 @@ class Direction:
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)
-        elif kind == CHANGE_CIPHER and not isinstance(self._chain[self._place], Tls13):  # there it means nothing
+        elif kind == CHANGE_CIPHER and not isinstance(self._chain[self._place], Tls13):  # in TLS 1.3 it means nothing
             self.wants_keys = True
 
     def _handshake(self, kind: int, body: bytes) -> None:
@@ -395,7 +397,7 @@ class Direction:
             self._records.alerts.append((body[0], body[1]))
 
     def _refuse(self, record: bytes) -> None:
-        """A whole record that no key opens: it is damaged, or the keys are others."""
+        """Takes a whole record that no key opens: it is damaged, or has other keys."""
         if self._may_be_early():
             self._records.early += 1
             self._records.overhead += len(record)
@@ -408,26 +410,26 @@ class Direction:
         self._reader.lose()
 
     def _may_be_early(self) -> bool:
-        """Before its handshake is over a client may send what only other keys open."""
+        """Returns whether a record may be early data: before its handshake is over, a client may send what only other keys open."""
         client = self._about.client
         is_first = self._place == 0 and not self._sequence and not self._lost_bytes
         return is_first and client is not None and EARLY_DATA in client.extensions and self._about.sides[self.number] == C2S
 
     def _lose(self, following: int, run: _Run) -> None:
-        """What is left of a run, and the hole behind it, which the bytes from ``following`` on end, cannot be read."""
+        """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they cannot be read."""
         left = len(run.data) - run.at
         if not left and following == run.end:
             return
         self._records.overhead += left
         self._lost_bytes += following - run.start - run.at
         self._reader.lose()
-        if self._next_record < following:  # the hole is not within one record, whose header says where the next one begins
+        if self._next_record < following:  # the hole ends after the record whose header says where the next one begins
             self.is_lost = True
 
     def _end_loss(self) -> None:
-        """A record was opened again: what was lost before it is a hole of the plain text.
+        """Makes what was lost before an opened record a hole of the plain text.
 
-        Its bytes are exact where all lost records held application data, whose length the cipher gives away.
+        The size is exact if all lost records held application data, whose length the cipher reveals.
         """
         was_handshake, self._was_handshake = self._was_handshake, False
         if not self._lost_bytes:
@@ -437,20 +439,20 @@ class Direction:
         count, self._lost_records = self._lost_records, 0
         self._records.lost += max(0, count - self._refused)
         self._refused = 0
-        is_first = self._sealed == 1 and self._sequence == 1  # of all that keys opened, and of its keys
+        is_first = self._sealed == 1 and self._sequence == 1  # the first record that keys opened, and number 0 under its keys
         if is_first or (was_handshake and count <= (self._suite.version == TLS12)):
-            return  # what was lost is handshake: with TLS 1.2 the first record of the keys is, too
+            return  # what was lost is handshake: with TLS 1.2 the first record under the keys is handshake, too
         size = lost - count * (HEADER + self._suite.overhead)
         if count and not size and self._suite.kind != "cbc":
             return  # the records were empty
         size = max(1, size)
         self._offset += size
-        if self._breaks and self._breaks[-1][0] == len(self._texts):  # nothing was said between two holes
+        if self._breaks and self._breaks[-1][0] == len(self._texts):  # nothing was read between two holes
             size += self._breaks.pop()[2]
         self._breaks.append((len(self._texts), self._offset, size))
 
     def _find(self, run: _Run, *, is_last: bool) -> bool:
-        """Looks for the next record that keys open; False where it has not come yet."""
+        """Looks for the next record that keys open; returns False if it has not come yet."""
         assert self._suite is not None
         data = run.data
         at = run.at
@@ -493,13 +495,13 @@ class Direction:
             at += 1
 
     def _step(self, run: _Run, to: int) -> None:
-        """Bytes that begin no record."""
+        """Skips bytes that begin no record."""
         self._lost_bytes += to - run.at
         self._records.overhead += to - run.at
         run.at = to
 
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
-        """What was opened in this call, as chunks: one, and one more for each hole, which stands in front of it."""
+        """Yields what this call opened as chunks: one, and one more for each hole, which stands before its chunk."""
         columns = self._segments[0] if len(self._segments) == 1 else np.concatenate(self._segments, axis=1)
         starts = [0, *(place for place, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
@@ -515,7 +517,7 @@ class Direction:
         self._segments = [self._kept(columns)]
 
     def _chunk(self, columns: Column, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
-        """``hole``: the plain offsets of one before the texts; (0, 0): there is none."""
+        """``hole``: plain offsets of a hole before the texts; (0, 0): there is none."""
         record, cipher, record_end, plain, size = np.array(self._spans[start:end], np.int64).reshape(-1, 5).T
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
@@ -557,7 +559,7 @@ class Direction:
     _released = 0
 
     def _kept(self, columns: Column) -> Column:
-        """The segments of bytes that were not read yet."""
+        """Returns the segments of bytes that were not read yet."""
         if not columns.size:
             return columns
         at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
@@ -566,8 +568,9 @@ class Direction:
 
 
 def _records(data: bytearray) -> list[tuple[int, int]]:
-    """Start and end of the whole records of application data in a row of records, the first row that goes on to the end of the data."""
-    seen: set[int] = set()  # where rows were that end before
+    """Returns start and end of the whole records of application data in a row of records: the first row that reaches the end of the
+    data."""
+    seen: set[int] = set()  # places of rows that end before the end of the data
     found = ANY_RECORD.search(data)
     while found is not None:
         at, rows = found.start(), []
@@ -586,7 +589,7 @@ def _records(data: bytearray) -> list[tuple[int, int]]:
 
 
 def _rows(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
-    """(the segments that have bytes of each range, which range that is)."""
+    """Returns (segments that have bytes of each range, number of the range for each of them)."""
     first = np.searchsorted(columns[0], start, "right") - 1
     counts = np.searchsorted(columns[0], end - 1, "right") - first
     rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
@@ -594,7 +597,7 @@ def _rows(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
 
 
 def _outward(known: int, likely: int, most: int) -> Iterator[int]:
-    """The number that is known, 0, then the numbers below ``most`` from the likely one outward."""
+    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one outward."""
     yield known
     if known:
         yield 0

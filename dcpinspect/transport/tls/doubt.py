@@ -1,6 +1,6 @@
-"""Whether a connection is TLS, by the first bytes of its directions.
+"""Whether a connection is TLS, judged by the first bytes of its directions.
 
-What is told depends on the bytes and on the packets that brought them, never on the chunks that they come in.
+The verdict depends on the bytes and on the packets that brought them, never on the chunks that they come in.
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ from dcpinspect.transport.chunk import StreamChunk
 from dcpinspect.transport.tls.direction import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
 
 _MOST_HEAD = 2 * MOST_RECORD
-"""Bytes of a direction that are looked at, in the middle of a stream: two records have to chain there."""
+"""Number of bytes of a direction that are looked at in the middle of a stream: two records have to chain there."""
 _START = HEADER + 1
-"""Bytes that tell where a direction begins."""
+"""Number of bytes that tell how a direction begins."""
 _TAIL = 32
-"""The latest bytes are kept, for a header of a message may have begun in them."""
+"""Number of latest bytes that are kept, because the header of a message may have begun in them."""
 _BEGINNING = re.compile(rb"[\x15-\x17](?:\x03\x03|\x03?\Z)")
-"""A record, as ``ANY_RECORD``, or the first of its bytes at the end."""
+"""Matches the start of a record, as ``ANY_RECORD``, or the first of its bytes at the end."""
 _HELLOS = (1, 2)
 _NO_COLUMNS: Column = np.empty((2, 0), np.int64)
 
 
 FirstHeader = Callable[[Bytes, bool], int]
-"""Up to which of the bytes it takes to show that one of them may begin a message; 0: none may. The second: the first one has to."""
+"""Returns the number of bytes that show that one of them may begin a message; 0: none may. The second parameter: the first byte has to
+begin it."""
 
 
 def no_header(_: Bytes, __: bool) -> int:
-    """Nothing can be the header of a message."""
+    """Returns 0: no byte can begin the header of a message."""
     return 0
 
 
 class _Verdict(NamedTuple):
     release: int
-    """The packet that brought the byte which told it."""
+    """The packet that brought the byte which decided."""
     is_tls: bool
 
 
 class _Head:
-    """What a direction says first."""
+    """The first bytes of a direction."""
 
     __slots__ = ("base", "columns", "data", "end", "is_ended", "is_start", "release", "verdict")
 
@@ -57,7 +58,7 @@ class _Head:
         self.columns = _NO_COLUMNS
         """Stream offset and release of the segments from the first record on."""
         self.release = 0
-        """Of the latest segment that was looked at."""
+        """Release of the latest segment that was looked at."""
         self.is_start = chunk.is_start and not (chunk.holes and chunk.holes[0][0] < _START)
         self.is_ended = False
         self.verdict: _Verdict | None = None
@@ -71,7 +72,7 @@ class _Head:
         self.end = chunk.offset + len(chunk.data)
 
     def judge(self, first_header: FirstHeader) -> _Verdict | None:
-        """What it is, if that is certain; to be asked again with more bytes."""
+        """Returns the verdict if it is certain; call this again with more bytes."""
         data, base, columns = self.data[: _MOST_HEAD - self.base], self.base, self.columns
         edges = {*columns[0].tolist(), self.end}
         header = first_header(np.frombuffer(data, np.uint8), self.is_start and not base)
@@ -84,12 +85,12 @@ class _Head:
         return None
 
     def _keep(self, data: bytes) -> None:
-        """Keeps what it may still take to tell: little, for bytes that look like records are rare in others."""
+        """Keeps what may still be needed for the verdict: little, for bytes that look like records are rare in other streams."""
         dropped = max(0, min(_record_in(data), len(data) - _TAIL))
         self.base += dropped
         self.data = data[dropped:]
         self.release = int(self.columns[1].max(initial=self.release))
-        if self.record == self.end:  # a byte that tells has to come yet
+        if self.record == self.end:  # a deciding byte has not come yet
             self.columns = _NO_COLUMNS
 
     @property
@@ -107,12 +108,12 @@ class Doubt:
         """``is_watched``: its chunks have passed already, and are only looked at."""
         self.is_watched = is_watched
         self.chunks: list[StreamChunk] = []
-        """What has come."""
+        """The chunks that have come."""
         self._first_header = first_header
         self._heads: list[_Head | None] = [None, None]
 
     def add(self, chunk: StreamChunk) -> None:
-        """The next bytes of a direction."""
+        """Takes the next bytes of a direction."""
         self.chunks.append(chunk)
         head = self._heads[chunk.direction]
         if head is None:
@@ -122,15 +123,14 @@ class Doubt:
 
     @property
     def held(self) -> int:
-        """Bytes that it keeps, about."""
+        """Number of bytes that it keeps, roughly."""
         heads = sum(len(head.data) + head.columns.nbytes for head in self._heads if head is not None)
         return heads + sum(1000 + len(chunk.data) for chunk in self.chunks)
 
     def judge(self, *, is_last: bool = False) -> list[bool | None]:
-        """Of each direction whether it is TLS; None where that is not certain yet. ``is_last``: no more bytes come.
+        """Returns for each direction whether it is TLS; None if that is not certain yet. ``is_last``: no more bytes come.
 
-        One of which it is not certain when the other one turns out to be TLS is TLS, too.
-        So is one that ended before it was certain.
+        A direction is also TLS if it is still uncertain when the other one turns out to be TLS, or if it ended before it was certain.
         """
         for head in self._heads:
             if head is not None and head.verdict is None:
@@ -150,13 +150,13 @@ class Doubt:
 
 
 def _record_in(data: bytes) -> int:
-    """From which of the bytes on a record may begin."""
+    """Returns the number of the first byte from which on a record may begin."""
     found = _BEGINNING.search(data)
     return 0 if len(data) < _START else len(data) if found is None else found.start()
 
 
 def _since(chunk: StreamChunk, at: int) -> StreamChunk:
-    """A chunk without what is before a stream offset."""
+    """Returns a chunk without what is before a stream offset."""
     if at <= chunk.offset:
         return chunk
     first = int(np.searchsorted(chunk.segments.offset, at, "right")) - 1
@@ -172,9 +172,9 @@ def _since(chunk: StreamChunk, at: int) -> StreamChunk:
 
 
 def _of_start(data: bytes) -> tuple[int, bool] | None:
-    """Up to which byte it takes to show that a direction begins with a hello or an alert; None where it does not, or is too short.
+    """Returns the number of bytes that show that a direction begins with a hello or an alert; None if it does not, or is too short.
 
-    A framer is certain of the same bytes, so no message is found in what they begin, whenever it is looked at.
+    A framer is certain after the same bytes, so no message is found in them, whenever they are looked at.
     """
     size, is_alert = int.from_bytes(data[3:HEADER], "big"), data[:1] == bytes([ALERT])
     fits = size == 2 if is_alert else data[:1] == bytes([HANDSHAKE_RECORD]) and 0 < size <= MOST_RECORD - HEADER
@@ -183,9 +183,10 @@ def _of_start(data: bytes) -> tuple[int, bool] | None:
 
 
 def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[int, bool] | None:
-    """The same in the middle of a stream: two records chain, or one is all that the first packets have; ``edges``: where packets begin.
+    """Returns the number of bytes that decide, and whether it is TLS, in the middle of a stream; None if it is not certain.
 
-    ``base``: stream offset of the bytes. ``header``: up to which byte it takes to show that it is not TLS; 0: that is not shown.
+    TLS is shown by two records that chain, or by one that fills the first packets. ``base``: stream offset of the bytes. ``edges``: where
+    packets begin. ``header``: number of bytes that show that it is not TLS; 0: that is not shown.
     """
     stop = header or len(data)
     best: int | None = None
@@ -203,7 +204,7 @@ def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[in
 
 
 def _proof(data: bytes, at: int, base: int, edges: set[int]) -> int | None:
-    """Where the bytes end that show a record at this place."""
+    """Returns where the bytes end that show a record at this place; None if there is no record."""
     start, size = base + at, int.from_bytes(data[at + 3 : at + HEADER], "big")
     if at + HEADER > len(data) or size > MOST_RECORD - HEADER:
         return None

@@ -1,4 +1,4 @@
-"""What a TLS handshake says in the open: hellos, as far as reading needs them (RFC 8446, 4; RFC 5246, 7.4)."""
+"""What a TLS handshake says in plain text: hellos, as far as reading needs them (RFC 8446, 4; RFC 5246, 7.4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, FINISHED, KEY_UPDATE = 1, 2, 11, 20, 24
 MOST_BYTES = 1 << 18
-"""A handshake message longer than this is none."""
+"""A longer message is no handshake message."""
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest."""
 EARLY_DATA = 42
@@ -15,10 +15,10 @@ EARLY_DATA = 42
 _SERVER_NAME, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 22, 43
 _KEPT = {_SERVER_NAME, _ENCRYPT_THEN_MAC, EARLY_DATA, _SUPPORTED_VERSIONS}
 MOST_NAME = 255
-"""Characters of a host's name (RFC 1035, 2.3.4)."""
+"""Greatest number of characters in a host's name (RFC 1035, 2.3.4)."""
 _MOST_EXTENSION = 1024
 _MOST_SUITES = 256
-"""A client offers about 30."""
+"""Greatest number of suites that are read; a client offers about 30."""
 MOST_CERTIFICATE = 1 << 16
 """A certificate longer than this is not looked at: it would be kept as long as its connection."""
 
@@ -29,25 +29,25 @@ class Hello:
 
     random: bytes
     version: int
-    """Of a ServerHello the version chosen."""
+    """The version; in a ServerHello the one chosen."""
     suites: tuple[int, ...]
-    """Of a ServerHello the one chosen."""
+    """The cipher suites; in a ServerHello the one chosen."""
     extensions: dict[int, bytes] = field(default_factory=dict)
-    """Those that reading needs, by number."""
+    """Extensions that reading needs, by number."""
 
     @property
     def is_retry(self) -> bool:
-        """It asks for another ClientHello."""
+        """Whether it asks for another ClientHello."""
         return self.random == _RETRY
 
     @property
     def encrypts_then_macs(self) -> bool:
-        """CBC records have their MAC outside (RFC 7366)."""
+        """Whether CBC records have their MAC outside (RFC 7366)."""
         return _ENCRYPT_THEN_MAC in self.extensions
 
     @property
     def server_name(self) -> str | None:
-        """The host that a client asks for."""
+        """The host that a client asks for; None if it names none."""
         data = self.extensions.get(_SERVER_NAME, b"")
         if len(data) < 5 or data[2]:
             return None
@@ -56,7 +56,7 @@ class Hello:
 
 
 def hello_of(kind: int, body: bytes) -> Hello | None:
-    """A hello of its body; None where it is damaged."""
+    """Returns the hello in a message body; None if it is damaged."""
     try:
         return _hello(kind, _Bytes(body))
     except IndexError:
@@ -88,7 +88,7 @@ def _hello(kind: int, body: _Bytes) -> Hello:
 
 
 def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
-    """The sender's own certificate in a Certificate message; None where there is none. ``has_context``: it is of TLS 1.3."""
+    """Returns the sender's own certificate in a Certificate message; None if there is none. ``has_context``: the message is of TLS 1.3."""
     data = _Bytes(body)
     try:
         if has_context:
@@ -101,7 +101,7 @@ def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
 
 
 class _Bytes:
-    """Bytes taken one behind the other. Raises IndexError where there are not so many."""
+    """Bytes that are taken one after the other. Raises IndexError if there are too few."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -122,13 +122,13 @@ class _Bytes:
 
 
 class HandshakeReader:
-    """The handshake messages of one direction, which records cut anywhere."""
+    """The handshake messages of one direction; records may cut them anywhere."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Kind and body of each message that is complete now."""
+        """Yields kind and body of each message that is complete now."""
         self._data += data
         while len(self._data) >= 4:
             size = 4 + int.from_bytes(self._data[1:4], "big")
@@ -142,5 +142,5 @@ class HandshakeReader:
             yield kind, body
 
     def lose(self) -> None:
-        """Bytes are missing here."""
+        """Drops the message begun, because bytes are missing here."""
         self._data.clear()

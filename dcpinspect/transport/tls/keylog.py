@@ -1,6 +1,6 @@
 """Secrets of TLS connections, as programs write them to a key log (the NSS key log format, draft-ietf-tls-keylogfile).
 
-They are secrets: nothing here prints one, keeps one in a message, or writes one down. Only ``-w --with-secrets`` asks for them as text.
+Nothing here prints a secret, keeps one in a message, or writes one down. Only ``-w --with-secrets`` asks for secrets as text.
 """
 
 from __future__ import annotations
@@ -23,92 +23,94 @@ MASTER = "CLIENT_RANDOM"
 EARLY = "CLIENT_EARLY_TRAFFIC_SECRET"
 HANDSHAKE = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET")
 TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
-"""By direction, ``C2S`` and ``S2C``, as the one before."""
+"""Labels by direction, ``C2S`` and ``S2C``; ``HANDSHAKE`` is ordered like this, too."""
 _LABELS = {label.encode(): label for label in (MASTER, EARLY, *HANDSHAKE, *TRAFFIC)}
 _HEX = "[0-9A-Fa-f]"
 _SECRET = (
     rf"(?:{MASTER} {_HEX}{{64}} {_HEX}{{96}}|(?:{'|'.join((EARLY, *HANDSHAKE, *TRAFFIC))}) {_HEX}{{64}} (?:{_HEX}{{64}}|{_HEX}{{96}}))"
 )
 _OTHER = rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA Session-ID:{_HEX}* Master-Key:{_HEX}+)"
-"""Lines with other secrets, which are not needed; also as extract-tls-secrets writes them for Java."""
+"""Matches lines with other secrets, which are not needed; also as extract-tls-secrets writes them for Java."""
 _END = r"[ \t\r]*$"
 _SECRETS = re.compile(rf"^[ \t]*({_SECRET}){_END}".encode(), re.MULTILINE)
 _GOOD = re.compile(rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})".encode(), re.MULTILINE)
-"""A line of a key log, of any label."""
+"""Matches a line of a key log, with any label."""
 _DAMAGE = re.compile(rf"^(?![ \t\r]*(?:$|\#|(?:{_SECRET}|{_OTHER}){_END}))".encode(), re.MULTILINE)
-"""Where a line begins that is none of a key log."""
+"""Matches the start of a line that is no line of a key log."""
 MOST_CONNECTIONS = 500_000
-"""Connections whose secrets are kept: the newest ones."""
+"""Number of connections whose secrets are kept: the newest ones."""
 MOST_TOLD = 10
 SEARCH = 5_000_000
-"""As ``KeyLog.search``: 2 s at most on the machine where it was measured, 1 s with AES."""
+"""The default of ``KeyLog.search``: 2 s at most on the machine where it was measured, 1 s with AES."""
 AGAIN_S = 0.1
-"""How often a key log is looked at for what was written meanwhile."""
+"""Least time, in seconds, between two looks at a key log for new lines."""
 _READ = 1 << 24
 _LONGEST = 4096
-"""Bytes that are kept of a line without an end."""
+"""Greatest number of bytes kept of a line without an end."""
 
 
 Secrets = Mapping[str, bytes]
-"""Of one connection, by label."""
+"""The secrets of one connection, by label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line of a key log that is none."""
+    """A line in a key log that is no line of that format."""
 
     path: str
     line: int
 
 
 class KeyLog:
-    """The secrets of key logs, by the client random of their connection. Files are read again when a secret is asked for that is not there.
+    """The secrets of key logs, by the client random of their connection.
 
-    Raises CaptureError for a file that cannot be read, or is something else.
+    Files are read again when somebody asks for a secret that is not there. Raises CaptureError for a file that cannot be read, or that is
+    no key log.
     """
 
     def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH) -> None:
         self.paths = tuple(paths)
         self.search = search
-        """How many secrets and sequence numbers are tried for a connection that began before the capture."""
+        """Number of secrets and sequence numbers that are tried for a connection that began before the capture."""
         self.count = 0
-        """Secrets that were read so far."""
+        """Number of secrets that were read so far."""
         self.damage: list[Damage] = []
-        """Lines that could not be read: the first ones."""
+        """The first lines that could not be read."""
         self.dropped = 0
-        """Connections whose secrets were left out, being more than are kept."""
+        """Number of connections whose secrets were dropped because there were more than are kept."""
         self._secrets: dict[bytes, dict[str, bytes]] = {}
         self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
-        self._lock = threading.Lock()  # readings in other threads may have the same secrets
+        self._lock = threading.Lock()  # readings in other threads may use the same secrets
         self._look()
         for file in self._files:
             if file.is_something_else:
                 raise CaptureError(file.path, None, "has no line of a key log in it", "check the name")
 
     def __bool__(self) -> bool:
-        """Whether there may be a secret."""
+        """Returns whether there may be a secret."""
         return bool(self._secrets or self._files)
 
     def of(self, client_random: bytes, wanted: Sequence[str]) -> Secrets:
-        """The secrets of a connection, by label, as far as they are known by now; looked for again where one is missing that is wanted."""
+        """Returns the known secrets of a connection, by label; reads the files again if a wanted label is missing."""
         known = self._secrets.get(client_random, {})
         if any(label not in known for label in wanted):
             self.look_again()
         return self._secrets.get(client_random, {})
 
     def each(self) -> Iterator[tuple[bytes, Secrets]]:
-        """Client random and secrets of every connection, the newest first."""
+        """Returns client random and secrets of every connection, the newest first."""
         self.look_again()
         return reversed(list(self._secrets.items()))
 
     def look_again(self) -> None:
-        """Reads what was written meanwhile, unless it has just done so."""
+        """Reads what was written since the last look, unless that was just now."""
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
 
     def lines(self, chosen: Iterable[Secrets]) -> bytes:
-        """The secrets of connections, which ``of`` or ``each`` gave, as lines of a key log: for who was asked to write them down."""
+        """Returns the secrets of connections, as ``of`` or ``each`` returned them, as lines of a key log, for callers that were asked to
+        write them."""
         wanted = {id(one) for one in chosen}
         return b"".join(
             f"{label} {client_random.hex()} {secret.hex()}\n".encode()
@@ -118,7 +120,7 @@ class KeyLog:
         )
 
     def add(self, text: bytes) -> None:
-        """Lines of a secrets block of a pcapng file."""
+        """Adds lines of a secrets block of a pcapng file."""
         for found in _SECRETS.finditer(text):
             label, client_random, secret = found[1].split(b" ")
             self._keep(_LABELS[label], bytes.fromhex(client_random.decode()), bytes.fromhex(secret.decode()))
@@ -127,7 +129,7 @@ class KeyLog:
         known = self._secrets.get(client_random)
         if known is None:
             if len(self._secrets) >= MOST_CONNECTIONS:
-                oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))  # many at once: a dict finds its first slowly
+                oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))  # many at once: a dict is slow to find its first key
                 for one in oldest:
                     del self._secrets[one]
                 self.dropped += len(oldest)
@@ -151,15 +153,16 @@ class KeyLog:
 
 
 def of_point(name: str) -> tuple[str | None, str]:
-    """The capture point and the path of what is written as ``POINT=FILE``; without a point where the whole is a path."""
+    """Returns the capture point and the path in ``POINT=FILE``; no point if the whole name is a path."""
     point, sign, path = name.partition("=")
     return (point, path) if sign and point and not os.path.lexists(name) else (None, name)
 
 
 def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
-    """The key logs that a path is: itself, or all in a folder, each with the names of capture points that it may be of; None: of all.
+    """Yields the key logs at a path: the path itself, or all in a folder.
 
-    ``POINT.log`` and all in ``POINT/`` are of that point. Hidden files are none.
+    Each comes with the names of capture points that it may belong to; None: all points. ``POINT.log`` and everything in ``POINT/`` belong
+    to that point. Hidden files are left out.
     """
     if not os.path.isdir(path):
         yield path, None
@@ -173,28 +176,28 @@ def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
 
 
 class Chosen:
-    """What readings have that are given no secrets."""
+    """The secrets of readings that are given none of their own."""
 
     def __init__(self) -> None:
         self.names: Sequence[str] = ()
-        """As they were written: files, folders, and those of one capture point."""
+        """The names as they were written: files, folders, and those of one capture point."""
         self.search = SEARCH
         """As ``KeyLog.search``."""
         self._keys = KeyLog()
 
     def choose(self, names: Sequence[str]) -> KeyLog:
-        """From now on they have those of these key logs, and of those in these folders, of all capture points. Raises CaptureError."""
+        """Has readings use these key logs, and those in these folders, of all capture points. Raises CaptureError."""
         self.names = names
         self._keys = KeyLog([file for name in names for file, _ in files_of(of_point(name)[1])])
         return self._keys
 
     @property
     def paths(self) -> Sequence[str]:
-        """The files."""
+        """Paths of the key logs."""
         return self._keys.paths
 
     def open(self) -> KeyLog:
-        """The secrets. Those of named files are the same for all readings, for a pipe can be read but once."""
+        """Returns the secrets. Secrets of named files are shared by all readings, because a pipe can only be read once."""
         keys = self._keys if self._keys.paths else KeyLog()
         keys.search = self.search
         return keys
@@ -206,23 +209,23 @@ class _Followed:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_key_log = False
-        """A line of one was in it."""
+        """Whether a line of a key log was in it."""
         self._rest = b""
         self._line = 1
         self._at = 0
         self._file: tuple[int, int] | None = None
-        """Which file it was when it was read last."""
+        """Identifies the file that was read last."""
         self._is_over = False
 
     @property
     def is_something_else(self) -> bool:
-        """It has text, or bytes, and no line of a key log."""
+        """Whether it has text or bytes, but no line of a key log."""
         return not self.is_key_log and (self._line > 1 or len(self._rest) > _LONGEST // 4)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines that have come by now, many at a time, with the number of the first; at last one that has no end but is whole.
+        """Yields the lines that have come by now, many at a time, with the number of the first; at last also a whole line without an end.
 
-        Raises CaptureError when the file cannot be read the first time. Later it may be away for a while, or begin anew.
+        Raises CaptureError if the file cannot be read the first time. Later it may be away for a while, or begin anew.
         """
         if self._is_over:
             return
@@ -231,7 +234,7 @@ class _Followed:
         except OSError as error:
             if self._file is None:
                 raise CaptureError(self.path, None, f"the key log cannot be read ({error.strerror})", "check the name") from error
-            self._file = (0, 0)  # another one may come under this name
+            self._file = (0, 0)  # another file may come under this name
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         about = os.stat(self.path)
@@ -258,7 +261,7 @@ class _Followed:
 
 
 def _is_open_pipe(path: str, mode: int) -> bool:
-    """A pipe that somebody writes, as ``<(command)`` makes it; one with a name may have nobody."""
+    """Returns whether somebody writes to a pipe, as with ``<(command)``; a pipe with a name may have no writer."""
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 

@@ -1,6 +1,6 @@
-"""One byte of the key stream under many sequence numbers at once: some 10 million of AES a second, 3 million of ChaCha20.
+"""One byte of the key stream under many sequence numbers at once: some 10 million a second with AES, 3 million with ChaCha20.
 
-Opening a record takes 100 times as long. So whoever looks for the sequence number of a record tries this byte first.
+Opening a record takes 100 times as long. So a search for the sequence number of a record tries this byte first.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 Words = npt.NDArray[np.uint32]
 AT_ONCE = 8192
-"""Sequence numbers for which the work fits into the processor's cache."""
+"""Number of sequence numbers for which the work fits into the processor's cache."""
 _CONSTANT = np.frombuffer(b"expand 32-byte k", "<u4")
 
 
 def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, counter: int, at: int) -> npt.NDArray[np.uint8]:
-    """Of the block that is encrypted for a counter, the byte at a place, by sequence number from the first on.
+    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of the encrypted block with a counter.
 
     ``head``: what stands before the nonce of 12 bytes; the counter fills the rest of the block.
     """
@@ -32,7 +32,7 @@ def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, cou
 
 
 def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int, at: int) -> npt.NDArray[np.uint8]:
-    """The same of a block of ChaCha20 (RFC 8439, 2.3)."""
+    """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of a block of ChaCha20 (RFC 8439, 2.3)."""
     start = np.empty((16, count), np.uint32)
     start[:4] = _CONSTANT[:, np.newaxis]
     start[4:12] = np.frombuffer(key, "<u4")[:, np.newaxis]
@@ -63,6 +63,6 @@ def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int,
 
 
 def _ends_of_nonces(iv: bytes, first: int, count: int) -> npt.NDArray[np.uint8]:
-    """The last 8 bytes of the nonces, which differ (RFC 8446, 5.3)."""
+    """Returns the last 8 bytes of the nonces, which differ (RFC 8446, 5.3)."""
     numbers = np.arange(first, first + count, dtype=np.uint64) ^ np.uint64(int.from_bytes(iv[4:], "big"))
     return numbers.astype(">u8").view(np.uint8).reshape(count, 8)

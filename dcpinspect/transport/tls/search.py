@@ -1,4 +1,4 @@
-"""Whose records are these: secrets and sequence numbers are tried for a connection whose start is not in the capture."""
+"""Searches the keys of a connection whose start is not in the capture: tries secrets and sequence numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dcpinspect.transport.tls.keystream import AT_ONCE
 from dcpinspect.transport.tls.suites import SUITES, TLS13, Suite, Tls13
 
 FEW = 1024
-"""Sequence numbers that are tried with each secret at least. Where that is too much, the newest secrets are tried."""
+"""Least number of sequence numbers tried with each secret. If that is too much for all, only the newest secrets are tried."""
 SEARCHED = tuple(suite for suite in SUITES.values() if suite.version == TLS13 and suite.kind in ("gcm", "chacha"))
 """Cipher suites that are tried."""
 
@@ -25,11 +25,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What opens a record."""
+    """The keys that open a record."""
 
     asked: Asked
     secrets: Secrets
-    """All of the connection."""
+    """All secrets of the connection."""
     keys: Tls13
     sequence: int
     """Number of the record."""
@@ -40,14 +40,14 @@ class Search:
 
     def __init__(self) -> None:
         self.known: int | None = None
-        """Connections of the key log that have a secret which it may be; None where nothing was looked at."""
+        """Number of connections in the key log that have a suitable secret; None if nothing was looked at."""
         self.tried = 0
-        """Those whose secrets were tried."""
+        """Number of connections whose secrets were tried."""
         self.numbers = 0
-        """Sequence numbers below this one were tried with each of them."""
+        """Sequence numbers below this one were tried with each of these secrets."""
 
     def find(self, asked: Sequence[Asked], known: Iterable[Secrets], suites: Sequence[Suite], *, most: int) -> Fit | None:
-        """What opens one of the records with the secrets of one of some connections, after so many trials at most."""
+        """Returns keys, from the secrets of one known connection, that open one of the records; None for none after ``most`` trials."""
         known = [secrets for secrets in known if any(TRAFFIC[one.role] in secrets for one in asked)]
         tried = known[: max(1, most // (FEW * max(1, len(asked) * len(suites))))]
         self.known, self.tried = len(known), len(tried)

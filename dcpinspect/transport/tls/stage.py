@@ -1,10 +1,10 @@
-"""The stage between reassembly and framing: of TLS connections whose secrets are known, framing sees the plain text.
+"""The stage between reassembly and framing: for TLS connections with known secrets, framing gets plain text.
 
 Chunks of cipher text with holes become chunks of plain text with holes. Offsets are those of the plain text; packets and times stay those
-of the bytes on the wire. What cannot be opened is a hole. Connections without TLS, and those without secrets, pass as they are.
+of the bytes on the wire. What cannot be opened becomes a hole. Connections without TLS, and those without secrets, pass unchanged.
 
-``doubt`` finds out which connections are TLS, this module which keys are theirs; ``direction`` opens the records. Without any secret all
-passes as it is, and is only looked at.
+``doubt`` finds out which connections are TLS; this module finds their keys; ``direction`` opens the records. Without any secret everything
+passes unchanged, and is only looked at.
 """
 
 from __future__ import annotations
@@ -22,36 +22,38 @@ from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
 from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Protection, Suite, Tls13, tls12_keys
 
 MOST_WAITING = 256 << 10
-"""Bytes of a connection that wait for the other direction's hello."""
+"""Greatest number of bytes of a connection that wait for the other direction's hello."""
 MOST_FOR_KEYS = 32 << 20
-"""Bytes of all connections that wait for secrets that the key log does not have yet; then the first one waits no longer."""
+"""Greatest number of bytes, over all connections, that wait for secrets which the key log does not have yet. Then the first connection
+waits no longer."""
 MOST_IN_DOUBT = 32 << 20
-"""Bytes of all connections that are kept until it is certain whether they are TLS; then the first one is taken as it is."""
+"""Greatest number of bytes, over all connections, kept until it is certain whether they are TLS. Then the first connection passes
+unchanged."""
 IN_VAIN = 30
-"""Connections that are searched for in vain before no more are."""
+"""After this number of connections whose keys were searched for in vain, no more are searched."""
 
 
 class TlsStage:
-    """Chunks in, chunks out; by connection."""
+    """Takes chunks and yields chunks, connection by connection."""
 
     def __init__(self, keys: KeyLog, first_header: FirstHeader = no_header) -> None:
         self._keys = keys
         self._first_header = first_header
         self._shared = Shared()
         self.connections: dict[int, TlsConnection] = {}
-        """Those that look like TLS, by number."""
+        """Connections that look like TLS, by number."""
         self._doubts: dict[int, Doubt] = {}
         self._doubted = 0
-        """Bytes that these keep."""
+        """Bytes that ``_doubts`` keep."""
         self._talks: dict[int, _Talk] = {}
         self.plain_ones: set[int] = set()
-        """Connections that pass as they are."""
-        self._seen = keys.count  # secrets, when what waits was looked at last
+        """Connections that pass unchanged."""
+        self._seen = keys.count  # number of secrets when what waits was last looked at
         self.left = [0, 0]
-        """``overhead`` of connections that have left, by direction, and what they still held back."""
+        """By direction: ``overhead`` of connections that have left, with the bytes that they still held back."""
 
     def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
-        """What framing is to see of the chunks; with the last ones, also of those that were held back."""
+        """Yields what framing is to see of the chunks; with the last chunks, also of those that were held back."""
         doubted: dict[int, Doubt] = {}
         news: dict[int, list[StreamChunk]] = {}
         for chunk in chunks:
@@ -73,7 +75,7 @@ class TlsStage:
                 doubted[number] = doubt
                 self._doubted -= doubt.held
             doubt.add(chunk)
-        # Not before both directions have come: what a batch has last may have been sent first.
+        # Not before both directions were read: the last chunk of a batch may have been sent first.
         for number, doubt in doubted.items():
             yield from self._judged(number, doubt)
             self._doubted += doubt.held if number in self._doubts else 0
@@ -92,7 +94,7 @@ class TlsStage:
                 self._end(number, talk)
 
     def _judged(self, number: int, doubt: Doubt, *, is_last: bool = False) -> Iterator[StreamChunk]:
-        """What is certain of a connection by now, and is held back no longer."""
+        """Yields what is certain of a connection by now, and is no longer held back."""
         is_tls = doubt.judge(is_last=is_last)
         if True in is_tls:
             del self._doubts[number]
@@ -113,7 +115,7 @@ class TlsStage:
         self._end(number, talk)
 
     def _again(self) -> Iterator[StreamChunk]:
-        """What was held back, where the key log has its secrets by now."""
+        """Yields what was held back of connections whose secrets the key log has by now."""
         if not self._shared.waiting:
             return
         self._keys.look_again()
@@ -130,7 +132,7 @@ class TlsStage:
             self.plain_ones.add(number)
 
     def leave(self, connections: Collection[int]) -> None:
-        """Nobody asks for these any more; nothing comes of them."""
+        """Drops connections on which nothing comes, and which nobody asks for any more."""
         self.plain_ones.difference_update(connections)
         for number in connections:
             for side in range(2):
@@ -143,28 +145,29 @@ class TlsStage:
                 self.left[chunk.direction] += len(chunk.data) - sum(end - start for start, end in chunk.holes)
 
     def text(self, connection: int) -> str | None:
-        """As ``TlsConnection.text``; None without TLS."""
+        """Returns ``TlsConnection.text`` of a connection; None without TLS."""
         about = self.connections.get(connection)
         return None if about is None else about.text
 
     @property
     def is_plain(self) -> bool:
-        """Whether all passes as it is: nothing is held back, and no secret is in use."""
+        """Whether everything passes unchanged: nothing is held back, and no secret is in use."""
         is_held = self._talks or any(not doubt.is_watched for doubt in self._doubts.values())
         return not is_held and not any(about.is_open or about.secrets for about in self.connections.values())
 
     @property
     def has_keys(self) -> bool:
-        """There are secrets."""
+        """Whether there are secrets."""
         return bool(self._keys)
 
     def overhead(self, connection: int, direction: int) -> int:
-        """Cipher bytes of a direction that are no plain text, so far; of those that chunks had."""
+        """Returns the cipher bytes of a direction, among those in chunks so far, that are no plain text."""
         about = self.connections.get(connection)
         return 0 if about is None or not about.is_open or about.is_misfit else about.records[direction].overhead
 
     def unread(self, connection: int, direction: int) -> int:
-        """The same where they are all that there is, as the connection's secrets are wrong."""
+        """Returns the cipher bytes of a direction that are no plain text, if its connection's secrets are wrong and there is no plain text;
+        else 0."""
         about = self.connections.get(connection)
         return about.records[direction].overhead if about is not None and about.is_misfit else 0
 
@@ -174,20 +177,21 @@ class Shared:
     """What the connections of a reading know of each other."""
 
     waiting: int = 0
-    """Bytes that all of them hold back."""
+    """Number of bytes that all connections hold back."""
     randoms: set[bytes] = field(default_factory=set)
-    """Client randoms of those that were opened: others hardly have their secrets."""
+    """Client randoms of connections that were opened: other connections hardly have their secrets."""
     in_vain: int = 0
-    """Connections that were searched for in vain."""
+    """Number of connections whose keys were searched for in vain."""
 
 
 class _Talk:
-    """One connection."""
+    """One TLS connection."""
 
     def __init__(
         self, about: TlsConnection, keys: KeyLog, shared: Shared, plain_sides: Collection[int] = (), *, is_watched: bool = False
     ) -> None:
-        """``plain_sides``: directions that pass as they are. ``is_watched``: both do, there being no secrets when it began."""
+        """``plain_sides``: directions that pass unchanged. ``is_watched``: both pass unchanged, because there were no secrets when it
+        began."""
         self._about = about
         self._plain_sides = plain_sides
         self.is_watched = is_watched
@@ -195,27 +199,27 @@ class _Talk:
         self._shared = shared
         self._sides = (Direction(C2S, about), Direction(S2C, about))
         self._raw: list[StreamChunk] = []
-        """As they came, until it is known that they can be opened; nothing of those that are watched."""
+        """The chunks as they came, until it is known that they can be opened; empty if the connection is watched."""
         self._waits = 0
-        """Bytes that this takes, or would."""
+        """Number of bytes that ``_raw`` takes, or would take."""
         self._client_side = C2S
         self._is_hopeless = False
-        """It cannot be opened, whatever comes."""
+        """Whether it cannot be opened, whatever comes."""
         self._renewed = [0, 0]
-        """New handshakes inside the connection whose keys are in use, by role."""
+        """By role: number of new handshakes inside the connection whose keys are in use."""
         self._unplaced: Direction | None = None
-        """Its secret is known, and the numbers of its records are not: it has had none yet."""
+        """The direction whose secret is known, but not the numbers of its records: it has had no record yet."""
         self._latest: StreamChunk | None = None
         self.is_over = False
-        """Nothing is done with it any more: chunks pass as they are."""
+        """Whether nothing is done with it any more: chunks pass unchanged."""
 
     @property
     def is_waiting(self) -> bool:
-        """Something is held back."""
+        """Whether something is held back."""
         return self._waits > 0
 
     def feed(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-        """What there is to see after these; of a watched one nothing, for it has passed."""
+        """Yields what there is to see after these chunks; nothing for a watched connection, since its chunks have passed."""
         about = self._about
         was_open = about.is_open
         for chunk in chunks:
@@ -245,12 +249,12 @@ class _Talk:
                 yield from self.rest()
 
     def again(self) -> Iterator[StreamChunk]:
-        """What was held back, where the key log has its secrets by now."""
+        """Yields what was held back, if the key log has its secrets by now."""
         if self._learn(is_last=all(one.is_ended for one in self._sides)):
             yield from self._open_held()
 
     def rest(self) -> Iterator[StreamChunk]:
-        """What was held back: opened if that can be done at last, else as it came."""
+        """Yields what was held back: opened if that is possible at last, else as it came."""
         if self._waits and not self._is_hopeless and (self._learn(is_last=True) or self._search_keys()):
             yield from self._open_held()
         if self._unplaced is not None:
@@ -269,7 +273,7 @@ class _Talk:
         self.is_over = all(one.is_ended for one in self._sides)
 
     def held(self) -> list[StreamChunk]:
-        """What was held back, and is not any more."""
+        """Returns the chunks that were held back, and holds them no longer."""
         held, self._raw = self._raw, []
         self._shared.waiting -= self._waits
         self._waits = 0
@@ -285,7 +289,8 @@ class _Talk:
                 yield from side.open(latest)
 
     def _renew(self, side: Direction, *, is_last: bool) -> bool:
-        """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1); whether it goes on, with them or without."""
+        """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1). Returns whether the side goes on, with or
+        without keys."""
         about = self._about
         assert about.suite is not None
         role = C2S if side.number == self._client_side else S2C
@@ -306,7 +311,8 @@ class _Talk:
         return True
 
     def _learn(self, *, is_last: bool) -> bool:
-        """Reads hellos, and takes the keys that belong to them; whether it can be opened. ``is_last``: more secrets are not waited for."""
+        """Reads hellos, and takes the keys that belong to them. Returns whether the connection can be opened. ``is_last``: more secrets are
+        not waited for."""
         about = self._about
         for side in self._sides:
             for kind, body in side.hellos():
@@ -345,7 +351,7 @@ class _Talk:
             self._shared.randoms.add(about.client.random)
         if about.version == TLS13 and suite.version == TLS13:
             for role, side in enumerate(self._in_roles()):
-                # Of a handshake that fails there are no secrets of traffic, and perhaps none of one side.
+                # A handshake that fails has no traffic secrets, and perhaps no secrets of one side.
                 side.begin([Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets], suite)
                 about.is_open |= any(label in secrets for label in (HANDSHAKE[role], TRAFFIC[role]))
         elif about.version == TLS12 and suite.version == TLS12 and MASTER in secrets:
@@ -355,16 +361,17 @@ class _Talk:
             about.is_open = True
 
     def _in_roles(self) -> tuple[Direction, Direction]:
-        """Client, server."""
+        """Returns the directions of the client and of the server, in this order."""
         return self._sides[self._client_side], self._sides[1 - self._client_side]
 
     def _is_inside(self) -> bool:
-        """The capture begins inside the connection, and there is enough of it to know its keys by."""
+        """Returns whether the capture begins inside the connection, and there is enough of it to find its keys."""
         about = self._about
         return about.client is None and about.server is None and all(one.is_ended or one.sample() is not None for one in self._sides)
 
     def _search_keys(self) -> bool:
-        """Both hellos would tell the keys. One is not there: which keys of those that it may have open the records? Whether any do."""
+        """Searches the keys of a connection without one of its hellos: both would tell the keys. Returns whether any known keys open the
+        records."""
         about, keys = self._about, self._keys
         if about.client is not None and about.server is not None:
             return False
@@ -393,13 +400,14 @@ class _Talk:
         return True
 
     def _roles_of(self, side: Direction) -> tuple[int, ...]:
-        """Who may send in a direction: 0 for the client. Without a hello the number of the direction is a guess."""
+        """Returns who may send in a direction: 0 for the client, 1 for the server. Without a hello the number of the direction is a
+        guess."""
         if self._about.client is None and self._about.server is None:
             return (side.number, 1 - side.number)
         return (C2S,) if side.number == self._client_side else (S2C,)
 
     def _found(self, fit: Fit, side: Direction) -> None:
-        """Keys open a record of a side; so the secret of the other side is known, and the numbers of its records are to be found."""
+        """Takes keys that open a record of a side. So the other side's secret is known, and the numbers of its records have to be found."""
         about, other = self._about, self._sides[1 - side.number]
         about.secrets, about.version, about.suite, about.search = fit.secrets, TLS13, fit.keys.suite, None
         about.is_open = True
@@ -430,11 +438,11 @@ class _Talk:
 
 
 def _weight(chunk: StreamChunk) -> int:
-    """Bytes that it takes to hold a chunk back, about."""
+    """Returns roughly how many bytes it takes to hold a chunk back."""
     return 1000 + len(chunk.data)
 
 
 def _keys12(master: bytes, client: Hello, server: Hello, suite: Suite) -> tuple[Protection, Protection]:
-    """Those that a handshake of TLS 1.2 gives both sides."""
+    """Returns the keys that a handshake of TLS 1.2 gives both sides."""
     both = client.encrypts_then_macs and server.encrypts_then_macs
     return tls12_keys(master, client.random, server.random, suite, encrypts_then_macs=both)

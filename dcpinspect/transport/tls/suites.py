@@ -19,20 +19,20 @@ Kind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A cipher suite that can be read."""
+    """A cipher suite whose records can be opened."""
 
     name: str
     version: int
     kind: Kind
     key_bytes: int
     hash: str
-    """Of the key derivation."""
+    """Hash of the key derivation."""
     mac: str = ""
     """Hash of the MAC, for CBC."""
 
     @property
     def overhead(self) -> int:
-        """Bytes that a record has beside its plain text and its header; for CBC the least."""
+        """Bytes of a record in addition to its plain text and its header; for CBC the least number."""
         if self.version == TLS13:
             return _tag(self.kind) + 1
         if self.kind == "cbc":
@@ -41,19 +41,20 @@ class Suite:
 
     @property
     def lead(self) -> int:
-        """Bytes of a record between its header and its plain text, which is as long as its cipher text: the nonce of TLS 1.2."""
+        """Bytes of a record between its header and its encrypted plain text, which has the length of the plain text: the nonce of TLS
+        1.2."""
         if self.version == TLS13:
             return 0
         return {"cbc": 16, "chacha": 0}.get(self.kind, 8)
 
     @property
     def trial_cost(self) -> int:
-        """How much longer it takes to find out that a record has another number than with AES-GCM, which takes 1 us."""
+        """Time to find out that a record has another number, as a multiple of the time with AES-GCM, which is 1 us."""
         return {"cbc": 20, "ccm": 5, "ccm8": 5}.get(self.kind, 1)
 
     @property
     def secret_bytes(self) -> int:
-        """Bytes of a traffic secret of TLS 1.3."""
+        """Size in bytes of a traffic secret of TLS 1.3."""
         return _HASH_BYTES[self.hash]
 
 
@@ -94,10 +95,10 @@ def _suites() -> dict[int, Suite]:
 
 
 SUITES = _suites()
-"""By number; those that are not here cannot be read."""
+"""Cipher suites by number; suites that are not here cannot be read."""
 
 _MAY_END = np.isin(np.arange(256), (0, 21, 22, 23))
-"""By byte: a record of TLS 1.3 may end so, before its tag."""
+"""By byte: whether the plain text of a TLS 1.3 record may end with it, before the tag."""
 
 Opened = tuple[int, bytes]
 """Content type of a record, and its plain text."""
@@ -107,11 +108,11 @@ class Protection(Protocol):
     """The keys of one direction, until they change."""
 
     def open(self, sequence: int, record: bytes) -> Opened | None:
-        """A whole record with its header; None where it is not the one of that number under these keys."""
+        """Opens a whole record with its header; returns None if it has another number or other keys."""
 
 
 class Tls13:
-    """Records of TLS 1.3 under one traffic secret."""
+    """The keys of TLS 1.3 records under one traffic secret."""
 
     def __init__(self, secret: bytes, suite: Suite) -> None:
         self.secret = secret
@@ -122,7 +123,7 @@ class Tls13:
         self._iv = int.from_bytes(self._iv_bytes, "big")
 
     def open(self, sequence: int, record: bytes) -> Opened | None:
-        """As ``Protection.open``."""
+        """Opens a record, as ``Protection.open`` does."""
         try:
             plain = self._open((self._iv ^ sequence).to_bytes(12, "big"), record[5:], record[:5])
         except _failures():
@@ -134,9 +135,9 @@ class Tls13:
         return (last[0], plain[:-1]) if last else (0, b"")
 
     def may_have(self, record: bytes, first: int, count: int) -> list[int]:
-        """The sequence numbers, of so many from the first on, under which a record would end with a content type, or with padding.
+        """Returns the sequence numbers, of ``count`` from ``first`` on, under which a record would end with a content type or padding.
 
-        One in 64 does so by chance; the others need not be tried.
+        One in 64 does so by chance; the other numbers need not be tried.
         """
         place = len(record) - 6 - _tag(self.suite.kind)  # of the last byte of its plain text
         if place < 0:
@@ -153,12 +154,12 @@ class Tls13:
         return found
 
     def next(self) -> Tls13:
-        """The keys after a KeyUpdate."""
+        """Returns the keys after a KeyUpdate."""
         return Tls13(expand_label(self.secret, "traffic upd", self.suite.secret_bytes, self.suite.hash), self.suite)
 
 
 class Aead12:
-    """Records of TLS 1.2 with GCM, CCM or ChaCha20-Poly1305."""
+    """The keys of TLS 1.2 records with GCM, CCM or ChaCha20-Poly1305."""
 
     def __init__(self, key: bytes, iv: bytes, suite: Suite) -> None:
         self.suite = suite
@@ -167,7 +168,7 @@ class Aead12:
         self._iv_number = int.from_bytes(iv, "big")
 
     def open(self, sequence: int, record: bytes) -> Opened | None:
-        """As ``Protection.open``."""
+        """Opens a record, as ``Protection.open`` does."""
         explicit = 0 if self.suite.kind == "chacha" else 8
         size = len(record) - 5 - explicit - _tag(self.suite.kind)
         if size < 0:
@@ -181,7 +182,7 @@ class Aead12:
 
 
 class Cbc12:
-    """Records of TLS 1.2 with AES-CBC and an HMAC, which stands before or behind the encryption."""
+    """The keys of TLS 1.2 records with AES-CBC and an HMAC, which is computed before or after the encryption."""
 
     def __init__(self, key: bytes, mac_key: bytes, suite: Suite, *, encrypts_then_macs: bool) -> None:
         self.suite = suite
@@ -191,7 +192,7 @@ class Cbc12:
         self._mac_bytes = _HASH_BYTES[suite.mac]
 
     def open(self, sequence: int, record: bytes) -> Opened | None:
-        """As ``Protection.open``."""
+        """Opens a record, as ``Protection.open`` does."""
         head = sequence.to_bytes(8, "big") + record[:3]
         body, mac = record[5:], b""
         if self._is_outside:
@@ -226,7 +227,7 @@ class Cbc12:
 def tls12_keys(
     master: bytes, client_random: bytes, server_random: bytes, suite: Suite, *, encrypts_then_macs: bool
 ) -> tuple[Protection, Protection]:
-    """The keys of both directions, ``C2S`` and ``S2C`` (RFC 5246, 6.3)."""
+    """Returns the keys of both directions, ``C2S`` and ``S2C`` (RFC 5246, 6.3)."""
     mac = _HASH_BYTES[suite.mac] if suite.kind == "cbc" else 0
     iv = 0 if suite.kind == "cbc" else 12 if suite.kind == "chacha" else 4
     block = prf(master, b"key expansion" + server_random + client_random, 2 * (mac + suite.key_bytes + iv), suite.hash)
@@ -244,7 +245,7 @@ def tls12_keys(
 
 
 def prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
-    """The pseudo-random function of TLS 1.2 (RFC 5246, 5)."""
+    """Returns bytes of the pseudo-random function of TLS 1.2 (RFC 5246, 5)."""
     found, a = b"", seed
     while len(found) < size:
         a = hmac.digest(secret, a, name)
@@ -253,7 +254,7 @@ def prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
 
 
 def expand_label(secret: bytes, label: str, size: int, name: str) -> bytes:
-    """HKDF-Expand-Label with no context (RFC 8446, 7.1)."""
+    """Returns HKDF-Expand-Label with no context (RFC 8446, 7.1)."""
     full = b"tls13 " + label.encode()
     info = size.to_bytes(2, "big") + bytes([len(full)]) + full + b"\0"
     found, block, number = b"", b"", 1
@@ -275,7 +276,7 @@ def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
 
 @cache
 def _failures() -> tuple[type[Exception], ...]:
-    """What opening raises where it is another record, or none."""
+    """Returns the exceptions that opening raises if it is another record, or no record."""
     from cryptography.exceptions import InvalidTag
 
     return (InvalidTag, ValueError)
