@@ -1,1 +1,1 @@
-"""Bytes to messages: framing, layouts, annotation and the way back."""
+"""Turns bytes into messages: framing, layouts, annotation and the way back."""

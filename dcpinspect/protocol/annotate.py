@@ -1,8 +1,7 @@
-"""A message's bytes to a message with every field explained.
+"""Turns a message's bytes into a message with every field explained.
 
-Nothing here trusts a length, and nothing raises for what the bytes hold: damage becomes a problem with
-its place, and what can still be read is read. The fields tile the message: every byte belongs to exactly
-one outermost field.
+Nothing here trusts a length, and nothing raises for what the bytes hold: damage becomes a problem with its place, and what can still be
+read is read. The fields tile the message: every byte belongs to exactly one outermost field.
 """
 
 from __future__ import annotations
@@ -29,30 +28,31 @@ from dcpinspect.protocol.values import document, flatbuffer, plain_value
 UNKNOWN = Context()
 
 MAX_RECORDS = 16_384
-"""Records of one message that are divided: buckets have 1024 vbuckets, and a hostile value would be millions of fields."""
+"""Greatest number of records of one message that are divided: buckets have 1024 vbuckets, and a hostile value would be millions of
+fields."""
 
 RECORD_RULES = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}
-"""What records that do not fill their value are called, where there is a name for it."""
+"""Rules for records that do not fill their value, by name of the records; for other records there is no rule of its own."""
 
 _MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
 _LENGTHS_END = 12
-"""The header up to here says where the message and its sections end."""
+"""The first bytes of the header, up to here, say where the message and its sections end."""
 
 
 def annotate(data: bytes, *, context: Context = UNKNOWN, missing: Sequence[tuple[int, int]] = ()) -> Message:
-    """The message at the start of ``data``.
+    """Returns the message at the start of ``data``.
 
-    ``missing`` are byte ranges [start, end) that hold zeros because the capture does not have them; bytes
-    that ``data`` is too short for are missing too.
+    ``missing`` are byte ranges [start, end) that hold zeros because the capture does not have them. Bytes that ``data`` is too short for
+    are missing too.
     """
     return _Annotator(data, context, missing).run()
 
 
 def undeclared_stream_id(header: Header, body: bytes) -> bool:
-    """True for the fault of servers that leave the three bytes of a stream-id out of byte 2.
+    """Returns whether a message has the fault of servers that leave the three bytes of a stream-id out of byte 2.
 
-    Deletions v2 and expirations on streams with an id: from 8.0 on, and from 6.5 to 7.6 when the message
-    did not fit the write buffer. Read literally they have a seqno of 0x22….
+    The fault affects deletions v2 and expirations on streams with an id: from 8.0 on, and from 6.5 to 7.6 if the message did not fit the
+    write buffer. Read literally they have a seqno of 0x22….
     """
     return (
         header.magic == Magic.FLEX_REQUEST
@@ -69,7 +69,7 @@ class _Annotator(Annotation):
     def __init__(self, data: bytes, context: Context, missing: Sequence[tuple[int, int]]) -> None:
         super().__init__(data, context, missing)
         self.numbers: dict[str, int] = {}
-        """Numbers of the extras, which may say how long a part of the value is."""
+        """Numbers of the extras by name; some say how long a part of the value is."""
 
     def run(self) -> Message:
         message = self.message
@@ -81,7 +81,7 @@ class _Annotator(Annotation):
         if self.take(0, _LENGTHS_END) is None:
             self._header_fields()
             self.problem("truncated", "error", "header", 0, "the part of the header with the length of the message is not in the capture")
-            self.secrecy = Secrecy.MEASURED  # nobody knows whose body it is
+            self.secrecy = Secrecy.MEASURED  # nobody knows which command the body belongs to
             self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
             return self._done()
         header = message.header = decode_header(self.data)
@@ -122,7 +122,7 @@ class _Annotator(Annotation):
                 self.message.fields.append(value)
 
     def _header_problems(self, header: Header) -> bool:
-        """Report what the header contradicts; False when the body cannot be divided."""
+        """Reports what the header contradicts; returns False if the body cannot be divided."""
         if header.magic not in MAGIC_DOCS:
             self.problem("bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message")
             self._raw_body(header.body_size, "no sections without a magic")
@@ -146,11 +146,11 @@ class _Annotator(Annotation):
         return True
 
     def _other_body(self, header: Header) -> str:
-        """What the message is if its body is as long as the sections it declares: published examples count none."""
+        """Returns what the message is if its body is as long as the sections it declares: published examples do not count some sections."""
         size = header.body_size - header.value_size
         end = HEADER_SIZE + size
         if end > len(self.data) or self.data[end : end + 1] not in (b"", *_MAGICS):
-            return ""  # what would follow that body begins no message
+            return ""  # no message begins after such a body
         extras = self.take(HEADER_SIZE + header.framing_size, header.extras_size)
         choice = choose(dataclasses.replace(header, body_size=size), extras, 0)
         if choice.layout is None or choice.rule:
@@ -264,7 +264,7 @@ class _Annotator(Annotation):
         self.message.fields.append(field)
 
     def _document_key(self, spec: Field, at: int, size: int, depth: int, path: str) -> tuple[FieldValue, bytes | None, int | None]:
-        """(field, key without collection id, collection id) of a key."""
+        """Returns (field, key without collection id, collection id) of a document key."""
         raw, state = self.take(at, size), self.context.collections
         has_prefix = spec.kind is Kind.KEY and state in ("on", "inferred")
         decoded = decode_leb128(self.held(at, size)) if has_prefix else None
@@ -294,7 +294,7 @@ class _Annotator(Annotation):
         layout = choice.layout
         if not size:
             if layout is not None and layout.value and layout.value_required and not choice.rule:
-                # A layout of fixed fields would not have been chosen; a log without entries is one of these.
+                # A layout of fixed fields would not have been chosen; a failover log without entries is such a value.
                 rule = VALUE_RULES.get(header.opcode)
                 severity: Severity = "error" if rule else "warning"
                 self.problem(rule or "unexpected-section", severity, "value", at, f"{self.message.name} {layout.side} must have a value")
@@ -314,7 +314,7 @@ class _Annotator(Annotation):
     # -- runs of fields -------------------------------------------------------------------------------
 
     def _run(self, items: Sequence[Item], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
-        """The fields of a section of ``size`` bytes; they tile it, a rest included."""
+        """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over included."""
         out: list[FieldValue] = []
         numbers = dict(self.numbers)
         end = at + size
@@ -360,7 +360,7 @@ class _Annotator(Annotation):
         least = sum(width for width in fixed if isinstance(width, int))
         while at < end:
             if at >= len(self.data) or len(out) == MAX_RECORDS:
-                # Announced, but not there: a length of gigabytes must not become as many fields.
+                # The record is announced, but not there: a length of gigabytes must not become as many fields.
                 if at < len(self.data):
                     self.problem("too-many-records", "note", f"{path}.{spec.name}", at, f"only {MAX_RECORDS} {spec.name} are divided")
                 out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
@@ -395,7 +395,8 @@ class _Annotator(Annotation):
         return out
 
     def _record_size(self, spec: Records, at: int, end: int) -> int:
-        """Bytes of the record at ``at``, whose length fields stand before what they measure; cut at the end of the section."""
+        """Returns the size in bytes of the record at ``at``, cut at the end of the section; its length fields stand before what they
+        measure."""
         sizes: dict[str, int] = {}
         size = 0
         for field in spec.fields:
@@ -413,7 +414,7 @@ class _Annotator(Annotation):
         return size
 
     def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, whole: bool, datatype: int | None) -> FieldValue:
-        """A field of any kind; ``whole`` when it is all of its section, ``datatype`` when its record has its own."""
+        """Returns a field of any kind; ``whole``: the field is all of its section; ``datatype``: given if its record has its own."""
         if spec.kind.size:
             return self._scalar(spec, at, depth)
         if spec.kind is Kind.KEY:
@@ -446,7 +447,7 @@ class _Annotator(Annotation):
         return FieldValue(spec.name, spec.title, at, size, held, value, meaning, depth=depth, spec=spec, missing=raw is None)
 
     def _hides(self, spec: Field, held: bytes) -> bool:
-        """Whether bytes that no field divides are hidden; a compressed text of which a part is missing cannot be judged."""
+        """Returns whether bytes that no field divides are hidden. A compressed text of which a part is missing cannot be judged."""
         if spec.name == "framing_extras" or self.secrecy is Secrecy.OPEN:
             return False
         is_described = self.secrecy is Secrecy.DESCRIBED and spec.kind is not Kind.BYTES
@@ -476,7 +477,7 @@ class _Annotator(Annotation):
         return field
 
     def _read_by_generation(self, field: FieldValue, current: int) -> None:
-        """A number that the first specification gave the meaning that ``current`` has since."""
+        """Explains a number that the first specification gave the meaning that ``current`` has had since."""
         first = field.spec.word(current) if field.spec is not None else None
         if self.context.generation == "upr":
             field.current = current

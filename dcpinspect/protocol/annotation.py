@@ -10,11 +10,11 @@ from dcpinspect.protocol.message import Context, FieldValue, Message, Problem, S
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials
 
 _MOST_TOLD = 512
-"""Letters of a hidden value's members that are told."""
+"""Greatest number of letters of a hidden value's members that are shown."""
 
 
 class Annotation:
-    """What all parts of the annotator share."""
+    """The state that all parts of the annotator share."""
 
     def __init__(self, data: bytes, context: Context, missing: Sequence[tuple[int, int]]) -> None:
         self.data = data
@@ -25,18 +25,18 @@ class Annotation:
         self.secrecy = Secrecy.UNKNOWN
 
     def name_of(self, field: str, number: int) -> str | None:
-        """The name and id of the collection or scope that a number is, by the name of its field; None for what has none."""
+        """Returns name and id of the collection or scope with this number, by the name of its field; None if it has no name."""
         names = self.context.names
         if names is None:
             return None
         return names.collection(number) if field == "collection_id" else names.scope(number) if field == "scope_id" else None
 
     def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
-        """Something does not fit: at byte ``offset`` of the message, in the field of path ``where``."""
+        """Adds a problem: something does not fit at byte ``offset`` of the message, in the field of path ``where``."""
         self.message.problems.append(Problem(rule, severity, where, offset, reason))
 
     def hidden(self, spec: Field, at: int, size: int, depth: int, *, is_value: bool) -> FieldValue:
-        """A field of which only the length is shown, and the members that its layout tells."""
+        """Returns a field of which only the length is shown, and the members that its layout allows to be shown."""
         if is_value:
             self.message.value = Value("hidden", size)
         told = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
@@ -46,18 +46,18 @@ class Annotation:
         return FieldValue(spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True)
 
     def names_credentials(self, text: bytes) -> bool:
-        """Whether a text that is shown otherwise must be hidden for what it names."""
+        """Returns whether a text that would be shown must be hidden, because it names credentials."""
         return self.secrecy is not Secrecy.OPEN and names_credentials(text, self.message.key)
 
     def take(self, start: int, size: int) -> bytes | None:
-        """The bytes [start, start + size) when the capture has all of them."""
+        """Returns the bytes [start, start + size) if the capture has all of them, else None."""
         end = start + size
         if any(start < gap_end and gap_start < end for gap_start, gap_end in self.missing):
             return None
         return self.data[start:end]
 
     def held(self, start: int, size: int) -> bytes:
-        """What the capture has of the bytes [start, start + size): up to the first missing one."""
+        """Returns what the capture has of the bytes [start, start + size), up to the first missing one."""
         end = min(start + size, len(self.data))
         for gap_start, gap_end in self.missing:
             if start < gap_end and gap_start < end:

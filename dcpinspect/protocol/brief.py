@@ -1,8 +1,8 @@
-"""Directions that say a few bytes and no more, in columns: of a flood there are millions, and a ``Framer`` each would be too much.
+"""Directions that say a few bytes and no more, as columns: a flood has millions, and a ``Framer`` for each would take too much memory.
 
-What a direction says first, in one packet, is looked at here, all directions of a batch at once. What a ``Framer`` would find in it is
-certain where it is whole messages, or nothing that could be one: then this module tells the same, of the bytes by themselves or once the
-direction has ended. All else is left to framers, also whatever comes later on such a connection: its bytes are then told again to them.
+This module looks at what a direction says first, in one packet, for all directions of a batch at once. If those bytes are whole messages,
+or nothing that could be a message, it is certain what a ``Framer`` would find. Then this module tells it, at once or when the direction has
+ended. Everything else is left to framers, and so is whatever comes later on such a connection: framers then get its first bytes again.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
 FEW = 1024
 """A longer first packet is left to framers."""
 MANY = 32
-"""Fewer directions at once are left to framers: it costs as much as some of them."""
+"""If fewer directions come at once, they are left to framers, since this module costs as much as some of them."""
 MOST_PACKETS = 1 << 31
-"""What comes in later ones is left to framers, so that their numbers take four bytes here."""
+"""Bytes of later packets are left to framers, so that packet numbers take four bytes here."""
 MOST_BYTES = 1 << 30
-"""While more of them wait, what comes is left to framers, for the same reason."""
+"""While more bytes wait, new ones are left to framers, so that places take four bytes here."""
 
 _HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
-"""What is known of a direction: its bytes are kept; they were messages; it is over; they were its first ones; they may have asked for a
-stream; framers have it."""
+"""Bits: what is known of a direction. _HELD: its bytes are kept. _SAID: they were messages. _ENDED: it is over. _STARTED: they were its
+first ones. _MAY_ASK: they may have asked for a stream. _LEFT: framers have it."""
 
 _STRANGE, _UNFINISHED, _BAD_MAGIC, _ABSURD, _MID_STREAM, _MESSAGES, _AT_END = range(7)
-"""What first bytes are: something for a framer; the beginning of a message; bytes that are skipped, for three reasons; messages; messages
-if nothing more comes."""
+"""What first bytes are. _STRANGE: something for a framer. _UNFINISHED: the beginning of a message. _BAD_MAGIC, _ABSURD, _MID_STREAM: bytes
+that are skipped, by reason. _MESSAGES: messages. _AT_END: messages if nothing more comes."""
 _REASON = np.zeros(7, np.int64)
 _REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM)]
 
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
-"""Of each byte whether a message may begin with it."""
+"""By byte: whether a message may begin with it."""
 _MAGIC_OCTETS = MAGICS.astype(np.uint8)
 _ASKING = np.isin(np.arange(256), (0x80, 0x08))
 _OPENING = opcodes_with(Trait.OPENS)
@@ -61,7 +61,7 @@ _MOST_MESSAGES = 16
 
 
 class Kept(Struct[T]):
-    """What a direction said first."""
+    """The first bytes of a direction."""
 
     time: T = number("As in ``Segments``.")
     way: T = number("2 * (connection - 1) + direction; -1 once it is not kept any more.", bits=32)
@@ -74,78 +74,83 @@ class Kept(Struct[T]):
 
 
 class AllKept(Kept[Ints], Table[Kept]):
-    """In the order in which they came. Where the bytes stand in the file is beside them, for who asked for it."""
+    """The first bytes of directions, in the order in which they came. Their places in the file are kept beside them, for readings with
+    places."""
 
 
 class Carried(NamedTuple):
-    """Which packets gave what was told, a column each: all messages of a direction came in one."""
+    """Which packets gave what was told, as columns: all messages of a direction came in one packet."""
 
     way: Rows
-    """2 * (connection - 1) + direction."""
+    """Number of the direction: 2 * (connection - 1) + direction."""
     start: Rows
-    """Where the bytes, which are the first of the direction, are in ``Framed.data``."""
+    """Where the bytes, the first ones of the direction, are in ``Framed.data``."""
     length: Rows
     packet: Rows
     file: Rows
     time_ns: Rows
     place: Rows
-    """As ``StreamChunk.places``; empty for who did not ask for it."""
+    """As ``StreamChunk.places``; empty for readings without places."""
     ended: Rows
-    """Directions with messages that are over now, numbered like ``way``; one entry a direction here and in the next three."""
+    """Directions with messages that are over now, numbered like ``way``; this column and the next three have one entry for each such
+    direction."""
     end: Rows
-    """Stream offset."""
+    """Stream offset of the end."""
     end_packet: Rows
-    """The one that shows it."""
+    """The packet that shows the end."""
     end_time_ns: Rows
 
 
 class Told(NamedTuple):
-    """What first bytes told."""
+    """What was found in first bytes."""
 
     is_taken: Mask
-    """Of each direction that was asked about, whether no framer need see it."""
+    """For each direction that was asked about, whether no framer need see it."""
     connection: Rows
-    """Of each message, and its direction."""
+    """Connection of each message; ``direction``: direction of each message."""
     direction: Rows
     framed: Framed
     carried: Carried
 
 
 class Before(NamedTuple):
-    """What a direction said before framers have its connection."""
+    """What a direction said before framers take its connection over."""
 
     direction: int
     chunk: StreamChunk | None
-    """Its bytes, where they have to look at them."""
+    """Its bytes, if framers have to look at them; else None."""
     release: int
     messages: int
-    """Bytes in messages."""
+    """Number of bytes in messages."""
     is_started: bool
-    """They were its first ones."""
+    """Whether the bytes were its first ones."""
     may_ask: bool
-    """They may have asked for a stream."""
+    """Whether the bytes may have asked for a stream."""
     is_ended: bool
 
 
 class BriefDirections:
-    """Those of a reading."""
+    """The brief directions of a reading."""
 
     def __init__(self, accounts: Accounts) -> None:
-        """``accounts``: are given those of directions that are over, or said messages."""
+        """``accounts``: takes the accounts of directions that are over, or said messages."""
         self._accounts = accounts
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
-        self._at: Array = np.zeros(64, np.int32)  # where that is kept, if it is
+        self._at: Array = np.zeros(64, np.int32)  # where it is kept, if it is
         self._forget_all()
 
     def _forget_all(self) -> None:
         self._kept = AllKept.zeros(64)
-        self._places: Rows = np.zeros(0, np.int64)  # of each of them, as ``StreamChunk.places`` has it
+        self._places: Rows = np.zeros(0, np.int64)  # of each kept row, as in ``StreamChunk.places``
         self._bytes: Bytes = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
     def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> Told | None:
-        """What these tell; None where none is taken. ``is_doubted``, ``has_handshake``: of each one's connection."""
+        """Returns what first bytes tell; None if no direction is taken.
+
+        ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
+        """
         self._make_room(int(first.number.max(initial=0)) | 1)
         state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
         is_known = (state & (_LEFT | _ENDED)) != 0
@@ -195,7 +200,7 @@ class BriefDirections:
         return Told(is_taken, (of >> 1) + 1, of & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
-        """What the directions of a connection have said: framers have it from now on."""
+        """Returns what the directions of a connection have said: framers have the connection from now on."""
         found = []
         self._make_room(2 * connection - 1)
         for direction in range(2):
@@ -219,13 +224,13 @@ class BriefDirections:
         return found
 
     def forget(self, numbers: Rows) -> None:
-        """Nothing comes of these directions any more."""
+        """Forgets directions on which nothing comes any more."""
         numbers = numbers[numbers < len(self._state)]
         self._drop(numbers[(self._state[numbers] & _HELD) != 0])
         self._state[numbers] = _LEFT
 
     def due(self, time_ns: int) -> list[int]:
-        """Connections with messages that wait for nothing but the end, and have waited long enough by ``time_ns``."""
+        """Returns connections whose messages only wait for the end, and have waited long enough by ``time_ns``."""
         kept = self._kept[: self._count]
         found = kept.way[(kept.way >= 0) & (kept.kind == _AT_END) & (kept.time <= time_ns - TRIAL_NS)]
         connections: list[int] = np.unique((found >> 1) + 1).tolist()
@@ -238,7 +243,7 @@ class BriefDirections:
             self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
     def _keep(self, data: Bytes, new: AllKept, place: Rows | None) -> None:
-        """Copies what is waited for: the batch goes."""
+        """Copies bytes that are still needed: the buffer of the batch is not kept."""
         if not len(new):
             return
         if 2 * self._live < self._count and self._count >= MANY:
@@ -261,7 +266,7 @@ class BriefDirections:
         self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
 
     def _drop(self, numbers: Rows) -> tuple[AllKept, Rows]:
-        """What was kept of these, and is not any more, and where it stands in the file; its bytes are there until more is kept."""
+        """Drops what was kept of these directions, and returns it with its places in the file; its bytes stay until more is kept."""
         places = self._at[numbers]
         found, in_file = self._kept[places], self._places[places] if len(self._places) else self._places
         self._kept.way[places] = -1
@@ -283,19 +288,20 @@ class BriefDirections:
 
 
 def _widened(column: Array, rows: int, used: Rows) -> Array:
-    """As ``grown``; what was never used takes no memory."""
+    """Returns a longer copy of a column, as ``grown`` does; rows that were never used take no memory."""
     wide: Array = np.zeros(rows, column.dtype)
     wide[used] = column[used]
     return wide
 
 
 def _wide(column: Array) -> Rows:
-    """Numbers that take less room while they are kept, as others have them."""
+    """Returns numbers that are kept in fewer bits as integers of 64 bits."""
     return column.astype(np.int64)
 
 
 def _both(connection: Rows, wanted: Mask) -> Mask:
-    """Those of which the other direction of the same connection, if it is there, is wanted too; they come in order."""
+    """Keeps in a mask only those whose other direction on the same connection, if it is there, is wanted too; both stand next to each
+    other."""
     if wanted.all():
         return wanted
     of_same = connection[1:] == connection[:-1]
@@ -307,8 +313,10 @@ def _both(connection: Rows, wanted: Mask) -> Mask:
 
 @kernel("int64(octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], int64[::1])")
 def walk(data: Octets, at: Ints, end: Ints, magics: Octets, item: Ints, place: Ints, size: Ints) -> int:
-    """Follows headers from ``at`` on, in each item up to its ``end``, and writes where it stopped there; returns how many messages there
-    are. One step a message."""
+    """Follows headers from ``at`` on, in each item up to its ``end``, and writes to ``at`` where it stopped.
+
+    Returns the number of messages. One step for each message.
+    """
     found = 0
     for i in range(len(at)):
         here = at[i]
@@ -328,7 +336,7 @@ def walk(data: Octets, at: Ints, end: Ints, magics: Octets, item: Ints, place: I
 
 
 def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, Rows]:
-    """Headers followed in each item: (item, place, length) of each message, and where it stopped in each."""
+    """Returns (item, place, length) of each message found by following headers, and where the walk stopped in each item."""
     at = start.copy()
     room = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
     item, place, size = np.empty((3, room), np.int64)
@@ -337,7 +345,7 @@ def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, R
 
 
 def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: Mask, has_handshake: Mask) -> Rows:
-    """What first bytes are; what a ``Framer`` and a ``Trial`` do with them, of which this is the shortest way."""
+    """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in a shorter way."""
     items = np.arange(len(start))
     end = start + length
     of, place, _, stop = _walked(data, start, length)
@@ -351,7 +359,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     count = np.bincount(whose, minlength=len(items))
     begins = np.zeros(len(data), np.bool_)
     begins[place] = True
-    apart = np.bincount(whose[~begins[likely]], minlength=len(items))  # where no message begins
+    apart = np.bincount(whose[~begins[likely]], minlength=len(items))  # places where no message begins
     behind = np.bincount(whose[likely > start[whose]], minlength=len(items))
     has_header = length >= HEADER
     where = np.where(has_header, start, 0)
@@ -375,7 +383,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
 
 
 def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
-    """(where the bytes of each item are then, the messages of items that are nothing else, the direction of each)."""
+    """Returns (new places of each item's bytes, the messages of items that are nothing else, the direction of each message)."""
     octets, start = gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
     is_late = items.kind[of] == _AT_END

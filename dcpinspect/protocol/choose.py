@@ -1,4 +1,4 @@
-"""Which layout a message has: the one whose lengths, status and extras fit, or the nearest and why it does not."""
+"""Which layout a message has: the one whose lengths, status and extras fit, or the nearest one and why it does not fit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ VALUE_RULES = {
     int(Opcode.DCP_GET_FAILOVER_LOG): "failover-log-size",
     int(Opcode.GET_FAILOVER_LOG): "failover-log-size",
 }
-"""What a value of the wrong length is called, for the commands that have a name for it."""
+"""The rule for a value of the wrong length, for the commands that have a rule of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A layout for a message, and what of the message it does not describe."""
+    """A layout for a message, and the parts of the message that it does not describe."""
 
     layout: Layout | None
-    """None when nobody described the command."""
+    """None if nobody described the command."""
     rule: str = ""
-    """Empty when everything fits: else the rule that is broken."""
+    """Empty if everything fits, else the rule that is broken."""
     reason: str = ""
     extras_fit: bool = True
     """False: extras are raw bytes."""
@@ -38,12 +38,12 @@ class Choice:
 
     @property
     def generation(self) -> str | None:
-        """The layout's name when it describes at least the extras."""
+        """The layout's name if it describes at least the extras."""
         return self.layout.generation if self.layout is not None and self.extras_fit else None
 
 
 def candidates(header: Header) -> tuple[Layout, ...]:
-    """The layouts of a message's command and side that its status allows."""
+    """Returns the layouts of a message's command and side that its status allows."""
     layouts = layouts_of(header.opcode, header.side, server=header.is_server)
     if header.side == "request":
         return layouts
@@ -62,18 +62,18 @@ def _has_status(layout: Layout, status: int) -> bool:
 
 
 def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
-    """The layout of a message with these extras (None: the capture does not hold them) and value length."""
+    """Returns the layout of a message with these extras (None: the capture does not hold them) and value length."""
     layouts = candidates(header)
     if not layouts:
         return Choice(None)
     if extras is None:
-        # Without the numbers that tell them apart, a layout that asks for none of them comes first.
+        # Without the numbers that tell layouts apart, one that asks for no numbers comes first.
         fitting = sorted((layout for layout in layouts if layout.extras_size == header.extras_size), key=lambda layout: bool(layout.when))
     else:
         fitting = [layout for layout in layouts if layout.fits_extras(extras)]
     name = opcode_name(header.opcode, server=header.is_server)
     if not fitting and header.side == "response":
-        # Published examples have a vbucket where the status is; whatever the status, extras of this length say what they are.
+        # Published examples have a vbucket where the status is. Whatever the status, extras of this length say what they are.
         for layout in layouts_of(header.opcode, "response", server=header.is_server):
             if layout.extras_size == header.extras_size:
                 reason = f"{name} response with the extras of a success, yet its status is {status_name(header.specific)}"

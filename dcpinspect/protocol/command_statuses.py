@@ -1,7 +1,7 @@
-"""What each command can be answered, and what each answer means for who gets it.
+"""What each command can be answered, and what each answer means for its receiver.
 
-Sources: the pages of kv_engine ``docs/dcp/documentation/commands`` ("Returns", "Errors"), the UPR transport specification, and where these
-are silent, kv_engine ``producer.cc``, ``consumer.cc`` and ``mcbp_validators.cc``.
+Sources: the pages of kv_engine ``docs/dcp/documentation/commands`` ("Returns", "Errors"), and the UPR transport specification. Where these
+are silent: kv_engine ``producer.cc``, ``consumer.cc`` and ``mcbp_validators.cc``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_meaning
 
 Answers = tuple[tuple[Status | None, str], ...]
-"""(status, meaning); None: no answer, the connection is closed."""
+"""(status, meaning); None: there is no answer, the connection is closed."""
 
 _MALFORMED = (Status.EINVAL, "The message is malformed or incomplete: a fault of its sender")
 _NO_STREAM = (Status.KEY_ENOENT, "The connection has no stream of this vbucket: it has ended, or was never accepted")
@@ -26,7 +26,7 @@ _TO_CONSUMER: Answers = (
     (Status.OPAQUE_NO_MATCH, "As key_eexists, once v7_dcp_status_codes is on"),
     (None, "It was sent to a connection that is not a consumer"),
 )
-"""Errors of a consumer about what a producer sends; a success is not answered."""
+"""Errors that a consumer answers to what a producer sends; a success is not answered."""
 
 _EVENT: Answers = (
     *_TO_CONSUMER[:3],
@@ -150,7 +150,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
         (Status.NOT_MY_VBUCKET, "The node does not have the vbucket; ask the one that the cluster map names"),
     ),
 }
-"""By opcode of the magics 0x80 and 0x81."""
+"""Answers by opcode of the magics 0x80 and 0x81."""
 
 _MEANINGS = {
     (opcode, int(status)): meaning for opcode, answers in COMMAND_STATUSES.items() for status, meaning in answers if status is not None
@@ -158,10 +158,10 @@ _MEANINGS = {
 
 
 def command_status_meaning(opcode: int, code: int, *, server: bool = False) -> str:
-    """What a status says as the answer to a command; what it says in general where the command gives it no meaning of its own."""
+    """Returns what a status means as the answer to a command; its general meaning if the command gives it none of its own."""
     return refusal_meaning(opcode, code, server=server) or status_meaning(code)
 
 
 def refusal_meaning(opcode: int, code: int, *, server: bool = False) -> str | None:
-    """What a status other than success says as the answer to a command; None where the command gives it no meaning of its own."""
+    """Returns what a status other than success means as the answer to a command; None if the command gives it no meaning of its own."""
     return None if server or code == Status.SUCCESS else _MEANINGS.get((opcode, code))

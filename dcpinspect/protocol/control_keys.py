@@ -1,7 +1,7 @@
-"""DCP control keys (opcode 0x5e): what a consumer may set, and what happens.
+"""DCP control keys (opcode 0x5e): what a consumer may set, and what happens then.
 
-Source: kv_engine ``DcpProducer::control`` and the release tags 5.0 to 8.0. Sent by the consumer to the
-producer, always answered; an unknown key is answered EINVAL. A setting counts only when its answer is SUCCESS.
+Source: kv_engine ``DcpProducer::control`` and the release tags 5.0 to 8.0. The consumer sends a control to the producer, which always
+answers it; an unknown key is answered EINVAL. A setting only counts if its answer is SUCCESS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ControlKey:
     """First server release, or the range of releases, that knows the key."""
     doc: str
     failure: str = ""
-    """How a server refuses; empty when it does not."""
+    """How a server refuses; empty if it does not refuse."""
 
 
 CONTROL_KEYS = (
@@ -217,5 +217,5 @@ _BY_KEY = {control.key: control for control in CONTROL_KEYS}
 
 
 def control_key(key: str) -> ControlKey | None:
-    """The control key of this name, or None."""
+    """Returns the control key of this name, or None."""
     return _BY_KEY.get(key)

@@ -1,7 +1,7 @@
-"""Framed messages to columns, in bulk: the same layouts that ``annotate`` explains, without an object a message.
+"""Framed messages to columns, in bulk: uses the layouts that ``annotate`` explains, without an object for each message.
 
-Messages of one command, side, status and lengths share a layout, so ``choose`` is asked once for each such
-group. Columns are cut out of the bytes when somebody asks for them: who wants three columns pays for three.
+Messages of one command, side, status and lengths share a layout, so ``choose`` is asked once for each such group. Columns are cut out of
+the bytes when somebody asks for them: a caller that wants three columns pays for three.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)
-"""Number that stands for the body of a refused request."""
+"""The number for the body of a refused request, which is in no layout."""
 NO_LAYOUT = -1
 
 PROBLEMS = (
@@ -53,7 +53,7 @@ PROBLEMS = (
     "bad-collection-prefix",
     "truncated",
 )
-"""Rules that the columns alone show; the column ``problem`` holds the first that a message breaks."""
+"""Rules whose breach the columns alone show; the column ``problem`` holds the first one that a message breaks."""
 _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
@@ -72,14 +72,14 @@ _Told = tuple[Field, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that have the same layout."""
+    """Rows that have one layout in common."""
 
     rows: Rows
     choice: Choice
 
 
 class Decoded:
-    """Columns of a run of messages, one entry a message."""
+    """Columns of a run of messages, with one entry for each message."""
 
     def __init__(
         self,
@@ -91,11 +91,10 @@ class Decoded:
         after_gap: Mask | None = None,
         holes: Holes = NO_HOLES,
     ) -> None:
-        """Decode the messages that begin at ``start``, in row order.
+        """Decodes the messages that begin at ``start``, in row order.
 
-        ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
-        ``after_gap`` are rows before which bytes of their direction could not be read. Numbers that reach into one of the ``holes`` of
-        the buffer are not known.
+        ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows). ``after_gap`` are rows before which
+        bytes of their direction could not be read. Numbers that reach into one of the ``holes`` of the buffer are not known.
         """
         self._data = data
         self._start = start
@@ -119,43 +118,47 @@ class Decoded:
         self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
-        """False: the layout is only the nearest; extras are raw bytes."""
+        """False: the layout is only the nearest one, and extras are raw bytes."""
         self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
-        """False: extras or value are raw bytes."""
+        """Whether extras and value fit; if not, some of them are raw bytes."""
         self.hides_key: Mask = np.zeros(len(start), dtype=np.bool_)
-        """Messages whose key is never shown."""
+        """Whether the key of the message is never shown."""
         self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
         self.groups = list(self._grouped(headers.kind))
         self.collections, self.underlying_datatype, self.generation = sessions.apply(
             connection, self._facts(connection, sessions, after_gap)
         )
-        """CollectionsState that each row is read with; whether the datatype is the stored document's; generation of the connection."""
+        """For each row: the CollectionsState that it is read with, whether the datatype is that of the stored document, generation of the
+        connection."""
         self.numbers = LazyColumns(self._columns())
-        """Message-specific columns that have a value somewhere in the batch. A number to which the first generation gave the meaning of
-        another is that other one on its connections: a column of words has one word for one thing."""
+        """Message-specific columns that have a value somewhere in the batch.
+
+        If the first generation gave a number the meaning of another one, that other number stands in the column for its connections. So a
+        column of words has one word for one thing.
+        """
 
     def __len__(self) -> int:
         return len(self.magic)
 
     def context_of(self, row: int) -> Context:
-        """What the connection had negotiated when the message was sent."""
+        """Returns what the connection had negotiated when the message was sent."""
         return context(int(self.collections[row]), bool(self.underlying_datatype[row]), int(self.generation[row]))
 
     # -- columns that are made when they are asked for ------------------------------------------------
 
     @cached_property
     def cas(self) -> Array:
-        """CAS."""
+        """The CAS."""
         return numbers_at(self._data, self._start + 16, 8)
 
     @property
     def key(self) -> Slices:
-        """Key without collection id, as a place in the buffer."""
+        """The key without its collection id, as a place in the buffer."""
         return self._split_keys[0]
 
     @property
     def collection_id(self) -> Numbers:
-        """Collection of the key, or that the message speaks of."""
+        """Collection of the key, or the collection that the message speaks of."""
         return self._split_keys[1]
 
     @property
@@ -165,7 +168,7 @@ class Decoded:
 
     @property
     def has_bad_prefix(self) -> Mask:
-        """Collections are on, and the key begins with no collection id."""
+        """Whether collections are on, but the key begins with no collection id."""
         return self._split_keys[3]
 
     @cached_property
@@ -205,7 +208,7 @@ class Decoded:
     # -- sections and layouts -------------------------------------------------------------------------
 
     def _grouped(self, kind: Rows) -> Iterator[Group]:
-        """Choose the layout of every row; layouts are looked for by ``HeaderColumns.kind``."""
+        """Yields groups of rows with one layout, for every row; ``kind``: as in ``HeaderColumns.kind``."""
         for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
@@ -223,10 +226,10 @@ class Decoded:
                 yield self._noted(Group(part, choice))
 
     def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
-        """A number for each of the rows of one command, status and extras length: rows with equal ones have the same layout.
+        """Returns a number for each row of one command, status and extras length: rows with equal numbers have the same layout.
 
-        Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the
-        extras. None when they cannot differ.
+        Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the extras. None if they cannot
+        differ.
         """
         layouts = layouts_of(header.opcode, header.side, server=header.is_server)
         sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
@@ -243,7 +246,7 @@ class Decoded:
         return distinction
 
     def _noted(self, group: Group) -> Group:
-        """Write what a choice says about its rows."""
+        """Writes down what a choice says about its rows, and returns the group."""
         rows, choice = group.rows, group.choice
         if choice.rule:
             self._problem[rows[self._problem[rows] == 0]] = _PROBLEM[choice.rule]
@@ -256,7 +259,7 @@ class Decoded:
         return group
 
     def _columns(self) -> dict[str, Callable[[], Numbers]]:
-        """For each message-specific column: how to make it from the groups whose layout has it."""
+        """Returns, for each message-specific column, a function that makes it from the groups whose layout has it."""
         places: _Places = {}
         for group in self.groups:
             layout, rows = group.choice.layout, group.rows
@@ -268,7 +271,7 @@ class Decoded:
         for spec in {id(spec): spec for spec, *_ in flatbuffers}.values():
             for slot in spec.slots:
                 places.setdefault(slot.name, [])
-        # Nothing here may refer to self: a cycle would keep the bytes of the batch until the collector comes by.
+        # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until the garbage collector runs.
         told = _FlatBuffers(self._data, flatbuffers)
         return {name: partial(_column, self._data, len(self), name, found, told, self._holes) for name, found in places.items()}
 
@@ -293,7 +296,7 @@ class Decoded:
     # -- what connections negotiate -------------------------------------------------------------------
 
     def _facts(self, connection: Rows, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
-        """What HELLO, open, gaps and what proves collections say, in row order."""
+        """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
         is_hello = client & self.is_response & (self.opcode == Opcode.HELLO) & (self.specific == 0) & self.fits
         gap = is_hello & self._incomplete if after_gap is None else after_gap | (is_hello & self._incomplete)
@@ -314,7 +317,7 @@ class Decoded:
         return sorted(facts, key=lambda fact: fact.row)
 
     def _evidence(self, connection: Rows, unknown: Mask, gap: Mask) -> Iterator[Fact]:
-        """The first row of each connection that proves collections: from the start where they are unknown, or from a gap on."""
+        """Yields the first row of each connection that proves collections: from the start if they are unknown, or from a gap on."""
         gap_rows = np.flatnonzero(gap)
         if not unknown.any() and not len(gap_rows):
             return
@@ -332,7 +335,8 @@ class Decoded:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
     def _generations(self, connection: Rows, may_be_first: Mask) -> Iterator[Fact]:
-        """The first rows of each connection with something that only the first generation has, and with something that it has not."""
+        """Yields the first rows of each connection with something that only the first generation has, and with something that it does not
+        have."""
         if not may_be_first.any():
             return
         found: dict[int, list[Rows]] = {UPR: [], LATER: []}
@@ -356,11 +360,11 @@ class Decoded:
             yield from (Fact(row, int(connection[row]), generation=generation) for row in rows[first].tolist())
 
     def _proves_collections(self) -> Mask:
-        """Rows that would not be what they are with collections off."""
+        """Returns a mask of rows that could not exist with collections off."""
         proof = np.isin(self.opcode, np.array(_PROOF, dtype=np.uint8)) & self.fits
         proof |= (self.opcode == Opcode.DCP_SYSTEM_EVENT) & (self.extras_size == 13) & self.fits
         proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
-        # A bare key begins with a letter, a digit or a sign; ids of collections begin with 0x00 or, from 8 up, a control character.
+        # A bare key begins with a letter, a digit or a sign. Ids of collections begin with 0x00 or, from 8 up, a control character.
         keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
         keyed = keyed[~self._holes.hit(self._key.start[keyed], 1)]
         first = self._data[self._key.start[keyed]]
@@ -369,7 +373,7 @@ class Decoded:
 
     @cached_property
     def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8], Mask]:
-        """(key, collection id, problem, has a bad prefix): the id is split off every document key of connections with collections."""
+        """(key, collection id, problem, has a bad prefix): on connections with collections, the id is split off every document key."""
         start, size = self._key.start, self._key.size
         problem = self._problem.copy()
         on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
@@ -390,14 +394,14 @@ class Decoded:
 
 
 def _split(rows: Rows, group: Rows) -> list[Rows]:
-    """Rows with equal numbers in ``group`` together, each run in row order."""
+    """Returns runs of rows with equal numbers in ``group``, each run in row order."""
     of_rows = group[rows]
     order = rows[np.argsort(of_rows, kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
 
 
 class _FlatBuffers:
-    """Numbers of the FlatBuffers among the values, by row; collections come and go rarely."""
+    """Numbers of the FlatBuffers among the values, by row. Only few messages have one: collections come and go rarely."""
 
     def __init__(self, data: npt.NDArray[np.uint8], tables: list[_Told]) -> None:
         self._data = data
@@ -405,7 +409,7 @@ class _FlatBuffers:
 
     @cached_property
     def numbers(self) -> dict[int, dict[str, int]]:
-        """Numbers by name of each row that has such a table."""
+        """Numbers by name, for each row that has such a table."""
         found: dict[int, dict[str, int]] = {}
         for spec, row, at, size in self._tables:
             try:
@@ -417,7 +421,7 @@ class _FlatBuffers:
 
 
 def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Place], flatbuffers: _FlatBuffers, holes: Holes) -> Numbers:
-    """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
+    """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
     for rows, section, spec, renumbered in places:

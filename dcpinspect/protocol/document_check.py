@@ -1,7 +1,7 @@
 """Whether values that are compressed or have xattrs are sound, for many documents at once.
 
-As in ``json_check`` the kernel accepts less than the library and the parser do: what it accepts is sound beyond doubt, what it refuses
-(large documents, many xattrs, damage) is for them.
+As in ``json_check``, the kernel accepts less than the library and the parser do. What it accepts is sound beyond doubt. What it refuses
+(large documents, many xattrs, damage) is left to them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.snappy import MAX_RATIO
 
 MAX_INFLATED = 1 << 20
-"""Bytes of a document when inflated."""
+"""Greatest size in bytes of an inflated document."""
 MAX_XATTRS = 16
-"""Pairs of a section, whose keys are compared each with each."""
+"""Greatest number of pairs in a section: their keys are compared each with each."""
 
 _JSON, _SNAPPY, _XATTR = int(datatypes.JSON), int(datatypes.SNAPPY), int(datatypes.XATTR)
 
@@ -27,9 +27,9 @@ Numbers = npt.NDArray[np.int64]
 def are_sound(
     data: npt.NDArray[np.uint8], start: Numbers, size: Numbers, datatype: npt.NDArray[np.uint8], *, is_bodyless: bool
 ) -> npt.NDArray[np.bool_] | None:
-    """For each place and size: True when what its datatype says is true, and nothing that wants a second look stands there.
+    """Returns, for each place and size, True if the value there is what its datatype says, and needs no second look.
 
-    ``is_bodyless``: a document body is none of what may be there. None where machine code does not pay: look at each one by one.
+    ``is_bodyless``: a document body must not be there. None if machine code does not pay: then look at each value one by one.
     """
     if not check_documents.runs_compiled(len(start)):
         return None
@@ -41,7 +41,7 @@ def are_sound(
 
 @inline
 def inflated(text: Octets, end: int, out: Octets) -> int:
-    """Inflate a snappy block; its size, or -1 where it is none or ``out`` is too small. One step a byte of ``out``."""
+    """Inflates a snappy block. Returns its size, or -1 if it is no block or ``out`` is too small. One step for each byte of ``out``."""
     size = 0
     at = 0
     while True:
@@ -99,7 +99,8 @@ def inflated(text: Octets, end: int, out: Octets) -> int:
 
 @inline
 def xattrs_end(text: Octets, end: int) -> int:
-    """Where the body behind a section of xattrs begins; -1 where the section is not sound. One step a byte, and a pair of keys."""
+    """Returns where the body behind a section of xattrs begins; -1 if the section is not sound. One step for each byte, and for each pair
+    of keys."""
     if end < 4:
         return -1
     stop = 4 + be32(text, 0)
@@ -121,7 +122,7 @@ def xattrs_end(text: Octets, end: int) -> int:
         for i in range(nul + 1, behind):
             if (text[i] == 0) != (i == behind - 1):
                 return -1
-        # A key that was there before.
+        # the key was there before
         other = 4
         while other < at:
             same = 0
@@ -137,7 +138,7 @@ def xattrs_end(text: Octets, end: int) -> int:
 
 @inline
 def is_sound(text: Octets, end: int, datatype: int, is_bodyless: int) -> bool:
-    """Whether a value that is not compressed is what its datatype says."""
+    """Returns whether a value that is not compressed is what its datatype says."""
     at = 0
     if datatype & _XATTR:
         at = xattrs_end(text, end)
@@ -167,9 +168,9 @@ def check_documents(
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])", cost=60)
 def inflate_documents(data: Octets, start: Numbers, size: Numbers, out: Octets, sizes: Numbers) -> None:
-    """Inflates one value behind the other; ``sizes`` become those in ``out``, -1 for what is for the library.
+    """Inflates values one behind the other; ``sizes`` become their sizes in ``out``, -1 for values that are left to the library.
 
-    One step a byte of ``out``.
+    One step for each byte of ``out``.
     """
     at = 0
     for i in range(len(start)):

@@ -1,6 +1,6 @@
-"""Messages to bytes, from the same table that decodes them.
+"""Messages to bytes, by the tables that also decode them.
 
-Tests, sample captures and the Scapy layer write messages with it.
+Tests, sample captures and the Scapy layer write messages with this module.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encode_parts(
     cas: int = 0,
     framing_size: int | None = None,
 ) -> bytes:
-    """A message made of raw sections; ``specific`` is vbucket or status, ``framing_size`` what the header claims."""
+    """Returns a message made of raw sections; ``specific`` is vbucket or status, ``framing_size`` the size that the header claims."""
     body = framing + extras + key + value
     size = len(framing) if framing_size is None else framing_size
     return encode_header(Header(magic, opcode, size, len(key), len(extras), datatype, specific, len(body), opaque, cas)) + body
@@ -68,11 +68,11 @@ def encode(
     value: bytes | str | None = None,
     **fields: Any,
 ) -> bytes:
-    """A message in one of its layouts.
+    """Returns a message in one of its layouts.
 
-    ``fields`` are the layout's numbers by name (flags also as names, enumerations as words, records as a
-    list of mappings); those left out are 0. ``generation`` picks a layout, else the first that has all
-    the given names. ``collection`` puts an id before the key. Raises ValueError when nothing fits.
+    ``fields`` are the layout's numbers by name (flags also as names, enumerations as words, records as a list of mappings); those left out
+    are 0. ``generation`` picks a layout, else the first that has all the given names. ``collection`` puts an id before the key. Raises
+    ValueError if nothing fits.
     """
     code = opcode if isinstance(opcode, int) else opcode_code(opcode, server=server)
     if code is None:
@@ -108,7 +108,7 @@ def encode(
 def _choose(opcode: int, side: Side, server: bool, generation: str | None, status: int, fields: Mapping[str, Any]) -> Layout:
     candidates = layouts_of(opcode, side, server=server)
     if side == "response" and status not in SUCCESS_CLASS and generation is None and not fields:
-        return Layout(opcode, side, "error", "", server=server)  # a refusal has no extras and what value it likes
+        return Layout(opcode, side, "error", "", server=server)  # a refusal has no extras, and any value
     for layout in candidates:
         if generation is not None and layout.generation != generation:
             continue
@@ -153,7 +153,7 @@ def _number(field: Field, value: Any) -> int:
 
 
 def encode_items(items: Sequence[Item], fields: Mapping[str, Any]) -> bytes:
-    """A section built of its items; numbers that are not given are 0, text that is not given is empty.
+    """Returns a section built of its items; numbers that are not given are 0, text that is not given is empty.
 
     The number that says how long another field is follows from that field.
     """
@@ -184,7 +184,7 @@ def _text(value: bytes | str) -> bytes:
 def encode_document(
     body: bytes | str, *, xattrs: Mapping[str, str] | None = None, json: bool = False, snappy: bool = False
 ) -> tuple[bytes, int]:
-    """(value, datatype) of a document: xattrs before the body, snappy around both."""
+    """Returns (value, datatype) of a document: xattrs before the body, snappy around both."""
     value = body.encode() if isinstance(body, str) else body
     datatype = datatypes.JSON if json else 0
     if xattrs is not None:

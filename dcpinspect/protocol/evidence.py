@@ -1,8 +1,8 @@
-"""Whether a connection of any port carries this protocol: what ``--port auto`` asks.
+"""Whether a connection on any port carries this protocol; ``--port auto`` asks it.
 
-Framing finds chains of plausible headers anywhere, in a download of a capture too. So the messages of such a connection are held back
-until both its directions agree: a response that answers a request of the other side, or plausible messages both ways. Where only one
-direction was captured it takes more. What has not convinced by then is another protocol, and no message of it is shown.
+Framing finds chains of plausible headers anywhere, in a download of a capture too. So the messages of such a connection are held back until
+both its directions agree: a response answers a request of the other side, or plausible messages go both ways. If only one direction was
+captured it takes more. A connection that has not convinced by then carries another protocol, and none of its messages is shown.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Part(NamedTuple):
 
 
 ONE_WAY = 64
-"""Plausible messages that convince while nothing of the other direction is captured."""
+"""Number of plausible messages that convince as long as nothing of the other direction is captured."""
 MAX_HELD = 1024
-"""Messages held back; a connection that has not convinced with so many never will."""
+"""Number of messages held back; a connection that has not convinced with so many never will."""
 MAX_HELD_BYTES = 8 << 20
 
 _AT_END = int(np.iinfo(np.int64).max)
@@ -53,9 +53,9 @@ _OPENING = frozenset(
         Opcode.SET,
     )
 )
-"""Only a client asks this."""
+"""Requests that only a client sends."""
 _CONSUMING = frozenset((Opcode.DCP_STREAM_REQ, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.DCP_CONTROL))
-"""A consumer asks this, which is nearly always the client."""
+"""Requests that a consumer sends, which is nearly always the client."""
 
 
 class _Case:
@@ -69,13 +69,13 @@ class _Case:
         self.good = [0, 0]  # by direction
         self.bad = 0
         self.talked: dict[tuple[int, bool], set[tuple[int, int]]] = {}
-        """Opcodes and opaques by direction that was asked in, and whether of responses."""
+        """Opcodes and opaques, by (direction of the request, whether responses)."""
         self.has_answer = False
         self.client_votes = [[0, 0], [0, 0]]
-        """By strength, then direction."""
+        """By strength of the vote, then by direction: votes for the client."""
 
     def weigh(self, direction: int, header: bytes) -> None:
-        """One more message."""
+        """Weighs one more message."""
         if not len(plausible_headers(np.frombuffer(header, np.uint8), default_legal_extras)[0]):
             self.bad += 1
             return
@@ -91,9 +91,9 @@ class _Case:
             self.client_votes[1][asker ^ (opcode in EVENTS)] += 1
 
     def judge(self, release: int, first_byte: Sequence[int], *, final: bool) -> bool | None:
-        """Whether this is the protocol, by packet ``release``; ``None`` while nothing tells.
+        """Returns whether this is the protocol, by packet ``release``; ``None`` as long as nothing tells.
 
-        ``first_byte``: by direction, the packet that brought it, or -1.
+        ``first_byte``: by direction, the packet that brought its first byte, or -1.
         """
         if self.bad > sum(self.good):
             return False if final else None
@@ -107,7 +107,7 @@ class _Case:
         return False if is_full else None
 
     def is_reversed(self) -> bool:
-        """Whether the end that was taken for the server's seems to be the client's."""
+        """Returns whether the end that was taken for the server seems to be the client."""
         for votes in self.client_votes:
             if votes[0] != votes[1]:
                 return votes[1] > votes[0]
@@ -126,7 +126,7 @@ class Doubted(Struct[T]):
 
 
 class Connections(Doubted[Ints], Table[Doubted]):
-    """They are numbered from 1."""
+    """The connections, numbered from 1."""
 
 
 class Evidence:
@@ -140,10 +140,10 @@ class Evidence:
         self.reversed: set[int] = set()
         """Connections whose first packet came from the server."""
         self.just_reversed: list[int] = []
-        """Those of them that the latest call of ``believed`` found."""
+        """Connections that the latest call of ``believed`` added to ``reversed``."""
 
     def doubt(self, connections: Rows) -> None:
-        """Believe no message of these without proof."""
+        """Puts connections in doubt: no message of theirs is believed without proof."""
         if len(connections):
             if connections[-1] >= len(self._known):
                 self._known = Connections(grown(self._known.array, int(connections[-1]) + 1))
@@ -151,34 +151,34 @@ class Evidence:
             self.is_needed = True
 
     def orient(self, connections: Rows) -> None:
-        """Which end is the client is certain of these."""
+        """Notes that it is certain which end of these connections is the client."""
         self._known.is_oriented[connections[connections < len(self._known)]] = 1
 
     def is_doubted(self, connection: int) -> bool:
-        """Whether it was in doubt from the start."""
+        """Returns whether a connection was in doubt from the start."""
         return connection < len(self._known) and self._known[connection].is_doubted != 0
 
     def doubted(self, connections: Rows) -> Mask:
-        """The same of each of these."""
+        """Returns, for each of these connections, whether it was in doubt from the start."""
         known = self._known.is_doubted[np.minimum(connections, len(self._known) - 1)]
         return np.asarray((connections < len(self._known)) & (known != 0), dtype=np.bool_)
 
     def held_from(self, connection: int, direction: int) -> int | None:
-        """Stream offset of the first message that is held back of a direction, or None."""
+        """Returns the stream offset of the first message that is held back in a direction, or None."""
         held = self._cases[connection].held if connection in self._cases else ()
         return min((int(part.framed.stream_offset[0]) for part in held if part.direction == direction), default=None)
 
     def is_other(self, connection: int) -> bool:
-        """Whether it has not proven to be of this protocol."""
+        """Returns whether a connection in doubt has not proven to be of this protocol."""
         return self.is_doubted(connection) and self._known[connection].is_proven <= 0
 
     def others(self, connections: Rows) -> Mask:
-        """The same of each of these."""
+        """Returns, for each of these connections, whether it was in doubt and has not proven to be of this protocol."""
         is_proven = self._known.is_proven[np.minimum(connections, len(self._known) - 1)] > 0
         return self.doubted(connections) & ~is_proven
 
     def note(self, chunk: StreamChunk) -> None:
-        """``chunk`` is about to be framed."""
+        """Notes a chunk that is about to be framed."""
         if not self.is_doubted(chunk.connection) or not len(chunk.data):
             return
         known = self._known[chunk.connection]
@@ -188,12 +188,12 @@ class Evidence:
                 self.meet(chunk.connection, chunk.direction, int(chunk.segments.release[given[0]]))
 
     def meet(self, connection: int, direction: int, packet: int) -> None:
-        """This packet brought the first byte of a direction."""
+        """Notes that this packet brought the first byte of a direction."""
         if self.is_doubted(connection):
             setattr(self._known[connection], "first_s2c" if direction else "first_c2s", 1 + packet)
 
     def believed(self, parts: Iterable[Part], *, final: bool = False) -> list[Part]:
-        """Of these parts, and of those held back before, what may be shown; ``final``: the input has ended."""
+        """Returns what may be shown of these parts, and of parts held back before; ``final``: the input has ended."""
         self.just_reversed = []
         out: list[Part] = []
         news: dict[int, list[Part]] = {}
@@ -209,11 +209,11 @@ class Evidence:
         for connection in sorted({*self._cases, *news} if final else news):
             out += self._decided(connection, news.get(connection, []), final=final)
         if final:
-            self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # those without a message
+            self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # connections without a message
         return out
 
     def _decided(self, connection: int, news: list[Part], *, final: bool) -> Iterator[Part]:
-        """The parts held back, and the news, if these prove the connection; they come late."""
+        """Yields the parts held back, and the news, once these prove the connection; such parts come late."""
         known = self._known[connection]
         case = self._cases.setdefault(connection, _Case())
         is_proven, release = _consider(case, (known.first_c2s - 1, known.first_s2c - 1), news, final=final)
@@ -232,7 +232,8 @@ class Evidence:
 
 
 def _consider(case: _Case, first_byte: Sequence[int], news: list[Part], *, final: bool) -> tuple[bool | None, int]:
-    """Weighs the news in the order of release; what they prove, and the packet that decided. ``first_byte``: as ``_Case.judge``."""
+    """Weighs the news in the order of release. Returns what they prove, and the packet that decided. ``first_byte``: as in
+    ``_Case.judge``."""
     case.held += news
     rows = sorted(
         (release, part.direction, offset, place, row)

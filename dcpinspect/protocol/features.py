@@ -1,7 +1,7 @@
-"""HELLO features: number, name, what they change on the wire.
+"""HELLO features: number, name, and what they change on the wire.
 
-Source: kv_engine ``include/mcbp/protocol/feature.h`` and its HELLO executor. Each HELLO first switches
-everything off, then the answer lists what was granted.
+Source: kv_engine ``include/mcbp/protocol/feature.h`` and its HELLO executor. Each HELLO first switches everything off, then the answer
+lists what was granted.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ _BY_CODE = {feature.code: feature for feature in FEATURES}
 
 
 def feature_name(code: int) -> str:
-    """Name of a feature, ``feature_0x1234`` for one that nobody described."""
+    """Returns the name of a feature, ``feature_0x1234`` for one that nobody described."""
     feature = _BY_CODE.get(code)
     return feature.name if feature is not None else f"feature_0x{code:04x}"
 
 
 def feature(code: int) -> Feature | None:
-    """The feature with this number, or None."""
+    """Returns the feature with this number, or None."""
     return _BY_CODE.get(code)

@@ -39,10 +39,10 @@ class Kind(Enum):
     TEXT = ("text", 0)
     """UTF-8 text without a collection prefix."""
     KEY = ("key", 0)
-    """Document key: collection id (LEB128) and key when collections are on, else the key."""
+    """Document key: collection id (LEB128) and key if collections are on, else the key alone."""
     JSON = ("json", 0)
     DOCUMENT = ("document", 0)
-    """What the datatype says: snappy around xattrs around a body."""
+    """A document as the datatype says: snappy around xattrs around a body."""
     ERROR = ("error", 0)
     """JSON error document of a refused request."""
     SECRET = ("secret", 0)
@@ -55,11 +55,11 @@ class Kind(Enum):
     def __init__(self, text: str, size: int) -> None:
         self.text = text
         self.size = size
-        """Bytes, or 0 where the message says how many."""
+        """Size in bytes; 0 if the message says how many."""
 
 
 _PRIVATE = frozenset({Kind.KEY, Kind.DOCUMENT, Kind.BYTES, Kind.ERROR, Kind.SECRET})
-"""Errors may quote what they complain about; bytes that nobody described may be anything."""
+"""Kinds that are private: errors may quote what they complain about, and bytes that nobody described may be anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Field:
     name: str
     """JSON key and column name, snake case."""
     offset: int
-    """Bytes from the start of its section (or record); ignored for what follows a field of variable size."""
+    """Bytes from the start of its section (or record); ignored for fields that follow one of variable size."""
     kind: Kind
     doc: str
     label: str = ""
@@ -100,25 +100,25 @@ class Field:
     first_generation: Mapping[int, int] | None = None
     """Numbers to which the first specification (UPR) gave another meaning -> the number that has this meaning since."""
     words: bool = False
-    """The JSON key of the message holds the word instead of the number."""
+    """Whether the JSON key of the message holds the word instead of the number."""
     size: int | str | None = None
-    """For kinds without a size: a number, the name of the earlier field that gives it, or None for all that is left."""
+    """For kinds without a size: a number, the name of the earlier field that gives it, or None for everything that is left."""
     default: int = 0
-    """What a sender of this layout writes, where nothing else is asked for."""
+    """What a sender of this layout writes if nothing else is asked for."""
     alias: str = ""
-    """A second column that holds the same number."""
+    """Name of a second column that holds the same number."""
     reserved: bool = False
-    """Must be zero."""
+    """Whether it must be zero."""
     slots: tuple[Slot, ...] = ()
-    """The table of a FLATBUFFER."""
+    """The slots of a FLATBUFFER's table."""
     stream_id: str = ""
-    """Of a JSON value: the key that holds the DCP stream-id."""
+    """For a JSON value: the key that holds the DCP stream-id."""
     bodyless: bool = False
-    """A DOCUMENT that may hold xattrs only."""
+    """Whether it is a DOCUMENT that may only hold xattrs."""
     private: bool | None = None
     """Whether it holds what users store or who they are; None: as its kind says."""
     told: tuple[str, ...] = ()
-    """Of a SECRET that is a JSON object: members that are told all the same, where their values are numbers, texts or lists of them."""
+    """For a SECRET that is a JSON object: members that are shown all the same, if their values are numbers, texts or lists of them."""
 
     @property
     def is_private(self) -> bool:
@@ -131,7 +131,7 @@ class Field:
         return self.label or self.name.replace("_", " ")
 
     def word(self, value: int) -> str | None:
-        """The word for a value: of the enumeration, or the names of the bits that are set."""
+        """Returns the word for a value: of the enumeration, or the names of the bits that are set."""
         if self.values is not None and value in self.values:
             return self.values[value]
         if self.flags:
@@ -147,7 +147,7 @@ class Records:
     fields: tuple[Field, ...]
     doc: str
     label: str = ""
-    """What one record is called; numbered when shown."""
+    """The name of one record; records are numbered when shown."""
     at_least: int = 0
 
     @property
@@ -159,7 +159,7 @@ class Records:
 Item = Field | Records
 
 Check = Callable[[Mapping[str, int]], tuple[str, str] | None]
-"""Numbers by field name -> (field, reason) of what does not fit, or None."""
+"""Gets numbers by field name; returns (field, reason) of what does not fit, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +175,18 @@ class Layout:
     key: Field | None = None
     value: tuple[Item, ...] = ()
     key_required: bool = True
-    """A message without the key is reported; meaningless when ``key`` is None."""
+    """Whether a message without the key is reported; meaningless if ``key`` is None."""
     value_required: bool = True
     status: tuple[int, ...] | Literal["success", "error", "any"] = "success"
     """Which responses have this body."""
     when: tuple[tuple[int, int, int], ...] = ()
     """(offset, size, number) of extras bytes that must hold for this layout, where lengths alone do not choose."""
     check: Check | None = None
-    """Looks at the numbers of the message and says what contradicts itself."""
+    """Looks at the numbers of the message and returns what contradicts itself."""
     server: bool = False
     """True for the opcode table of the magics 0x82 and 0x83."""
     legacy: bool = False
-    """An older generation, worth a note when met."""
+    """Whether it is an older generation, which gets a note when met."""
     columns: bool = True
     """The messages table has columns of its numbers; False: only of those that other layouts have, too."""
     note: str = ""
@@ -194,22 +194,22 @@ class Layout:
 
     @property
     def extras_size(self) -> int:
-        """Bytes of extras."""
+        """Size of the extras in bytes."""
         return fixed_size(self.extras) or 0
 
     @property
     def value_size(self) -> int | None:
-        """Bytes of value when the layout fixes them, else None."""
+        """Size of the value in bytes if the layout fixes it, else None."""
         return fixed_size(self.value)
 
     def fits_extras(self, extras: bytes) -> bool:
-        """True when the extras have this layout's size and the numbers it asks for."""
+        """Returns whether the extras have this layout's size and the numbers that it asks for."""
         return len(extras) == self.extras_size and all(
             int.from_bytes(extras[offset : offset + size], "big") == number for offset, size, number in self.when
         )
 
     def fits_value(self, value_size: int) -> bool:
-        """True when the length of the value allows this layout."""
+        """Returns whether the length of the value allows this layout."""
         want = self.value_size
         if want is None:
             return True
@@ -217,7 +217,7 @@ class Layout:
 
 
 def fixed_size(items: tuple[Item, ...]) -> int | None:
-    """Bytes of a section all of whose items have a size, else None."""
+    """Returns the size in bytes of a section if all its items have a size, else None."""
     total = 0
     for item in items:
         if isinstance(item, Records):
@@ -230,7 +230,7 @@ def fixed_size(items: tuple[Item, ...]) -> int | None:
 
 
 def bit_names(bits: tuple[Bit, ...], value: int) -> list[str]:
-    """Names of the bits that are set, unknown ones as one 0x-number each."""
+    """Returns the names of the bits that are set; unknown bits become one 0x-number each."""
     names = [bit.name for bit in bits if value & bit.mask]
     unknown = value & ~sum(bit.mask for bit in bits)
     while unknown:
@@ -241,7 +241,7 @@ def bit_names(bits: tuple[Bit, ...], value: int) -> list[str]:
 
 
 def bits_value(bits: tuple[Bit, ...], names: list[str] | tuple[str, ...]) -> int:
-    """The number whose set bits have these names; the way back from ``bit_names``."""
+    """Returns the number whose set bits have these names; the way back from ``bit_names``."""
     masks = {bit.name: bit.mask for bit in bits}
     value = 0
     for name in names:

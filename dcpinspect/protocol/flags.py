@@ -24,7 +24,7 @@ PRODUCER = bits_value(OPEN_FLAGS, ("producer",))
 INCLUDE_XATTRS = bits_value(OPEN_FLAGS, ("include-xattrs",))
 UNDERLYING_DATATYPE = bits_value(OPEN_FLAGS, ("no-value-with-underlying-datatype",))
 NO_VALUE = bits_value(OPEN_FLAGS, ("no-value", "no-value-with-underlying-datatype"))
-"""Values are left out."""
+"""Flags by which values are left out."""
 SKIP_DELETES = bits_value(OPEN_FLAGS, ("skip-deletes-in-initial-backfill",))
 
 STREAM_FLAGS = (
@@ -44,7 +44,7 @@ ACTIVE_ONLY = bits_value(STREAM_FLAGS, ("active-only",))
 STRICT = bits_value(STREAM_FLAGS, ("strict-vbucket-uuid",))
 FROM_LATEST = bits_value(STREAM_FLAGS, ("from-latest",))
 TO_AN_END = bits_value(STREAM_FLAGS, ("disk-only", "to-latest", "from-latest"))
-"""The server chooses the end, or the start."""
+"""Flags by which the server chooses the end, or the start."""
 
 SNAPSHOT_FLAGS = (
     Bit(0x01, "memory", "items come from memory"),
@@ -81,7 +81,7 @@ STREAM_END_REASONS = {
 }
 
 VBUCKET_STATES = {1: "active", 2: "replica", 3: "pending", 4: "dead"}
-"""Servers and current pages; the first specification had 2 pending and 3 replica."""
+"""The states as servers and current pages number them; in the first specification, 2 was pending and 3 replica."""
 
 SYSTEM_EVENTS = {
     0: "begin-collection",
@@ -95,4 +95,4 @@ SYSTEM_EVENTS = {
 DURABILITY_LEVELS = {1: "majority", 2: "majority-and-persist-on-active", 3: "persist-to-majority"}
 
 ENDLESS = 0xFFFF_FFFF_FFFF_FFFF
-"""Seqno that means: no end."""
+"""The seqno that means "no end"."""

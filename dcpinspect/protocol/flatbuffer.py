@@ -1,8 +1,8 @@
 """FlatBuffer tables of system events, read with every offset checked.
 
-FlatBuffers are little-endian: a u32 root offset, a table that begins with the i32 distance back to its
-vtable, a vtable of u16 (vtable size, table size, then one offset a slot, 0 = default value). The official
-reader trusts its input; these bytes come from the wire.
+FlatBuffers are little-endian. There is a u32 root offset, and a table that begins with the i32 distance back to its vtable. The vtable has
+u16 numbers: vtable size, table size, then one offset for each slot, 0 = default value. The official reader trusts its input; these bytes
+come from the wire.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _read(data: bytes, form: str, size: int, at: int, what: str) -> int:
 
 
 def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int | bool | str | bytes, int, int]]:
-    """(slot, value, offset, size) of each field of the root table.
+    """Returns (slot, value, offset, size) of each field of the root table.
 
     A field that is absent has its default, offset and size 0. Raises FlatBufferError.
     """
@@ -61,7 +61,7 @@ def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int |
 
 
 def encode_table(slots: tuple[Slot, ...], values: dict[str, int | bool | str]) -> bytes:
-    """A FlatBuffer with one table; the way back from ``decode_table``."""
+    """Returns a FlatBuffer with one table; the way back from ``decode_table``."""
     present = [slot for slot in slots if slot.name in values]
     count = 1 + max((slot.slot for slot in present), default=-1)
     vtable_size = 4 + 2 * count

@@ -1,7 +1,7 @@
 """Framing extras of the magics 0x08 and 0x18: a run of (id, length, data) elements before the extras.
 
-Source: kv_engine ``docs/BinaryProtocol.md``. High nibble id, low nibble length; 15 means "15 plus the
-next byte", the byte of the id first. Requests and responses number their elements separately.
+Source: kv_engine ``docs/BinaryProtocol.md``. The high nibble is the id, the low nibble the length; 15 means "15 plus the next byte", with
+the byte of the id first. Requests and responses number their elements separately.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ESCAPE = 15
 
 @dataclass(frozen=True, slots=True)
 class FrameSpec:
-    """One known element."""
+    """One known element of framing extras."""
 
     name: str
     doc: str
     sizes: tuple[int, ...] | None
-    """Legal data lengths; None when any length of at least one byte is."""
+    """Legal data lengths; None if any length of at least one byte is legal."""
     fields: tuple[Field, ...] = ()
 
 
@@ -84,17 +84,17 @@ DURATIONS = frozenset({"server_duration", "throttle_duration"})
 
 
 def frame_spec(side: Side, frame_id: int) -> FrameSpec | None:
-    """The known element with this id, or None."""
+    """Returns the known element with this id, or None."""
     return (RESPONSE_FRAMES if side == "response" else REQUEST_FRAMES).get(frame_id)
 
 
 def duration_us(encoded: int) -> float:
-    """Microseconds that an encoded duration stands for; the server truncates, some clients round: good to 1 us."""
+    """Returns the microseconds that an encoded duration stands for. The server truncates and some clients round, so it is good to 1 us."""
     return float(encoded**1.74 / 2)
 
 
 def decode_frames(data: bytes) -> tuple[list[Frame], int]:
-    """The elements in framing extras, and how many bytes they fill.
+    """Returns the elements in framing extras, and how many bytes they fill.
 
     Fewer bytes than ``len(data)`` means that an element runs over the end at that place.
     """
@@ -122,7 +122,7 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
 
 
 def encode_frames(frames: Iterable[tuple[int, bytes]]) -> bytes:
-    """Framing extras of (id, data) pairs; the way back from ``decode_frames``."""
+    """Returns framing extras of (id, data) pairs; the way back from ``decode_frames``."""
     out = bytearray()
     for frame_id, data in frames:
         id_nibble, size_nibble = min(frame_id, ESCAPE), min(len(data), ESCAPE)

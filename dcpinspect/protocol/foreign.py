@@ -1,7 +1,7 @@
 """Other protocols on a port that should carry messages: TLS, and memcached's text protocol.
 
 A direction that has not shown a message yet may be one of these. Its first bytes are looked at beside the search for messages. What it
-begins with, after a handshake, is certain. In the middle of a stream it is not, since a value of a message may hold anything: then the
+begins with, after a handshake, is certain. In the middle of a stream it is not, since the value of a message may hold anything. Then the
 search goes on, and what was recognised only explains why nothing was found.
 """
 
@@ -21,11 +21,11 @@ MEMCACHED_TEXT = "memcached-text"
 NAMES = frozenset((TLS, MEMCACHED_TEXT))
 
 MAX_LOOKED_AT = 256 << 10
-"""Bytes of a direction that are looked at: more than ten TLS records."""
+"""Number of bytes of a direction that are looked at: more than ten TLS records."""
 _PROOF = 3
-"""TLS records that chain, or lines of text, in the middle of a stream."""
+"""Number of TLS records that chain, or of lines of text, that are enough in the middle of a stream."""
 _MAX_LINE = 2048
-"""memcached's own limit."""
+"""Size of the longest line: memcached's own limit."""
 _MAX_RECORD = 18_432
 """2^14 bytes and what encryption may add (RFC 5246, 6.2.3)."""
 _RECORD_HEADER = 5
@@ -44,15 +44,15 @@ _LINE = re.compile(
 
 
 _LINE_STARTS = b"ge to in de ga mg md ma me se ad re ap pr ca ms st ve fl qu mn VA ST VE EN NO EX DE TO ER CL SE OK RE HD MN"
-"""How each of these begins."""
+"""The first two letters of each of these lines."""
 _BEGINS_LINE = np.zeros(1 << 16, np.bool_)
 _BEGINS_LINE[[start[0] << 8 | start[1] for start in _LINE_STARTS.split()]] = True
 
 
 def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bool_]:
-    """Of pieces of ``data``, one after the other: whether any line of them may be one of text, or anything in them the start of a record.
+    """Returns, for successive pieces of ``data``, whether any line may be one of text, or any bytes the start of a TLS record.
 
-    It is so of everything that a ``Recogniser`` would name, and of some more.
+    This holds for everything that a ``Recogniser`` would name, and for some more.
     """
     found = np.zeros(len(start), dtype=np.bool_)
     if len(data) < 3:
@@ -69,15 +69,15 @@ def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bo
 
 
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
-"""How the header of a TLS record begins: type and version."""
+"""Matches the start of a TLS record's header: type and version."""
 _OTHER_BYTES = re.compile(rb"[^ -~\r\n]")
-"""What no line of text holds."""
+"""Matches a byte that no line of text holds."""
 _MAX_DUE = 64
-"""Places where a record should begin that are waited for; cipher text shows one by chance every three million bytes."""
+"""Greatest number of places waited for where a record should begin; cipher text shows one by chance every three million bytes."""
 
 
 class Recogniser:
-    """Follows the first bytes of one direction. Of these it keeps the line of text at hand and the last 4, while they may matter."""
+    """Follows the first bytes of one direction. While they may matter, it keeps the current line of text and the last 4 bytes."""
 
     __slots__ = ("_certain", "_due", "_end", "_head", "_is_tls", "_left", "_line", "_lines", "_name", "_size", "_tail", "_whole")
 
@@ -89,18 +89,18 @@ class Recogniser:
         self._begin(None)
 
     def _begin(self, head: bytes | None) -> None:
-        """Another run of bytes without a hole; ``head``: to collect what it begins with, or ``None``."""
+        """Begins another run of bytes without a hole; ``head``: collects its first bytes, or ``None``."""
         self._size = 0
         self._head = head
-        self._line: bytes | None = b""  # what there is of the line at hand; None when it is no text
+        self._line: bytes | None = b""  # the current line so far; None if it is no text
         self._lines = 0
         self._tail = b""
         self._whole = 0  # how far the run is nothing but records
-        self._due: dict[int, int] | None = None  # how many records chain up to a place in the run where the next one should begin
+        self._due: dict[int, int] | None = None  # place where the next record should begin -> number of records that chain up to it
         self._is_tls = False
 
     def add(self, data: Bytes, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool) -> None:
-        """The next bytes of the direction, from stream offset ``offset`` on; ``holes``: [start, end) of those that are missing."""
+        """Takes the next bytes of the direction, from stream offset ``offset`` on; ``holes``: [start, end) of missing bytes."""
         at, end = offset, offset + len(data)
         for hole, after in (*holes, (end, end)):
             stop = min(end, at + self._left, hole)
@@ -114,11 +114,11 @@ class Recogniser:
             at = max(at, after)
 
     def certain(self) -> tuple[str, int] | None:
-        """What the direction begins with, and the stream offset after the byte that proves it."""
+        """Returns the protocol that the direction begins with, and the stream offset after the byte that proves it; None if not certain."""
         return self._certain
 
     def name(self) -> str | None:
-        """What the bytes so far look like."""
+        """Returns the protocol that the bytes so far look like, or None."""
         if self._name is None and self._size:
             if self._certain is not None:
                 self._name = self._certain[0]
@@ -153,7 +153,7 @@ class Recogniser:
         self._read_line(piece[start:])
 
     def _read_line(self, part: bytes) -> None:
-        """More of the line at hand. Of a long one the middle goes: what it begins with tells what it is."""
+        """Takes more of the current line. The middle of a long line is dropped: its beginning tells what it is."""
         if self._line is None or _OTHER_BYTES.search(part):
             self._line = None
             return
@@ -164,7 +164,7 @@ class Recogniser:
             self._line = line
 
     def _read_records(self, piece: bytes) -> None:
-        """Three records that chain are TLS."""
+        """Takes bytes that may be records: three records that chain are TLS."""
         data = self._tail + piece
         origin = self._size - len(self._tail)
         for match in _RECORD.finditer(data, 0, max(0, len(data) - 2)):
@@ -187,7 +187,7 @@ class Recogniser:
 
 
 def _is_tls_start(head: bytes) -> bool:
-    """Whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of an alert."""
+    """Returns whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of an alert."""
     if len(head) <= _RECORD_HEADER or not _RECORD.match(head) or not 0 < (head[3] << 8 | head[4]) <= _MAX_RECORD:
         return False
     is_alert = head[0] == _ALERT and head[3:5] == b"\0\2"

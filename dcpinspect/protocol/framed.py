@@ -21,47 +21,47 @@ ABSURD_BODY = "absurd-body"
 HOLE = "hole"
 HEADER_CUT = "header-cut"
 REASONS = (MID_STREAM, BAD_MAGIC, ABSURD_BODY, HOLE, HEADER_CUT, TLS, MEMCACHED_TEXT)
-"""Why bytes are skipped."""
+"""The reasons why bytes are skipped."""
 
 NO_NUMBERS: Column = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Messages of one direction, in stream order: one entry a message in every column, unless said otherwise."""
+    """Messages of one direction, in stream order; every column has one entry for each message, unless said otherwise."""
 
     data: Bytes
-    """The bytes of all messages; those that the capture does not hold are zero."""
+    """The bytes of all messages; bytes that the capture does not hold are zero."""
     start: Column
     """Where the message begins in ``data``."""
     length: Column
-    """Its bytes on the wire, header included."""
+    """Its size in bytes on the wire, header included."""
     stream_offset: Column
     frame: Column
     """Number, in ``file``, of the first packet (in order of the reading) that gave bytes of it."""
     last_frame: Column
-    """Number, in ``last_file``, of the last one."""
+    """Number, in ``last_file``, of the last packet that gave bytes of it."""
     file: Column
     last_file: Column
     time_ns: Column
-    """Capture time of the last one."""
+    """Capture time of the last packet that gave bytes of it."""
     release: Column
-    """Number over the whole reading of the packet that completed it, or that made its hole or its trial final."""
+    """Number, over the whole reading, of the packet that completed it, or that made its hole or its trial final."""
     heuristic: Mask
-    """True where the message was found by a trial that ended without proof."""
+    """True if the message was found by a trial that ended without proof."""
     missing_row: Column
-    """Entry that a missing range belongs to; one entry a range here and in the next two."""
+    """Entry that a missing range belongs to; this column and the next two have one entry for each range."""
     missing_start: Column
-    """First missing byte, counted from the message's first."""
+    """First missing byte, counted from the first byte of the message."""
     missing_end: Column
     skipped_start: Column = field(default_factory=lambda: NO_NUMBERS)
-    """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
+    """Stream offset where bytes begin that were no message; this column and the next two have one entry for each range."""
     skipped_end: Column = field(default_factory=lambda: NO_NUMBERS)
     skipped_reason: tuple[str, ...] = ()
-    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the
-    name of another protocol (foreign.py)."""
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the name of
+    another protocol (foreign.py)."""
     unfinished: int = 0
-    """Bytes of a message whose end never came; at the end of the direction only."""
+    """Bytes of a message whose end never came; only at the end of the direction."""
 
 
 _NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
@@ -70,7 +70,7 @@ NOTHING = Framed(data=np.empty(0, np.uint8), heuristic=np.empty(0, np.bool_), **
 
 
 def joined(parts: Sequence[Framed]) -> Framed:
-    """Messages of consecutive stretches, or of several directions, over one buffer; without what was skipped."""
+    """Joins messages of consecutive stretches, or of several directions, over one buffer; what was skipped is left out."""
     if len(parts) < 2:
         return parts[0] if parts else NOTHING
     sizes = np.array([len(part.data) for part in parts], dtype=np.int64)
@@ -89,7 +89,7 @@ def joined(parts: Sequence[Framed]) -> Framed:
 
 @dataclass(slots=True)
 class FramingAccount:
-    """Captured bytes of one direction by what became of them; once it has ended they add up to what the chunks held, holes aside."""
+    """Captured bytes of one direction by what became of them. Once it has ended they add up to the bytes of its chunks, without holes."""
 
     messages: int = 0
     skipped: int = 0
@@ -97,66 +97,67 @@ class FramingAccount:
     reasons: dict[str, int] = field(default_factory=dict)
     """``skipped`` by reason."""
     first_hole: int | None = None
-    """Stream offset of the first missing byte; ``None`` where none is missing."""
+    """Stream offset of the first missing byte; ``None`` if none is missing."""
     first_skipped: int | None = None
     first_fault: tuple[int, bytes] | None = None
-    """Stream offset and bytes of what stood where a message should begin, the first time, behind messages and before any hole."""
+    """The first fault: stream offset and bytes of what stood where a message should begin, after messages and before any hole."""
 
     def skip(self, size: int, reason: str) -> None:
-        """``size`` captured bytes were skipped."""
+        """Counts ``size`` captured bytes as skipped."""
         if size:
             self.skipped += size
             self.reasons[reason] = self.reasons.get(reason, 0) + size
 
 
 class FramingSizes(NamedTuple):
-    """What accounts of many directions say, a column each."""
+    """What accounts of many directions say, as columns."""
 
     messages: Column
     skipped: Column
-    """Without what is of another protocol."""
+    """Skipped bytes, without those of another protocol."""
     foreign: Column
-    """Of another protocol."""
+    """Bytes of another protocol."""
     unfinished: Column
     has_fault: Mask
 
 
 class BriefAccounts(NamedTuple):
-    """Accounts of directions that said one thing, a column each."""
+    """Accounts of directions that said only one thing, as columns."""
 
     number: Column
     messages: Column
     unfinished: Column
     skipped: Column
-    """From their first byte on."""
+    """Bytes skipped from their first byte on."""
     reason: Column
-    """Why; the place in ``REASONS``."""
+    """Place in ``REASONS`` of the reason for skipping."""
 
 
 _FOREIGN = [REASONS.index(name) for name in sorted(NAMES)]
 _MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
 _DIGIT = 3
-"""Bits that number a reason, from 1."""
+"""Bits for the number of a reason, from 1."""
 
 
 _SIZE_BITS = 24
 _SAID, _BEGAN, _SKIPPED = 1, 2, 3
-"""What a direction did that did one thing; from the last on the reason, too."""
+"""What a direction did that did only one thing; numbers from the last one on also tell the reason."""
 TOGETHER = 1 << 16
-"""Accounts that are looked at together."""
+"""Number of accounts that are looked at together."""
 
 
 class Accounts:
-    """The accounts of directions that have ended, by number: a hundred bytes each, of those that said one thing four bytes."""
+    """The accounts of directions that have ended, by number. Each takes a hundred bytes; those of directions that said only one thing take
+    four."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
-        self._brief = np.zeros(64, np.uint32)  # what one did, and with how many bytes; 0 where there is a row, or nothing
+        self._brief = np.zeros(64, np.uint32)  # what a direction did, and with how many bytes; 0 if there is a row, or nothing
         self.left = (FramingAccount(), FramingAccount())
-        """What those that have left had together, by direction."""
+        """By direction, the sums of accounts that have left."""
 
     def put(self, number: int, account: FramingAccount) -> None:
-        """Keeps a copy."""
+        """Keeps a copy of an account."""
         if number >= len(self._rows):
             self._rows = grown(self._rows, number + 1)
         if number < len(self._brief):
@@ -178,14 +179,14 @@ class Accounts:
         row[_ORDER] = order
 
     def put_all(self, accounts: BriefAccounts) -> None:
-        """The same of many directions, of which none is there yet."""
+        """Keeps the accounts of many directions, of which none is there yet."""
         if accounts.number.max(initial=-1) >= len(self._brief):
             self._brief = grown(self._brief, int(accounts.number.max()) + 1)
         did = np.where(accounts.skipped > 0, _SKIPPED + accounts.reason, np.where(accounts.unfinished > 0, _BEGAN, _SAID))
         self._brief[accounts.number] = did << _SIZE_BITS | accounts.messages + accounts.unfinished + accounts.skipped
 
     def leave(self, numbers: Sequence[int]) -> None:
-        """Nobody asks for these any more; ``left`` has what they had together."""
+        """Drops accounts that nobody asks for any more; ``left`` adds them up."""
         for number in numbers:
             one, whole = self.get(number), self.left[number % 2]
             whole.messages, whole.unfinished = whole.messages + one.messages, whole.unfinished + one.unfinished
@@ -197,7 +198,7 @@ class Accounts:
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
     def sizes(self, numbers: Column, others: Mapping[int, FramingAccount]) -> FramingSizes:
-        """Of the directions with these numbers, in order; ``others``: accounts of those that have not ended."""
+        """Returns the sizes of the directions with these numbers, in order; ``others``: accounts of directions that have not ended."""
         pieces = [self._sizes(numbers[begin : begin + TOGETHER]) for begin in range(0, max(1, len(numbers)), TOGETHER)]
         found = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
         known = np.fromiter(others, np.int64, len(others))
@@ -215,7 +216,7 @@ class Accounts:
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
         foreign, has_fault = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
         found = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED), foreign, size * (did == _BEGAN), has_fault)
-        here = np.flatnonzero(numbers < len(self._rows))  # in a flood few have rows
+        here = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
         rows = self._rows[numbers[here]]
         reasons = rows[:, _REASONS:]
         foreign[here] = reasons[:, _FOREIGN].sum(axis=1)
@@ -226,16 +227,16 @@ class Accounts:
         return found
 
     def messages(self, numbers: Column) -> Column:
-        """Bytes in messages, of directions that said messages and no more."""
+        """Returns the bytes in messages, for directions that said messages and nothing else."""
         return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
 
     def strange(self, number: int) -> int:
-        """Bytes of a direction that said one thing, which was no message; else 0."""
+        """Returns the bytes of a direction that said only one thing, which was no message; else 0."""
         code = int(self._brief[number]) if number < len(self._brief) else 0
         return code & (1 << _SIZE_BITS) - 1 if code >> _SIZE_BITS >= _SKIPPED else 0
 
     def get(self, number: int) -> FramingAccount:
-        """What was put in; an empty account where nothing was."""
+        """Returns the account that was put in; an empty account if there was none."""
         code = int(self._brief[number]) if number < len(self._brief) else 0
         if code:
             did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1

@@ -1,9 +1,9 @@
 """Stream bytes to messages: where each begins, how long it is, which packets gave it, and what is missing of it.
 
-A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the header at hand says where the next
-one is; a hole in a body changes nothing about that. It is lost by a byte that begins no message, by a body that cannot be, or by a
-hole over the part of a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there
-are reported as skipped. Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
+A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the current header says where the next one is; a
+hole in a body changes nothing about that. Sync is lost by a byte that begins no message, by an impossible body, or by a hole over the part
+of a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there are reported as skipped.
+Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
 """
 
 from __future__ import annotations
@@ -38,16 +38,19 @@ from dcpinspect.protocol.walk import Walk
 from dcpinspect.transport.chunk import StreamChunk
 
 _FIRST_MEMO, _MEMO = 64, 4096
-"""Streams remembered a direction so that they need not be learned again: at first, and once it carries many. Powers of two."""
+"""Number of streams that a direction remembers so that they need not be learned again: at first, and once it carries many. Powers of
+two."""
 _FILL_FREE, _FILL_RATIO = 256 << 20, 64
-"""Zeros put into long holes, a direction: so many, and so many for each byte captured. A real capture stays far below; one that claims
-30 MiB with every packet stops here, its messages are skipped."""
+"""Zeros put into long holes of a direction: a fixed number, and a number for each byte captured.
+
+A real capture stays far below the limit. A capture that claims 30 MiB with every packet reaches it, and its messages are skipped.
+"""
 
 
 class Framer:
     """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes.
 
-    A capture may have very many directions of which nothing frames, so what one keeps between chunks is little.
+    A capture may have very many directions in which nothing is framed, so a framer keeps little between chunks.
     """
 
     __slots__ = (
@@ -57,14 +60,14 @@ class Framer:
     )  # fmt: skip
 
     def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None, *, is_doubted: bool = False) -> None:
-        """``known``: what the connection's streams are; feed the client's direction first.
+        """``known``: the streams of the connection; feed the client's direction first.
 
-        ``is_doubted``: the stream may be anything; it must begin with a header as plausible as one after a hole.
+        ``is_doubted``: the stream may be of any protocol; it must begin with a header as plausible as one after a hole.
         """
         self._account: FramingAccount | None = None
         self._legal = legal
         self._known = known if known is not None else KnownStreams()
-        self._memo = NO_NUMBERS  # made for the first message, as above
+        self._memo = NO_NUMBERS  # made for the first message
         self._is_doubted = is_doubted
         self._held: Stretch | None = None
         self._need = HEADER
@@ -73,20 +76,21 @@ class Framer:
         self._producing = False
         self._trial: Trial | None = None
         self._recogniser: Recogniser | None = Recogniser()  # until the first message
-        self._foreign_end: int | None = None  # where the bytes of another protocol end so far
+        self._foreign_end: int | None = None  # up to here the bytes are of another protocol
         self._lost_at = 0
-        self._lost_captured = 0  # bytes since then that were there
+        self._lost_captured = 0  # captured bytes since then
         self._reason = MID_STREAM
-        self._settled = -1  # stream offset of the end of what was asked to settle
+        self._settled = -1  # stream offset up to which bytes were settled
         self._heuristic_until = -1
         self._floor = -1
         self._filled = 0
-        self._skipped: list[tuple[int, int, str]] | None = None  # of the chunk at hand
+        self._skipped: list[tuple[int, int, str]] | None = None  # of the current chunk
         self._unfinished = 0
 
     @classmethod
     def resumed(cls, known: KnownStreams, messages: int, release: int) -> Framer:
-        """One that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought them."""
+        """Returns a framer that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought
+        them."""
         framer = cls(known=known)
         framer._begun, framer._recogniser = True, None
         framer.account.messages = messages
@@ -102,11 +106,11 @@ class Framer:
 
     @property
     def held_from(self) -> int | None:
-        """Stream offset of the first byte that a message may still have of those that were fed; None when there is none."""
+        """Stream offset of the first fed byte that a message may still need; None if there is none."""
         return None if self._held is None else self._held.offset
 
     def feed(self, chunk: StreamChunk) -> Framed | None:
-        """The messages that ``chunk`` completes; ``None`` when there is nothing to tell."""
+        """Returns the messages that ``chunk`` completes; ``None`` if there is nothing to tell."""
         if self._ended:
             return None
         walks: list[Walk] = []
@@ -135,7 +139,8 @@ class Framer:
         return self._trial is not None
 
     def pass_time(self, time_ns: int) -> Framed | None:
-        """What a trial has found so far, once its bytes have waited for ``TRIAL_NS``; live only, since it depends on when it is asked."""
+        """Returns what a trial has found so far, once its bytes have waited for ``TRIAL_NS``. Only for live readings: the result depends on
+        the time of the call."""
         held = self._held
         if self._trial is None or held is None or held.end == self._settled or self._ended:
             return None
@@ -147,7 +152,7 @@ class Framer:
         return self._framed(walks)
 
     def finish(self) -> Framed | None:
-        """What is left when no more chunks come. Does nothing after a chunk that ended the direction."""
+        """Returns what is left when no more chunks come. Does nothing after a chunk that ended the direction."""
         if self._ended:
             return None
         walks: list[Walk] = []
@@ -172,7 +177,7 @@ class Framer:
         self._work(self._held, walks, final=final)
 
     def _step_over(self, chunk: StreamChunk, walks: list[Walk]) -> None:
-        """A hole too long to be filled: only what the message or the chains in front of it reach into is."""
+        """Steps over a hole too long to be filled: only the part is filled that the message, or the chains, before it reach into."""
         at, end = chunk.holes[0]
         while at < end and self._foreign_end is None:
             size = min(self._reach(at), end) - at
@@ -194,13 +199,13 @@ class Framer:
             self._trial = self._new_trial(end)
 
     def _reach(self, at: int) -> int:
-        """Stream offset up to which bytes are wanted before those at hand, which end at ``at``, can be told."""
+        """Returns the stream offset up to which more bytes are needed before the current ones, which end at ``at``, can be told."""
         if self._trial is not None:
             return self._trial.reach
         return (at if self._held is None else self._held.offset) + self._need
 
     def _work(self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False) -> None:
-        """Frames what there is of ``stretch`` and keeps the rest of it. ``settle``: a trial ends here if it may."""
+        """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if it may."""
         walk = Walk(stretch)
         at = stretch.offset
         if self._is_doubted and (self._trial is not None or final or len(walk.data) >= HEADER):
@@ -258,14 +263,14 @@ class Framer:
             self._held = stretch.rest(at)
 
     def _mistrust(self, at: int, header: bytes) -> None:
-        """Messages went up to stream offset ``at``, and something else stands there."""
+        """Notes a fault: messages went up to stream offset ``at``, and something else is there."""
         account = self.account
-        is_whole = account.first_hole is None or at < account.first_hole  # a hole further on may have come with the same bytes
+        is_whole = account.first_hole is None or at < account.first_hole  # a later hole may have come with the same bytes
         if account.first_fault is None and is_whole and account.first_skipped is None:
             account.first_fault = (at, header)
 
     def _is_foreign(self, decided: int) -> bool:
-        """Whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""
+        """Returns whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""
         found = self._recogniser.certain() if self._recogniser is not None else None
         if found is None or found[1] > decided:
             return False
@@ -273,9 +278,10 @@ class Framer:
         return True
 
     def _name_foreign(self) -> bool:
-        """At the end of the direction: whether it was another protocol; that is then the reason for skipping all of it.
+        """Returns whether the direction was another protocol, at its end; that is then the reason for skipping all of it.
 
-        Not earlier, because values may hold other protocols, and a capture that begins in one is still one of messages.
+        This is not asked earlier, because values may hold other protocols, and a capture that begins in such a value is still one of
+        messages.
         """
         name = self._recogniser.name() if self._recogniser is not None else None
         if name is not None:
@@ -283,7 +289,7 @@ class Framer:
         return name is not None
 
     def _pass_over(self, start: int, end: int, holes: Column) -> None:
-        """Bytes of another protocol."""
+        """Skips bytes of another protocol."""
         self._lost_captured += captured(start, end, holes)
         self._trial = self._recogniser = self._held = None
         self._foreign_end = end
@@ -317,7 +323,7 @@ class Framer:
         self._trial = self._new_trial(at)
 
     def _found(self, at: int) -> None:
-        """The search is over at stream offset ``at``."""
+        """Ends the search at stream offset ``at``."""
         self._trial = None
         self.account.skip(self._lost_captured, self._reason)
         self._skip(self._lost_at, at, self._reason)

@@ -62,12 +62,12 @@ class Header:
 
     @property
     def is_flex(self) -> bool:
-        """Bytes 2-3 hold two lengths."""
+        """Whether bytes 2-3 hold two lengths."""
         return self.magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)
 
     @property
     def is_server(self) -> bool:
-        """The opcode is one of the server's own table."""
+        """Whether the opcode is one of the server's own table."""
         return self.magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
 
     @property
@@ -77,19 +77,19 @@ class Header:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole message."""
+        """Size of the whole message in bytes."""
         return HEADER_SIZE + self.body_size
 
     @property
     def value_size(self) -> int:
-        """Bytes left for the value; negative when the declared lengths contradict each other."""
+        """Bytes left for the value; negative if the declared lengths contradict each other."""
         return self.body_size - self.framing_size - self.extras_size - self.key_size
 
 
 def decode_header(data: bytes | memoryview) -> Header:
-    """The header at the start of ``data``.
+    """Returns the header at the start of ``data``.
 
-    Raises ``struct.error`` when there are fewer than 24 bytes.
+    Raises ``struct.error`` if there are fewer than 24 bytes.
     """
     magic, opcode, key_size, extras_size, datatype, specific, body_size, opaque, cas = _STRUCT.unpack_from(data)
     framing_size = 0
@@ -99,7 +99,7 @@ def decode_header(data: bytes | memoryview) -> Header:
 
 
 def encode_header(header: Header) -> bytes:
-    """The 24 bytes of a header; the way back from ``decode_header``."""
+    """Returns the 24 bytes of a header; the way back from ``decode_header``."""
     key_size = header.framing_size << 8 | header.key_size if header.is_flex else header.key_size
     return _STRUCT.pack(
         header.magic,
@@ -115,7 +115,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_fields(magic: int) -> tuple[Field, ...]:
-    """The rows that a field table shows for the header of a message with this magic byte."""
+    """Returns the rows that a field table shows for the header of a message with this magic byte."""
     return _FIELDS[magic in (Magic.FLEX_REQUEST, Magic.FLEX_RESPONSE)][
         magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE)
     ]

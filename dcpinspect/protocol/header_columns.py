@@ -1,4 +1,4 @@
-"""The headers of many messages, read once each: what they say, and where the sections of the body are."""
+"""The headers of many messages, each read once: what they say, and where the sections of the body are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _
 
 
 class HeaderColumns:
-    """Columns of the messages that begin at ``start``, one entry a message; ``data`` holds all of each."""
+    """Columns of the messages that begin at ``start``, with one entry for each message; ``data`` holds all of each."""
 
     def __init__(self, data: Octets, start: Rows) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
@@ -41,7 +41,7 @@ class HeaderColumns:
         self.is_divided: Mask = flags[_IS_DIVIDED]
         """False: the lengths contradict each other, so there are no sections."""
         self.has_undeclared_sid: Mask = flags[_UNDECLARED]
-        """As ``annotate.undeclared_stream_id`` describes it: a stream-id of three bytes that the header does not count."""
+        """Whether it has a stream-id of three bytes that the header does not count: see ``annotate.undeclared_stream_id``."""
         self.extras_size: Rows = wide[_EXTRAS_SIZE]
         self.specific: Array = wide[_SPECIFIC].view(np.uint64)
         """Bytes 6-7: vbucket of a request, status of a response."""
@@ -49,20 +49,20 @@ class HeaderColumns:
         self.opaque: Array = wide[_OPAQUE].view(np.uint64)
         """The four opaque bytes, big-endian."""
         self.framing_size: Rows = wide[_FRAMING_SIZE]
-        """Bytes of framing extras, also where the header does not count them."""
+        """Bytes of framing extras, also if the header does not count them."""
         self.extras_at: Rows = wide[_EXTRAS_AT]
         self.key = Slices(wide[_KEY_AT], wide[_KEY_SIZE])
-        """With its collection id; none where it is empty."""
+        """The key with its collection id; size -1 if it is empty."""
         self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
         self.kind: Rows = wide[_KIND]
-        """Equal for messages of the same side, direction, command, extras length and, of responses, status."""
+        """A number that is equal for messages of the same side, direction, command and extras length and, for responses, status."""
         self.is_sound = not faults
-        """All magics, datatypes and lengths are possible, and no stream-id is undeclared."""
+        """Whether all magics, datatypes and lengths are possible, and no stream-id is undeclared."""
 
 
 @kernel("int64(octets, int64[::1], int64[:,::1], uint8[:,::1])")
 def read_headers(data: Octets, start: Ints, wide: Ints, narrow: Octets) -> int:
-    """Fills both tables; returns how many messages have a fault. One step a message."""
+    """Fills both tables; returns how many messages have a fault. One step for each message."""
     faults = 0
     for i in range(len(start)):
         at = start[i]

@@ -23,17 +23,17 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _OD = re.compile(r"([0-9a-f]{6,7})((?: +[0-9a-f]{2,16})*)(?: +>.*<)?\s*")
 
 MAX_REPEATED = 1 << 20
-"""Bytes that one ``*`` of a dump may stand for."""
+"""Greatest number of bytes that one ``*`` of a dump may stand for."""
 
 
 class HexError(ValueError):
-    """The text is not hex digits in any form that is known; says where it stops being that."""
+    """The text is not hex digits in any known form; the message says where it stops being that."""
 
 
 def parse_hex(text: str) -> list[bytes]:
-    """The bytes that pasted text stands for; of a dump of several packets, each one's.
+    """Returns the bytes that pasted text stands for; one element for each packet of a dump.
 
-    Raises HexError, with line and column, when it is none of the known forms.
+    Raises HexError, with line and column, if the text is none of the known forms.
     """
     literal = _literal(text)
     if literal is not None:
@@ -46,7 +46,8 @@ def parse_hex(text: str) -> list[bytes]:
 
 
 def _literal(text: str) -> bytes | None:
-    """The bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around, of ``b'…'``, and of base64 that begins as a message does."""
+    """Returns the bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around it, of ``b'…'``, or of base64 that begins as a message
+    does; None for other text."""
     found = _BRACES.search(text)
     if found is not None:
         words = found[1].replace(",", " ").split()
@@ -67,7 +68,7 @@ def _literal(text: str) -> bytes | None:
 
 
 def _od(lines: list[str]) -> bytes | None:
-    """The bytes of a dump of ``od``: offsets octal or hex, groups of one byte or of words, lower byte first. None for what is none."""
+    """Returns the bytes of a dump of ``od``; None if it is none. Offsets are octal or hex, groups one byte or a word, lower byte first."""
     rows = [_OD.fullmatch(line) if line.strip() != "*" else None for line in lines if line.strip()]
     if len(rows) < 2 or rows[0] is None or rows[-1] is None or rows[-1][2]:
         return None
@@ -80,7 +81,7 @@ def _od(lines: list[str]) -> bytes | None:
 
 
 def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
-    """Raises ValueError where the offsets, of that base, do not count the bytes."""
+    """Returns the bytes of rows. Raises ValueError if the offsets, in that base, do not count the bytes."""
     out, row, is_squeezed = bytearray(), b"", False
     for found in rows:
         if found is None:
@@ -99,7 +100,10 @@ def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
 
 
 def _od_word(word: str) -> bytes:
-    """A group: two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones, a word."""
+    """Returns the bytes of a group.
+
+    Two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones, are a word.
+    """
     size = {2: 1, 3: 1, 4: 2, 6: 2, 8: 4, 16: 8}[len(word)] if len(word) in (2, 3, 4, 6, 8, 16) else 0
     try:
         return int(word, 8 if len(word) in (3, 6) else 16).to_bytes(size, "little")
@@ -108,7 +112,7 @@ def _od_word(word: str) -> bytes:
 
 
 def _dump(lines: list[str]) -> list[bytes]:
-    """The packets of a dump, whose offsets count its bytes; lines without an offset are headlines. Empty when it is no dump."""
+    """Returns the packets of a dump whose offsets count its bytes; empty if it is no dump. Lines without an offset are headlines."""
     packets: list[bytearray] = []
     first = 0
     row = b""
@@ -134,7 +138,7 @@ def _dump(lines: list[str]) -> list[bytes]:
 
 
 def _dump_line(rest: str) -> bytes:
-    """The hex column of one line of a dump, between the offset and two blanks, or a bar, before the letters."""
+    """Returns the hex column of one line of a dump: it is between the offset and two blanks, or a bar, before the letters."""
     has_bars = _BARS.search(rest) is not None
     rest = rest.partition("|")[0]
     out = bytearray()
@@ -144,7 +148,7 @@ def _dump_line(rest: str) -> bytes:
         at = group.end()
         blanks = len(rest) - at - len(rest[at:].lstrip(" "))
         at += blanks
-        # hexdump -C and older Wireshark leave two blanks in the middle of 16 bytes, everybody leaves them before the letters.
+        # hexdump -C and older Wireshark put two blanks in the middle of 16 bytes; all programs put them before the letters.
         if blanks > 1 and not has_bars and not (blanks == 2 and len(out) == 8 and _SECOND_HALF.match(rest, at)):
             break
     return bytes(out)
@@ -164,7 +168,7 @@ def _plain_line(line: str, number: int) -> bytes:
 
 
 def tcp_payload(data: bytes) -> bytes:
-    """What a packet carries when ``data`` begins with Ethernet, Linux cooked, IPv4 or IPv6 and TCP headers; else ``data`` itself."""
+    """Returns what a packet carries if ``data`` begins with Ethernet, Linux cooked, IPv4 or IPv6 and TCP headers; else ``data`` itself."""
     for at, ethertype in _LINKS:
         if ethertype is not None and data[ethertype : ethertype + 2] not in (b"\x08\x00", b"\x86\xdd"):
             continue
@@ -181,4 +185,4 @@ def tcp_payload(data: bytes) -> bytes:
 
 
 _LINKS = ((0, None), (14, 12), (18, 16), (16, 14), (20, 0))
-"""Where IP begins and where a header before it says so: none, Ethernet, with a VLAN, Linux cooked, its second version."""
+"""Where IP begins, and where a header before it says so: no header, Ethernet, Ethernet with a VLAN, Linux cooked, its second version."""

@@ -1,7 +1,7 @@
 """Whether bytes are JSON, for many documents at once.
 
-A kernel that accepts less than a parser does: what it accepts is JSON beyond doubt, what it refuses (deep
-nesting, surrogates in escapes, numbers of 40 digits, characters that terminals act on) is for the parser.
+The kernel accepts less than a parser does. What it accepts is JSON beyond doubt. What it refuses (deep nesting, surrogates in escapes,
+numbers of 40 digits, characters that terminals act on) is left to the parser.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dcpinspect.kernel import Ints, Octets, inline, kernel, octet
 from dcpinspect.protocol.utf8 import sequence_size
 
 MAX_DEPTH = 60
-"""Open arrays and objects fit the bits of one number."""
+"""Greatest depth of open arrays and objects: they fit the bits of one number."""
 MAX_NUMBER = 40
-"""Letters of a number; longer ones may be out of a parser's range."""
+"""Greatest number of letters in a number; longer ones may be out of a parser's range."""
 
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _COMMA = range(6)
-"""What may come next: a value; a value or the end of an array; a key or the end of an object; a key; a colon; a comma or an end."""
+"""What may come next. _VALUE: a value. _FIRST_VALUE: a value or the end of an array. _FIRST_KEY: a key or the end of an object. _KEY: a
+key. _COLON: a colon. _COMMA: a comma or an end."""
 
 
 def are_json(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """For each place and size: True when JSON, and nothing that wants a second look, stands there."""
+    """Returns, for each place and size, True if JSON, and nothing that needs a second look, is there."""
     found = np.zeros(len(start), np.uint8)
     check_json(len(start), data, np.ascontiguousarray(start), np.ascontiguousarray(size), found)
     return found.view(np.bool_)
@@ -30,7 +31,7 @@ def are_json(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: np
 
 @inline
 def string_end(text: Octets, at: int, end: int) -> int:
-    """The place behind the string whose first letter is at ``at``; -1 when it is none."""
+    """Returns the place behind the string whose first letter is at ``at``; -1 if it is no string."""
     while at < end:
         byte = octet(text, at)
         if 34 < byte < 0x7F and byte != 92:  # most letters
@@ -84,7 +85,7 @@ def string_end(text: Octets, at: int, end: int) -> int:
 
 @inline
 def digits_end(text: Octets, at: int, end: int) -> int:
-    """The place behind the digits at ``at``."""
+    """Returns the place behind the digits at ``at``."""
     while at < end and 48 <= octet(text, at) <= 57:
         at += 1
     return at
@@ -92,7 +93,7 @@ def digits_end(text: Octets, at: int, end: int) -> int:
 
 @inline
 def number_end(text: Octets, at: int, end: int) -> int:
-    """The place behind the number at ``at``; -1 when it is none or too long."""
+    """Returns the place behind the number at ``at``; -1 if it is no number or too long."""
     start = at
     if at < end and octet(text, at) == 45:
         at += 1
@@ -117,13 +118,13 @@ def number_end(text: Octets, at: int, end: int) -> int:
 
 @inline
 def has_three(text: Octets, at: int, one: int, two: int, three: int) -> bool:
-    """Whether these three letters are at ``at``."""
+    """Returns whether these three letters are at ``at``."""
     return octet(text, at) == one and octet(text, at + 1) == two and octet(text, at + 2) == three
 
 
 @inline
 def literal_end(text: Octets, at: int, end: int) -> int:
-    """The place behind a number, true, false or null; -1 when there is none."""
+    """Returns the place behind a number, true, false or null; -1 if there is none."""
     byte = octet(text, at)
     if byte == 116:  # true
         return at + 4 if at + 4 <= end and has_three(text, at + 1, 114, 117, 101) else -1
@@ -136,7 +137,7 @@ def literal_end(text: Octets, at: int, end: int) -> int:
 
 @inline
 def is_json(text: Octets, end: int) -> bool:
-    """Whether all of ``text`` is one JSON value. One step a byte."""
+    """Returns whether all of ``text`` is one JSON value. One step for each byte."""
     at, depth, objects = 0, 0, 0  # bit n of objects: the n-th open bracket is a brace
     state = _VALUE
     while at < end:
@@ -187,6 +188,6 @@ def is_json(text: Octets, end: int) -> bool:
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[::1])", cost=60)  # a document of 500 bytes
 def check_json(data: Octets, start: Ints, size: Ints, found: Octets) -> None:
-    """Sets ``found`` to 1 for each place where JSON stands. One step a byte."""
+    """Sets ``found`` to 1 for each place where JSON stands. One step for each byte."""
     for i in range(len(start)):
         found[i] = 1 if is_json(data[start[i] : start[i] + size[i]], size[i]) else 0

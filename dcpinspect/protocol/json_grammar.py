@@ -1,4 +1,4 @@
-"""JSON by its grammar (RFC 8259), without the limits that parsers may set: numbers of any size, any depth, surrogates on their own."""
+"""JSON by its grammar (RFC 8259), without the limits that parsers may set: numbers of any size, any depth, lone surrogates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMA, _OPEN_ARRAY, _OPEN_OBJECT = b",[{"
 
 
 def is_json_text(text: bytes) -> bool:
-    """Whether all of ``text`` is one JSON value in UTF-8. A few steps a value, one byte of memory a level."""
+    """Returns whether all of ``text`` is one JSON value in UTF-8. A few steps for each value, one byte of memory for each level."""
     try:
         text.decode()
     except UnicodeDecodeError:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, Octets, kernel, octet
 
 LONGEST_ID = 5
-"""Bytes of the longest u32."""
+"""Size in bytes of the longest u32."""
 
 
 def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
-    """(number, bytes used) of the id at the start of ``data``; None when none stands there.
+    """Returns (number, bytes used) of the id at the start of ``data``; None if there is no valid id.
 
-    Refused, as a server does: an id that does not end, needs more than five bytes, exceeds 32 bits or
-    is not in its shortest form.
+    Refused, as by a server: an id that does not end, needs more than five bytes, exceeds 32 bits or is not in its shortest form.
     """
     number = 0
     for used, byte in enumerate(bytes(data[:LONGEST_ID])):
@@ -25,7 +24,7 @@ def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
 
 
 def encode_leb128(number: int) -> bytes:
-    """The shortest form of a u32; the way back from ``decode_leb128``."""
+    """Returns the shortest form of a u32; the way back from ``decode_leb128``."""
     if not 0 <= number <= 0xFFFF_FFFF:
         raise ValueError(f"{number} is not a collection id: 0 to 4294967295 are")
     out = bytearray()
@@ -38,9 +37,9 @@ def encode_leb128(number: int) -> bytes:
 
 @kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
 def read_collection_ids(data: Octets, is_keyed: Octets, start: Ints, size: Ints, number: Ints, used: Ints) -> None:
-    """Reads the ids that keys begin with; ``used`` becomes the bytes of each, or -1 where servers refuse it, and stays where there is none.
+    """Reads the ids that keys begin with. ``used`` becomes the size of each id, or -1 if servers refuse it, and stays if there is none.
 
-    They refuse, besides what ``decode_leb128`` does, ids that are reserved (1 to 7), and a key of nothing else.
+    Besides what ``decode_leb128`` refuses, servers refuse ids that are reserved (1 to 7), and a key of nothing but an id.
     """
     for i in range(len(start)):
         if is_keyed[i] == 0 or size[i] <= 0:

@@ -11,7 +11,7 @@ _MAX_STREAM_ID = 0xFFFF
 
 
 def text_or_bytes(raw: bytes) -> str | bytes:
-    """UTF-8 text where it is that, else the bytes."""
+    """Returns UTF-8 text if the bytes are that, else the bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -19,19 +19,19 @@ def text_or_bytes(raw: bytes) -> str | bytes:
 
 
 def utc(seconds: int, nanoseconds: int = 0) -> str:
-    """A time of the wire in words."""
+    """Returns a time of the wire in words."""
     when = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{when}.{nanoseconds // 1_000_000:03} UTC" if nanoseconds else f"{when} UTC"
 
 
 def cas_time(cas: int) -> str | None:
-    """When a CAS was made: a hybrid logical clock, nanoseconds with 16 bits of counter; None for what is no time."""
+    """Returns when a CAS was made, in words; None if it is no time. It is a hybrid logical clock: nanoseconds with 16 bits of counter."""
     nanoseconds = cas & ~0xFFFF
     return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
 
 
 def collection_name(collection: int, state: Collections, known: str | None = None) -> str:
-    """A collection in words, ``known`` where its name is, and whether it is only inferred that there are any."""
+    """Returns a collection in words, with ``known`` as its name, and with a note if it is only inferred that collections are on."""
     name = "default collection" if collection == 0 else known or f"collection 0x{collection:x}"
     return f"{name}, inferred" if state == "inferred" else name
 
@@ -49,7 +49,7 @@ def stream_id_in(text: bytes, key: str) -> int | None:
 
 
 def json_members(text: bytes, names: Sequence[str]) -> str:
-    """Those members of a JSON object that have these names and plain values, as JSON; empty when there are none."""
+    """Returns the members of a JSON object that have these names and plain values, as JSON; empty if there are none."""
     import orjson
 
     try:
@@ -68,7 +68,7 @@ def _is_plain(value: object) -> bool:
 
 
 def json_error(text: bytes) -> tuple[int, str] | None:
-    """(byte, reason) of the first thing that is not JSON, or None."""
+    """Returns (byte, reason) of the first thing that is not JSON, or None."""
     import orjson  # deferred: not every command shows values
 
     try:

@@ -17,13 +17,13 @@ Generation = Literal["unknown", "upr", "dcp"]
 
 
 class CollectionNames(Protocol):
-    """What collections are called where a message stands; None for what nobody said."""
+    """The names of collections and scopes at the place of a message; None for a name that nobody told."""
 
     def collection(self, number: int) -> str | None:
-        """Name and id of a collection."""
+        """Returns name and id of a collection."""
 
     def scope(self, number: int) -> str | None:
-        """Name and id of a scope."""
+        """Returns name and id of a scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Context:
     underlying_datatype: bool = False
     """DCP open flag 0x40: the datatype is that of the stored document, whatever the value holds."""
     generation: Generation = "unknown"
-    """*upr*: a layout was met that only the first specification has, and nothing that it does not have; *dcp*: something that it lacks."""
+    """*upr*: a layout was met that only the first specification has, and nothing that it lacks; *dcp*: something that it lacks was met."""
     names: CollectionNames | None = None
 
 
@@ -44,7 +44,7 @@ class Problem:
     """Something in a message that does not fit."""
 
     rule: str
-    """Stable id of what is broken."""
+    """Stable id of the rule that is broken."""
     severity: Severity
     field: str
     """Path of the field, such as ``extras.lock_time``; ``message`` for the whole."""
@@ -55,44 +55,44 @@ class Problem:
 
 @dataclass(slots=True)
 class FieldValue:
-    """One field of a message: where it stands, its bytes, its value and what that means."""
+    """One field of a message: its place, its bytes, its value and what that means."""
 
     name: str
     label: str
     offset: int
-    """From the start of the message; of the inflated value when ``inflated``."""
+    """Bytes from the start of the message; from the start of the inflated value if ``inflated``."""
     size: int
     raw: bytes
-    """The bytes that the capture holds of it."""
+    """The bytes of the field that the capture holds."""
     value: int | bool | str | bytes | None = None
-    """Number or text; bytes that are not UTF-8; None when bytes are missing or there is nothing to say."""
+    """Number or text; bytes that are not UTF-8; None if bytes are missing or there is nothing to say."""
     meaning: str | None = None
     fields: tuple[FieldValue, ...] = ()
     depth: int = 0
     """How far a field table indents it."""
     spec: Field | None = None
     group: str = ""
-    """Name of the run of records that this is one of; empty for other fields."""
+    """Name of the run of records that it belongs to; empty for other fields."""
     hidden: bool = False
-    """Credentials: neither bytes nor value are ever shown."""
+    """Whether it is a credential: neither bytes nor value are ever shown."""
     inflated: bool = False
-    """It stands in the uncompressed value, not on the wire."""
+    """Whether it is in the uncompressed value, not on the wire."""
     current: int | None = None
-    """The number that has the meaning of this one since the first generation, where its connection is of the first generation."""
+    """If the connection is of the first generation: the number that has had the meaning of this one since."""
     missing: bool = False
-    """Some of its bytes are not in the capture."""
+    """Whether some of its bytes are not in the capture."""
     redacted: bool = False
-    """Bytes and value are not those of the wire, which hold what users store or who they are."""
+    """Whether bytes and value were replaced, because those on the wire hold what users store or who they are."""
 
     @property
     def word(self) -> str | None:
-        """The word for the number, as the connection's generation has it."""
+        """The word for the number, by the generation of the connection."""
         if self.spec is None or not isinstance(self.value, int):
             return None
         return self.spec.word(self.value if self.current is None else self.current)
 
     def walk(self) -> Iterator[FieldValue]:
-        """This field and all inside it."""
+        """Yields this field and all fields inside it."""
         yield self
         for inner in self.fields:
             yield from inner.walk()
@@ -104,11 +104,11 @@ class Value:
 
     encoding: Encoding
     size: int
-    """Bytes on the wire."""
+    """Size in bytes on the wire."""
     body: bytes = b""
     """The document body, uncompressed, without xattrs."""
     inflated_size: int | None = None
-    """Bytes after decompression; None when it was not compressed."""
+    """Size in bytes after decompression; None if it was not compressed."""
     xattrs: tuple[tuple[bytes, bytes], ...] = ()
 
 
@@ -118,11 +118,11 @@ class Message:
 
     data: bytes
     header: Header | None
-    """None when fewer than 24 bytes are there."""
+    """None if fewer than 24 bytes are there."""
     name: str
     layout: Layout | None = None
     generation: str | None = None
-    """The layout's name: ``v1``, ``upr`` …; None when none fits."""
+    """The layout's name: ``v1``, ``upr`` …; None if none fits."""
     fields: list[FieldValue] = dataclasses.field(default_factory=list)
     problems: list[Problem] = dataclasses.field(default_factory=list)
     missing: tuple[tuple[int, int], ...] = ()
@@ -131,10 +131,10 @@ class Message:
     """DCP stream-id."""
     collection_id: int | None = None
     key: bytes | None = None
-    """Without the collection id; None when the message has none, or not all of it."""
+    """The key without the collection id; None if the message has none, or not all of it."""
     value: Value | None = None
     framing_size: int = 0
-    """Bytes of framing extras, also where the header forgot to count them."""
+    """Bytes of framing extras, also if the header forgot to count them."""
 
     @property
     def size(self) -> int:
@@ -142,5 +142,5 @@ class Message:
         return self.header.size if self.header is not None else len(self.data)
 
     def field(self, name: str) -> FieldValue | None:
-        """The field of this name among the outermost, or None."""
+        """Returns the outermost field of this name, or None."""
         return next((item for item in self.fields if item.name == name), None)

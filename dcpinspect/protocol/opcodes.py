@@ -1,9 +1,8 @@
 """Every command of the memcached binary protocol as Couchbase speaks it: number, name, traits, one line of meaning.
 
-Source: kv_engine ``include/mcbp/protocol/opcode.h`` and ``protocol/mcbp/opcode.cc``. Two tables share
-the numbers: ``Opcode`` for the magics 0x80, 0x81, 0x08 and 0x18, ``ServerOpcode`` for 0x82 and 0x83. What reads captures asks here
-which commands have a role in DCP; ``roles`` has them as columns.
-A number that is in neither is a value like any other: it is called ``opcode_0x7e``.
+Source: kv_engine ``include/mcbp/protocol/opcode.h`` and ``protocol/mcbp/opcode.cc``. Two tables share the numbers: ``Opcode`` for the
+magics 0x80, 0x81, 0x08 and 0x18, ``ServerOpcode`` for 0x82 and 0x83. Code that reads captures asks here which commands have a role in DCP;
+``roles`` has the roles as columns. A number that is in neither table is a value like any other: it is called ``opcode_0x7e``.
 """
 
 from __future__ import annotations
@@ -13,19 +12,20 @@ from typing import Self
 
 
 class Trait(Flag):
-    """What a command is like, where that changes how a capture is read."""
+    """A property of a command that changes how a capture is read."""
 
     NONE = 0
     KEY = auto()
     """The key is a document key: with collections on it starts with a collection id."""
     QUIET = auto()
-    """No answer on success (or on a miss)."""
+    """The command gets no answer on success (or on a miss)."""
     GONE = auto()
-    """Not served by current servers."""
+    """Current servers do not serve the command."""
     TOKEN = auto()
     """The CAS of the header is a session token, a credential."""
     DATA = auto()
-    """Documents, their keys and seqnos, or DCP: nothing in it is a credential. Commands without it administrate."""
+    """The command is about documents, their keys and seqnos, or DCP: nothing in it is a credential. Commands without this trait
+    administrate."""
 
     # Roles in DCP: see ``ROLES``.
     DCP = auto()
@@ -50,8 +50,8 @@ ROLES = {
     Trait.EVENT: "that seqno is its own: something changed in the vbucket",
     Trait.ENDS: "the last message of its stream",
 }
-"""What commands are in DCP. Source: kv_engine ``docs/dcp/documentation/commands``, a page each; what flow control counts: ``active_stream.cc``
-and ``cache_transfer_stream.cc``, where they insert into the log of the producer."""
+"""The roles of commands in DCP. Source: kv_engine ``docs/dcp/documentation/commands``, a page each. What flow control counts:
+``active_stream.cc`` and ``cache_transfer_stream.cc``, where they insert into the log of the producer."""
 
 
 _ = Trait.NONE
@@ -349,7 +349,7 @@ class Opcode(_Numbered):
 
 
 class ServerOpcode(_Numbered):
-    """Commands of the magics 0x82 and 0x83: what a server asks of a client."""
+    """Commands of the magics 0x82 and 0x83, with which a server asks something of a client."""
 
     CLUSTERMAP_CHANGE_NOTIFICATION = (
         0x01,
@@ -373,22 +373,22 @@ _MEMBERS: tuple[dict[int, _Numbered], dict[int, _Numbered]] = ({int(op): op for 
 
 
 def opcode_name(opcode: int, *, server: bool = False) -> str:
-    """The full lower-case name of a command, ``opcode_0x7e`` for one that nobody described."""
+    """Returns the full lower-case name of a command, ``opcode_0x7e`` for one that nobody described."""
     return _NAMES[server].get(opcode) or f"opcode_0x{opcode:02x}"
 
 
 def opcode_code(name: str, *, server: bool = False) -> int | None:
-    """The number of a full lower-case name, or None."""
+    """Returns the number of a full lower-case name, or None."""
     return _CODES[server].get(name)
 
 
 def opcode_traits(opcode: int, *, server: bool = False) -> Trait:
-    """The traits of a command; none for an unknown one."""
+    """Returns the traits of a command; none for an unknown command."""
     member = _MEMBERS[server].get(opcode)
     return member.traits if member is not None else Trait.NONE
 
 
 def opcode_doc(opcode: int, *, server: bool = False) -> str:
-    """One line on what a command does; empty for an unknown one."""
+    """Returns one line on what a command does; empty for an unknown command."""
     member = _MEMBERS[server].get(opcode)
     return member.doc if member is not None else DEVELOPMENT.get(opcode, "") if not server else ""

@@ -1,8 +1,9 @@
-"""What users store, who they are, and what they call things, replaced by texts that tell nothing and still tell one from another.
+"""Replaces what users store, who they are, and their names for things by texts that reveal nothing but still differ from each other.
 
-Keys, values with all inside them, paths into documents, and names of users, agents, connections, buckets, scopes, collections and hosts
-become the first 32 digits of an HMAC-SHA-256 of their bytes: equal ones stay equal under one salt, and without the salt nobody finds out
-by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay; ``Field.is_private`` says which field is what.
+Keys, values with everything inside them, paths into documents, and names of users, agents, connections, buckets, scopes, collections and
+hosts are replaced. Each becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under one salt, and without the
+salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay; ``Field.is_private`` says
+which field is what.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from dcpinspect.protocol.message import FieldValue, Message, Value
 from dcpinspect.protocol.opcodes import Opcode
 
 DIGITS = 32
-"""Digits of a replacement: 128 bits, so that two texts never share one by chance."""
+"""Number of digits of a replacement: 128 bits, so that two texts never share one by chance."""
 _NAMING_CONTROL = b"consumer_name"
-"""The key of the setting whose value is a name."""
+"""The control key whose value is a name."""
 _CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
-"""Of these no byte stays; what they hold is told beside them."""
+"""Kinds of which no byte stays; their contents are told beside them."""
 
 
 class Redactor:
-    """Replaces by one salt; a random one unless it is given."""
+    """Replaces texts by one salt, which is random unless it is given."""
 
     def __init__(self, salt: bytes | None = None) -> None:
         self._salt = secrets.token_bytes(32) if salt is None else salt
 
     def replacement(self, raw: bytes) -> bytes:
-        """What stands for these bytes; nothing for none."""
+        """Returns the replacement of these bytes; empty if there are none."""
         return hmac.digest(self._salt, raw, "sha256").hex()[:DIGITS].encode() if raw else b""
 
     def text(self, name: str) -> str:
-        """What stands for a name."""
+        """Returns the replacement of a name."""
         return self.replacement(name.encode(errors="surrogateescape")).decode()
 
     def message(self, message: Message) -> Message:
-        """Replace what is private in a message, which must be nobody else's; the bytes of the wire are zeros there."""
+        """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
         data = bytearray(message.data)
         fields = [self._field(field, data, is_private=False) for field in message.fields]
         if message.key == _NAMING_CONTROL and message.header is not None and message.header.opcode == Opcode.DCP_CONTROL:
@@ -56,7 +57,8 @@ class Redactor:
         return message
 
     def _field(self, field: FieldValue, data: bytearray, *, is_private: bool) -> FieldValue:
-        """The field itself, or one with what is private replaced; ``is_private``: what stands around it is, and it has no ``spec``."""
+        """Returns the field itself, or a copy with private parts replaced; ``is_private``: the field around it is private, and it has no
+        ``spec`` itself."""
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
@@ -69,7 +71,7 @@ class Redactor:
                 return self._number(field, data) if is_private else field
         is_frames = field.name == "framing_extras"
         parts = tuple(
-            # Elements of framing extras: those that are known say what is private in them.
+            # Elements of framing extras: known ones say what is private in them.
             self._field(part, data, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
             for part in field.fields
         )
@@ -82,7 +84,7 @@ class Redactor:
         return dataclasses.replace(field, raw=raw, value=value, fields=parts)
 
     def _replaced(self, field: FieldValue, parts: tuple[FieldValue, ...], data: bytearray) -> FieldValue:
-        """A field all of which is private."""
+        """Returns a copy of a field that is private as a whole, with everything replaced."""
         name = field.name if field.label != "xattr" else self._text(field.name)
         value = self._text(field.value) if isinstance(field.value, str | bytes) else None
         _overwrite(field, data)
@@ -92,7 +94,7 @@ class Redactor:
         return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
 
     def _number(self, field: FieldValue, data: bytearray) -> FieldValue:
-        """A number that is a document, or changes one: there is no telling text for it."""
+        """Returns a copy of a number that is a document, or changes one: no text can stand for it."""
         _overwrite(field, data)
         return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", hidden=True, redacted=True)
 
@@ -105,14 +107,14 @@ class Redactor:
 
 
 def _overwrite(field: FieldValue, data: bytearray) -> None:
-    """Zeros in the place of a field of the wire."""
+    """Writes zeros in the place of a field of the wire."""
     if not field.inflated:
         end = min(field.offset + field.size, len(data))
         data[field.offset : end] = bytes(max(0, end - field.offset))
 
 
 def _spliced(field: FieldValue, parts: Sequence[FieldValue]) -> bytes:
-    """The bytes of a field with those of the fields inside it in their places."""
+    """Returns the bytes of a field, with the bytes of the fields inside it in their places."""
     out, at = b"", 0
     for before, after in zip(field.fields, parts, strict=True):
         if after is not before:

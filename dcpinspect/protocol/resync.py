@@ -33,27 +33,27 @@ from dcpinspect.protocol.roles import opcodes_with
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]
 LegalExtras = Callable[[int, int], Collection[int] | None]
-"""(magic, opcode) -> extras lengths that the command may have; ``None`` when the magic has no such command."""
+"""(magic, opcode) -> extras lengths that the command may have; ``None`` if the magic has no such command."""
 
 HEADER = 24
 MIB = 1 << 20
 MAX_BODY = 32 * MIB
-"""A server refuses frames above 30 MiB (REFERENCE 1.3); the rest is room for a server configured otherwise. More means lost sync."""
+"""Servers refuse frames above 30 MiB; the rest is room for a server configured otherwise. A longer body means lost sync."""
 CHAIN = 4
 KNOWN_CHAIN = 2
 TRIAL_BYTES = 256 << 10
 TRIAL_NS = 500_000_000
-"""Silence after which a trial ends where somebody waits for it: live."""
+"""Nanoseconds of silence after which a trial ends if somebody waits for it, as in a live reading."""
 MAX_KEY = 251
-"""Longest key with a collection id prefix; control keys, connection and agent names are shorter."""
+"""Size of the longest key with a collection id prefix; control keys, connection and agent names are shorter."""
 MAX_VBUCKETS = 1024
 MIN_STREAM_REQUEST = 72
-"""Fewer bytes than this ask for no stream."""
+"""Fewer bytes than this cannot hold a stream request."""
 MAX_STATUS = 0x0200
-"""All statuses are below; in a response the status is where a request has its vbucket."""
+"""All statuses are below; a response has its status where a request has its vbucket."""
 
 EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
-"""Opcodes of a stream from producer to consumer."""
+"""Opcodes of messages that a producer sends on a stream."""
 OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
 """By opcode: whether its (vbucket, opaque) names a stream."""
 ANSWERED = 0xFFFF << 32
@@ -65,16 +65,18 @@ _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 class KnownStreams:
     """The (vbucket, opaque) pairs that a direction has used, each with the packet that showed it first.
 
-    The server's also knows its client's, whose direction is framed first: so no trial depends on how packets came in batches.
+    The object of the server's direction also knows its client's, whose direction is framed first: so no trial depends on how packets came
+    in batches.
     """
 
     __slots__ = ("_begun", "_client", "_doubts", "_is_lasting", "_named", "_released")
 
     LIMIT: ClassVar = 1 << 14
-    """More streams than any client has at once; of one that opens new ones for ever the latest are known."""
+    """Greatest number of streams that are known: more than any client has at once. If a client opens new ones for ever, the latest are
+    known."""
 
     def __init__(self, client: KnownStreams | None = None) -> None:
-        """``client``: what the other direction shows, if this is the server's."""
+        """``client``: the streams known from the other direction, if this is the server's direction."""
         self._released: dict[int, int] | None = None  # vbucket << 32 | opaque -> release packet
         self._named: dict[int, int] | None = None  # opaque -> release packet of the first vbucket with it
         self._client = client
@@ -83,7 +85,7 @@ class KnownStreams:
         self._is_lasting = False  # whether it does for ever
 
     def learn(self, keys: list[int], releases: list[int]) -> None:
-        """Adds the pairs ``keys``, each shown by a message that the packet in ``releases`` released."""
+        """Adds the pairs ``keys``; each was shown by a message that the packet in ``releases`` released."""
         if self._released is None or self._named is None:
             self._released, self._named = {}, {}
         for key, release in zip(keys, releases, strict=True):
@@ -117,11 +119,12 @@ class KnownStreams:
         return self._client is not None and self._client._names(opaque, release)
 
     def begin(self, release: int) -> None:
-        """This direction is seen from its first byte on, which packet ``release`` brought."""
+        """Notes that this direction is seen from its first byte on, which packet ``release`` brought."""
         self._begun = release
 
     def doubt(self, release: int) -> None:
-        """From packet ``release`` on, a stream may have been asked for unseen; the server asks for none."""
+        """Notes that from packet ``release`` on, a stream may have been asked for unseen. Nothing to note for the server: it asks for
+        none."""
         if self._client is not None:
             return
         doubts = self._doubts = self._doubts or []
@@ -133,12 +136,12 @@ class KnownStreams:
             doubts.append(release)
 
     def no_doubt(self, release: int) -> None:
-        """At packet ``release`` it turned out that the last doubt was about too few bytes to ask for a stream."""
+        """Ends the last doubt at packet ``release``: it turned out to be about too few bytes to ask for a stream."""
         if self._doubts and len(self._doubts) % 2 and not self._is_lasting:
             self._doubts.append(release)
 
     def has_all(self, release: int) -> bool:
-        """Whether every stream asked for by packet ``release`` is known: the client's side is there without a gap."""
+        """Returns whether every stream asked for by packet ``release`` is known: the client's direction was captured without a gap."""
         client = self._client
         if client is None or client._begun is None or release < client._begun:
             return False
@@ -152,11 +155,11 @@ class Chain:
     start: int
     """Stream offset of the first header that is believed."""
     cursor: int
-    """Where the next one must be."""
+    """Stream offset where the next header must be."""
     first: int
-    """Stream offset of the first one."""
+    """Stream offset of the first header."""
     count: int = 0
-    """Headers from ``start`` on."""
+    """Number of headers from ``start`` on."""
     total: int = 0
     known: int = 0
     strangers: dict[int, int] = field(default_factory=dict)
@@ -166,16 +169,16 @@ class Chain:
     is_confirmed: bool = False
     """Known headers prove it; what they do not prove are the strangers."""
     is_first: bool = False
-    """Nothing is in front of it: it begins where the search does, or right behind a hole."""
+    """Whether nothing is before it: it begins where the search does, or right behind a hole."""
     alive: bool = True
     """Whether it can still go on."""
     blocker: Chain | None = None
-    """A chain with a message around ``start``."""
+    """A chain that has a message around ``start``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a trial ended."""
+    """How a trial ended: where messages begin, and what decided it."""
 
     start: int
     """Stream offset of the first message."""
@@ -184,11 +187,11 @@ class Verdict:
     proven: int
     """Messages that begin before this stream offset were taken without full proof."""
     by_end: bool = False
-    """Nothing but the end of the direction decided."""
+    """Whether only the end of the direction decided."""
 
 
 def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
-    """From the table of layouts; commands without a layout may have anything short."""
+    """Returns legal extras lengths from the table of layouts; commands without a layout may have any short extras."""
     server = magic in (0x82, 0x83)
     commands: type[Opcode] | type[ServerOpcode] = ServerOpcode if server else Opcode
     if opcode not in commands._value2member_map_:
@@ -211,14 +214,17 @@ _PLACES = np.arange(_HEADER.itemsize)
 
 
 _NEEDS_KEY, _OF_STREAM, _NEEDS_FRAMES, _IS_FLEXIBLE = 1, 2, 4, 8
-"""What a magic and an opcode say of the rest of a header."""
+"""Bits: what a magic and an opcode say of the rest of a header."""
 _MOST_SPECIFIC = np.full(256, MAX_STATUS)
 _MOST_SPECIFIC[[0x80, 0x08, 0x82]] = MAX_VBUCKETS
 
 
 @cache
 def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
-    """[magic, opcode, extras length] -> legal; [magic, opcode] -> what they say. One entry a program, usually."""
+    """Returns two tables: [magic, opcode, extras length] -> legal; [magic, opcode] -> bits of what they say.
+
+    The cache usually has one entry in a program.
+    """
     table = np.zeros((256, 256, 256), np.uint8)
     for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
         for opcode in range(256):
@@ -228,12 +234,12 @@ def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
     said = np.zeros((256, 256), np.uint8)
     said[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
     said[[0x08, 0x18]] |= _NEEDS_FRAMES | _IS_FLEXIBLE
-    said[0x08, [0x58, 0x59]] &= 0xFF ^ _NEEDS_FRAMES  # the stream id that is in the body only (REFERENCE 6)
+    said[0x08, [0x58, 0x59]] &= 0xFF ^ _NEEDS_FRAMES  # the stream-id that is only in the body
     return table, said
 
 
 def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:
-    """Places in ``data`` where a header may begin: their position, message length, and stream key (-1: not a stream's)."""
+    """Returns places in ``data`` where a header may begin: position, message length and stream key (-1: of no stream) of each."""
     table, said = _table(legal)
     last = len(data) - HEADER + 1
     if last <= 0:
@@ -257,7 +263,7 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     return at[fits], (HEADER + body)[fits], key[fits]
 
 
-# Of every trial that has no chains; never changed.
+# Shared by all trials without chains; never changed.
 _NO_CHAINS: dict[int, Chain] = {}
 _NONE_WAITING: dict[int, list[Chain]] = {}
 _NO_CURSORS: list[int] = []
@@ -268,19 +274,19 @@ def _no_release(_: int) -> int:
 
 
 class Trial:
-    """One search, from stream offset ``start`` on. ``look`` again with more bytes until it gives a verdict."""
+    """One search, from stream offset ``start`` on. Call ``look`` with more bytes until it returns a verdict."""
 
     __slots__ = ("_chains", "_cursors", "_known", "_legal", "_producing", "_release_at", "_scanned", "_start", "_step", "_waiting", "keep")
 
     def __init__(self, start: int, legal: LegalExtras, known: KnownStreams, *, producing: bool) -> None:
         self.keep = start
-        """Bytes before this stream offset are not wanted any more."""
+        """Bytes before this stream offset are no longer needed."""
         self._start = start
         self._legal = legal
         self._known = known
-        self._producing = producing  # this direction carries streams: see the top of the file
-        self._scanned = start  # headers that begin before are dealt with
-        self._chains = _NO_CHAINS  # by their first header's offset, in that order
+        self._producing = producing  # whether this direction carries streams: see the top of the file
+        self._scanned = start  # headers that begin before this offset are dealt with
+        self._chains = _NO_CHAINS  # by offset of their first header, in that order
         self._waiting = _NONE_WAITING  # by cursor
         self._cursors = _NO_CURSORS  # heap of the keys of _waiting
         self._step = _FIRST_SCAN
@@ -289,13 +295,14 @@ class Trial:
     def look(
         self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool, settle: bool = False
     ) -> Verdict | None:
-        """Goes on with ``data``, which begins at stream offset ``offset``. ``release_at`` gives the packet that made a byte readable.
+        """Continues with ``data``, which begins at stream offset ``offset``. Returns a verdict, or None if more bytes are needed.
 
-        ``final``: no more bytes come. ``settle``: none need be waited for; the trial goes on if these do not suffice.
+        ``release_at``: returns the packet that made a byte readable. ``final``: no more bytes come. ``settle``: decide without waiting for
+        more bytes; the trial goes on if the bytes do not suffice.
         """
         self._release_at = release_at
         verdict = self._look(data, offset, holes, final=final, settle=settle)
-        self._release_at = _no_release  # what it belongs to holds the data
+        self._release_at = _no_release  # it would keep the data alive
         if not self._chains:
             self._chains, self._waiting, self._cursors = _NO_CHAINS, _NONE_WAITING, _NO_CURSORS
         return verdict
@@ -319,7 +326,7 @@ class Trial:
                     return verdict
             self._scanned = stop - HEADER + 1
             if len(holes) and self._scanned in holes[:, 1]:
-                self._start = self._scanned  # the hole may be forgotten before the header behind it is whole
+                self._start = self._scanned  # the hole may be forgotten before the header behind it is complete
             verdict = self._pass(self._scanned, holes) or self._overdue(stop)
             if verdict:
                 return verdict
@@ -332,11 +339,11 @@ class Trial:
 
     @property
     def reach(self) -> int:
-        """Stream offset after the farthest header that a chain waits for; 0 when there are no chains."""
+        """Stream offset after the farthest header that a chain waits for; 0 if there are no chains."""
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
     def _header(self, place: int, size: int, stream: int, *, is_first: bool) -> Verdict | None:
-        """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
+        """Takes a plausible header at ``place``: extends the chains that wait for it, or starts one."""
         if self._chains is _NO_CHAINS:
             self._chains, self._waiting, self._cursors = {}, {}, []
         chains = self._waiting.pop(place, None)
@@ -344,7 +351,7 @@ class Trial:
             chain = Chain(place, place, place, is_first=is_first)
             self._chains[place] = chain
         else:
-            chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one way to here is enough
+            chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one chain that leads here is enough
             for other in chains:
                 if other is not chain:
                     self._drop(other)
@@ -377,7 +384,7 @@ class Trial:
         self._chains.pop(chain.first, None)
 
     def _pass(self, place: int, holes: Column) -> Verdict | None:
-        """Chains whose next header should have begun before ``place`` break, or, where a hole is, end."""
+        """Breaks chains whose next header should have begun before ``place``; if a hole is there, they end instead."""
         while self._cursors and self._cursors[0] < place:
             cursor = self._cursors[0]
             verdict = self._overdue(cursor + HEADER)
@@ -400,7 +407,7 @@ class Trial:
         return None
 
     def _overdue(self, prefix: int) -> Verdict | None:
-        """The best chain, once the first one has been held for ``TRIAL_BYTES`` before stream offset ``prefix``."""
+        """Returns the best chain, once the first one has been held for ``TRIAL_BYTES`` before stream offset ``prefix``."""
         while self._chains:
             chain = next(iter(self._chains.values()))
             decided = chain.first + TRIAL_BYTES
@@ -414,7 +421,7 @@ class Trial:
         return None
 
     def _best(self, end: int, *, final: bool) -> Verdict | None:
-        """The best chain that may stand when the bytes before stream offset ``end`` must suffice."""
+        """Returns the best acceptable chain if the bytes before stream offset ``end`` must suffice."""
         for chain in sorted(self._chains.values(), key=self._rank, reverse=True):
             complete = self._strength(chain) - (chain.cursor > end)
             if not final:
@@ -424,7 +431,10 @@ class Trial:
         return None
 
     def _verdict(self, chain: Chain, decided: int, *, by_end: bool = False) -> Verdict:
-        """Strangers in front are left out where something better follows them; a chain of nothing better begins with them."""
+        """Returns where a chain's messages begin.
+
+        Unknown headers in front are left out if something better follows them; a chain with nothing better begins with them.
+        """
         start = chain.first if self._are_streams(chain) and not chain.known else chain.start
         return Verdict(start, decided, proven=start if chain.is_confirmed else decided, by_end=by_end)
 
@@ -436,7 +446,7 @@ class Trial:
         return chain.total if self._are_streams(chain) else chain.count
 
     def _are_streams(self, chain: Chain) -> bool:
-        """Whether headers of unknown streams may be just that: streams opened in a hole."""
+        """Returns whether headers of unknown streams may be real: of streams opened in a hole."""
         return chain.total >= CHAIN and self._is_doubted(chain)
 
     def _is_doubted(self, chain: Chain) -> bool:
@@ -445,10 +455,10 @@ class Trial:
         return chain.is_doubted
 
     def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
-        """Whether a chain that is not confirmed may stand for want of a better one."""
+        """Returns whether a chain that is not confirmed may count if there is no better one."""
         if chain.known or self._are_streams(chain):
             return True
-        if chain.count == 0:  # strangers only, more likely a value
+        if chain.count == 0:  # only unknown headers: more likely a value
             return False
         return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.is_first or not self._producing))
 

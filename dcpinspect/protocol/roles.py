@@ -1,4 +1,4 @@
-"""Commands by what they are in DCP, from the one table of opcodes: for whole columns of opcodes at once."""
+"""Commands by their role in DCP, from the one table of opcodes: for whole columns of opcodes at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ABOUT_ONE_VBUCKET = (
 
 
 def opcodes_with(role: Trait) -> Mask:
-    """By opcode: whether the command has all of ``role``. A command that nobody described has none."""
+    """Returns a mask by opcode: whether the command has all of ``role``. A command that nobody described has no role."""
     found = np.zeros(256, dtype=np.bool_)
     found[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
     return found
@@ -43,5 +43,5 @@ def _names_vbucket() -> Mask:
 
 
 NAMES_VBUCKET = _names_vbucket()
-"""By opcode: whether the vbucket in the header of a request means one, in place of a field that is not used, as in HELLO. Of a command
-that nobody described it may."""
+"""By opcode: whether the vbucket in the header of a request means a vbucket, and is not an unused field, as in HELLO. It may for a command
+that nobody described."""

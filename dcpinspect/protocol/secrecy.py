@@ -1,8 +1,8 @@
 """What of a message may be shown: credentials never are, in any form, by anything that shows bytes or values.
 
-Documents and DCP hold none, so all of them is shown. Of every other command only what a layout describes is shown, and of one that
-carries credentials the value never is; a layout says so with ``Kind.SECRET``. What nobody described is therefore hidden until somebody
-does. Numbers that are in no table may be anything: they are shown, unless they name credentials.
+Documents and DCP hold no credentials, so all of them is shown. Of every other command only what a layout describes is shown. Of a command
+that carries credentials the value is never shown; its layout says so with ``Kind.SECRET``. So what nobody described is hidden until
+somebody describes it. Numbers that are in no table may be anything: they are shown, unless they name credentials.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Secrecy(Enum):
 
     OPEN = "all of it"
     UNKNOWN = "all of it, unless it names credentials"
-    """The number is in no table."""
+    """The number of the command is in no table."""
     DESCRIBED = "what a layout describes, unless it names credentials"
     MEASURED = "what a layout describes; the value is only measured"
 
@@ -50,14 +50,15 @@ _DECISIONS = {
 
 
 def secrecy(opcode: int, side: Side, *, server: bool = False) -> Secrecy:
-    """What is decided about a command."""
+    """Returns what is decided about a command."""
     return _DECISIONS.get((server, opcode, side), Secrecy.UNKNOWN)
 
 
 def hides_value(choice: Choice, opcode: int, side: Side, *, server: bool = False) -> bool:
-    """Whether the value of a message with this layout is hidden whatever it holds.
+    """Returns whether the value of a message with this layout is hidden whatever it holds.
 
-    The error of a refused request may quote it (kv_engine mcbp_validators.cc: "Invalid json '…'"), so it is as secret as that.
+    The error of a refused request may quote the request (kv_engine mcbp_validators.cc: "Invalid json '…'"), so it is as secret as the
+    request.
     """
     decided, layout = secrecy(opcode, side, server=server), choice.layout
     if decided is not Secrecy.DESCRIBED:
@@ -68,7 +69,8 @@ def hides_value(choice: Choice, opcode: int, side: Side, *, server: bool = False
 
 
 def hides_key(choice: Choice, opcode: int, side: Side, *, server: bool = False) -> bool:
-    """Whether the key is hidden: no layout describes it, or it may be a piece of a secret value that is divided in the wrong place."""
+    """Returns whether the key is hidden: no layout describes it, or it may be a piece of a secret value that is divided in the wrong
+    place."""
     decided, layout = secrecy(opcode, side, server=server), choice.layout
     if decided in (Secrecy.OPEN, Secrecy.UNKNOWN):
         return False
@@ -77,11 +79,11 @@ def hides_key(choice: Choice, opcode: int, side: Side, *, server: bool = False) 
 
 _NAME = rb"pass[ _-]?(?:word|phrase|wd)|secret|auth[ _-]?token"
 _NAMES = re.compile(_NAME, re.IGNORECASE)
-# A member of a JSON object, perhaps inside a string, where quotes have backslashes. kv_engine tls_configuration.cc and
-# bucket_manager.cc write whether there is one instead of the credential itself.
+# A member of a JSON object, perhaps inside a string, where quotes have backslashes. kv_engine tls_configuration.cc and bucket_manager.cc
+# write whether there is a credential instead of the credential itself.
 _MEMBER = re.compile(rb"(?:%b)[^\"\\]{0,64}(\\*)\"\s*:(?!\s*(?:\1\"(?:(?:not[ -])?set)?\1\"|true\b|false\b|null\b))" % _NAME, re.IGNORECASE)
 
 
 def names_credentials(text: bytes, key: bytes | None = None) -> bool:
-    """Whether JSON, whole or in part, has a member that is called like a credential, or the setting whose value it is is."""
+    """Returns whether JSON, whole or in part, has a member that is named like a credential, or is the value of a setting that is."""
     return _MEMBER.search(text) is not None or (key is not None and _NAMES.search(key) is not None)

@@ -1,12 +1,12 @@
 """What a connection has negotiated so far that changes how later messages are read.
 
-A fact holds from the row that shows it, in row order, so that the same capture reads the same in any
-batches. Collections are *on* or *off* by HELLO, *off* when a connection is seen from its handshake and
-nothing was granted, *unknown* when it begins in the middle, and *inferred* once something proves them:
-a message that only exists with collections, or a key that begins with a byte no bare key begins with.
+A fact holds from the row that shows it, in row order, so that the same capture reads the same in any batches. Collections are *on* or *off*
+by HELLO. They are *off* if a connection is seen from its handshake and nothing was granted, and *unknown* if it begins in the middle. They
+are *inferred* once something proves them: a message that only exists with collections, or a key that begins with a byte no bare key begins
+with.
 
-A connection is of the first generation (*upr*) from the first message in a layout that only the UPR transport specification has, and
-of the later ones (*dcp*) for good from the first message with something that this specification lacks.
+A connection is of the first generation (*upr*) from the first message in a layout that only the UPR transport specification has. It is of
+the later ones (*dcp*) for good from the first message with something that this specification lacks.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ GENERATION_UNKNOWN, UPR, LATER = range(3)
 """Generations of a connection; what is found out only ever raises them."""
 
 ABOVE_ONE: Mapping[int, tuple[int, int]] = {Opcode.DCP_OPEN: (4, 4), Opcode.DCP_STREAM_END: (0, 4), Opcode.DCP_SNAPSHOT_MARKER: (16, 4)}
-"""(offset, size) of a number in the extras that the first generation has not above 1: open flags, reason of an end, type of a marker."""
+"""(offset, size) of a number in the extras that is never above 1 in the first generation: open flags, reason of an end, type of a
+marker."""
 
 _ALSO_FIRST = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SNAPSHOT_MARKER)
-"""Events whose v1 the first generation has too. A marker with 20 bytes of extras is the UPR_SNAPSHOT_MARKER of its second page."""
+"""Events whose layout v1 the first generation has too. A marker with 20 bytes of extras is the UPR_SNAPSHOT_MARKER of its second page."""
 
 
 def generation_of(layout: Layout) -> int:
-    """What a message in this layout says of the generation of its connection."""
+    """Returns what a message in this layout says of the generation of its connection."""
     if layout.server:
         return GENERATION_UNKNOWN
     if layout.generation == "upr":
@@ -61,8 +62,8 @@ def generation_of(layout: Layout) -> int:
 
 
 _STATE, _UNDERLYING, _HAS_HELLO, _GENERATION = range(4)
-"""Columns of a connection. The state is -1 before it was met. Once the answer to a HELLO was seen, nothing that is missing later changes
-what it granted."""
+"""Columns of the state of a connection. The state is -1 before the connection was met. Once the answer to a HELLO was seen, nothing that is
+missing later changes what it granted."""
 _FROM_HANDSHAKE, _FROM_MIDDLE = (
     np.array([state, False, False, GENERATION_UNKNOWN], np.int8) for state in (CollectionsState.OFF, CollectionsState.UNKNOWN)
 )
@@ -70,45 +71,45 @@ _FROM_HANDSHAKE, _FROM_MIDDLE = (
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something a row tells of its connection."""
+    """Something that a row tells of its connection."""
 
     row: int
     """Row of the batch."""
     connection: int
     collections: CollectionsState | None = None
     evidence: bool = False
-    """It only counts while collections are unknown."""
+    """Whether it only counts while collections are unknown."""
     underlying_datatype: bool | None = None
     generation: int = GENERATION_UNKNOWN
     is_gap: bool = False
-    """Something before it was not captured: a HELLO may have been there."""
+    """Whether something before it was not captured: a HELLO may have been there."""
 
 
 Held = tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int8]]
-"""Of each row of a batch: collections state, underlying datatype, generation."""
+"""For each row of a batch: collections state, underlying datatype, generation."""
 
 
 class Sessions:
     """The state of every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._connections = np.full((64, 4), -1, np.int8)  # by number; it costs four bytes to have met one
+        self._connections = np.full((64, 4), -1, np.int8)  # by number; a connection takes four bytes
 
     def begin(self, connections: Rows, has_handshake: Mask) -> None:
-        """These connections, of which some may be known, are seen from their handshake or from the middle."""
+        """Begins connections, of which some may be known: they are seen from their handshake or from the middle."""
         new = self._of(connections, _STATE) < 0
         self._connections[connections[new]] = np.where(has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE)
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
-        """For each of these connection numbers: are its collections still unknown?"""
+        """Returns, for each of these connections, whether its collections are still unknown."""
         return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
     def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
-        """For each of these connection numbers: has nothing shown that it is later than the first generation?"""
+        """Returns, for each of these connections, whether nothing has shown that it is later than the first generation."""
         return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
     def apply(self, connections: Rows, facts: list[Fact]) -> Held:
-        """What holds at each row of a batch, whose facts come in row order.
+        """Returns what holds at each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
         """
@@ -158,25 +159,25 @@ class Sessions:
 
 
 class Settled(Sessions):
-    """What was found out when the messages of a batch were decoded first, for decoding them again: nothing in them changes it."""
+    """The states found when the messages of a batch were first decoded, for decoding them again: nothing in the messages changes them."""
 
     def __init__(self, rows: Held) -> None:
         super().__init__()
         self._rows = rows
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
-        """None is."""
+        """Returns that no connection is unknown."""
         return np.zeros(len(connections), dtype=np.bool_)
 
     def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
-        """None is to be asked."""
+        """Returns that no connection has to be looked at."""
         return np.zeros(len(connections), dtype=np.bool_)
 
     def apply(self, connections: Rows, facts: list[Fact]) -> Held:  # noqa: ARG002
-        """The columns as they were."""
+        """Returns the columns as they were."""
         return self._rows
 
 
 def context(state: int, underlying_datatype: bool, generation: int) -> Context:
-    """The context that ``annotate`` wants for a row with this state."""
+    """Returns the context that ``annotate`` needs for a row with this state."""
     return Context(STATE_NAMES[state], underlying_datatype, GENERATION_NAMES[generation])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.protocol.header import MAX_BODY
 
 MAX_RATIO = 22
-"""A copy element of three bytes yields at most 64, so a greater claim is not worth its memory."""
+"""A copy element of three bytes yields at most 64 bytes, so a block that claims a greater ratio is refused."""
 
 
 class SnappyError(ValueError):
@@ -13,9 +13,9 @@ class SnappyError(ValueError):
 
 
 def inflated_size(data: bytes | memoryview) -> int:
-    """The uncompressed length that the preamble declares.
+    """Returns the uncompressed length that the preamble declares.
 
-    Raises SnappyError when there is no preamble or the length exceeds 30 MiB.
+    Raises SnappyError if there is no preamble or the length exceeds 30 MiB.
     """
     size = 0
     for at, byte in enumerate(data[:5]):
@@ -30,7 +30,7 @@ def inflated_size(data: bytes | memoryview) -> int:
 
 
 def decode_snappy(data: bytes | memoryview) -> bytes:
-    """The uncompressed bytes.
+    """Returns the uncompressed bytes.
 
     Raises SnappyError; never allocates more than 30 MiB.
     """
@@ -48,7 +48,7 @@ def decode_snappy(data: bytes | memoryview) -> bytes:
 
 
 def encode_snappy(data: bytes) -> bytes:
-    """A snappy block; the way back from ``decode_snappy``."""
+    """Returns a snappy block; the way back from ``decode_snappy``."""
     import cramjam
 
     return bytes(cramjam.snappy.compress_raw(data))

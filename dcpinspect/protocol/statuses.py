@@ -17,7 +17,7 @@ class Status(IntEnum):
     meaning: str
 
     def __new__(cls, code: int, is_success: bool, meaning: str) -> Self:
-        """Make a member that is its code, with the other columns of the table as attributes."""
+        """Makes a member that is its code, with the other columns of the table as attributes."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.is_success = is_success
@@ -125,17 +125,17 @@ SUCCESS_CLASS = frozenset(int(status) for status in Status if status.is_success)
 """Codes whose body holds the command's normal payload."""
 
 APPLICATION_STATUSES = range(0xFF00, 0x10000)
-"""Reserved for applications and proxies."""
+"""Codes reserved for applications and proxies."""
 
 
 def status_name(code: int) -> str:
-    """Lower-case name of a status, ``status_0x1234`` for one that nobody described."""
+    """Returns the lower-case name of a status, ``status_0x1234`` for one that nobody described."""
     status = _BY_CODE.get(code)
     return status.name.lower() if status is not None else f"status_0x{code:04x}"
 
 
 def status_meaning(code: int) -> str:
-    """What a status says, in one sentence; for unknown ones, that it is unknown."""
+    """Returns what a status means, in one sentence; for unknown ones, that it is unknown."""
     status = _BY_CODE.get(code)
     if status is not None:
         return status.meaning

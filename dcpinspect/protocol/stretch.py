@@ -1,4 +1,4 @@
-"""Consecutive stream bytes that framing works on, with their holes and origins; grows while a message is incomplete."""
+"""Consecutive stream bytes that framing works on, with their holes and origins; they grow while a message is incomplete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Column = npt.NDArray[np.int64]
 Holes = Sequence[tuple[int, int]]
 
 _LOOSE = 256
-"""Lists of segments kept apart before they are joined or collapsed."""
+"""Number of lists of segments kept apart before they are joined or collapsed."""
 
 
 class Stretch:
@@ -26,14 +26,14 @@ class Stretch:
         self.offset = chunk.offset
         self._data: Bytes = chunk.data
         self._size = len(chunk.data)
-        self._owned = False  # until something is appended the chunk's own array does
-        self._segments: Sequence[Segments] = (chunk.segments,)  # this and the next become lists once there are more
+        self._owned = False  # the chunk's own array is used until something is appended
+        self._segments: Sequence[Segments] = (chunk.segments,)  # becomes a list once there are more, and so do the holes
         self._holes: Holes = ()
         self._add_holes(chunk.holes)
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """Number of bytes held."""
         return self._size
 
     @property
@@ -48,7 +48,7 @@ class Stretch:
 
     @property
     def segments(self) -> Segments:
-        """Where the bytes came from."""
+        """The packets that the bytes came from."""
         if len(self._segments) > 1:
             self._segments = (joined_segments(self._segments),)
         return self._segments[0]
@@ -59,14 +59,14 @@ class Stretch:
         return int(self._segments[-1].release[-1])
 
     def holes(self) -> Column:
-        """[n, 2]: stream offsets between which bytes are missing; no two touch."""
+        """Returns [n, 2]: stream offsets between which bytes are missing; no two ranges touch."""
         return np.array(self._holes, np.int64).reshape(-1, 2)
 
     def append(self, chunk: StreamChunk) -> None:
         """Adds the bytes that follow."""
         size = self._size + len(chunk.data)
         if not self._owned or size > len(self._data):
-            # zeros come from the kernel only when touched, so the holes of a message cost nothing
+            # the kernel provides zeros only when they are touched, so the holes of a message cost nothing
             grown = np.zeros(max(size, 2 * len(self._data) if self._owned else 0), np.uint8)
             _copy_around(grown, 0, self.data, self.offset, self._holes)
             self._data, self._owned = grown, True
@@ -89,7 +89,7 @@ class Stretch:
                 self._holes.append((start, end))
 
     def collapse(self) -> None:
-        """Keeps of the segments only what a message needs that holds all these bytes: least, greatest and last packet."""
+        """Keeps only those segments that a message over all these bytes needs: least, greatest and last packet."""
         if len(self._segments) < _LOOSE // 2 or self._size < 24:
             return
         segments = self.segments
@@ -104,7 +104,7 @@ class Stretch:
         self._segments = (kept,)
 
     def rest(self, start: int) -> Stretch | None:
-        """A copy of the bytes from stream offset ``start`` on; ``None`` when there are none."""
+        """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are none."""
         if start >= self.end:
             return None
         segments = self.segments
@@ -119,12 +119,12 @@ class Stretch:
 
 
 def joined_segments(parts: Sequence[Segments]) -> Segments:
-    """One after the other."""
+    """Returns the segments of all parts, one after the other."""
     return Segments(np.concatenate([part.columns for part in parts], axis=1))
 
 
 def captured(start: int, end: int, holes: Column) -> int:
-    """Bytes between two stream offsets that are in no hole."""
+    """Returns the number of bytes between two stream offsets that are in no hole."""
     if end <= start or not len(holes):
         return max(0, end - start)
     missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)

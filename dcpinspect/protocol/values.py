@@ -17,12 +17,13 @@ from dcpinspect.protocol.xattr import Xattr, decode_xattrs
 
 
 def _place(at: int, offset: int, inflated: bool) -> tuple[int, str]:
-    """(byte of the message, words) for a place in a value that begins at ``at``; an inflated one has no byte of its own on the wire."""
+    """Returns (byte of the message, words) for a place in a value that begins at ``at``; an inflated value has no bytes of its own on the
+    wire."""
     return (at, f" (byte {offset} of the inflated value)") if inflated else (at + offset, "")
 
 
 def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
-    """The slots of a table, nested in its field."""
+    """Returns a field with the slots of a FlatBuffer table nested in it."""
     field = FieldValue(spec.name, spec.title, at, len(raw), raw, None, spec.doc, depth=depth, spec=spec)
     try:
         table = decode_table(raw, spec.slots)
@@ -46,7 +47,7 @@ def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: 
 
 
 def _inflate(annotation: Annotation, raw: bytes, at: int, path: str, datatype: int) -> bytes | None:
-    """The value without snappy; None when it was not compressed or cannot be."""
+    """Returns the value without snappy; None if it was not compressed or cannot be decompressed."""
     if not datatype & datatypes.SNAPPY or not raw:
         return None
     try:
@@ -62,7 +63,7 @@ def _datatype(annotation: Annotation) -> int:
 
 
 def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str, own_datatype: int | None) -> FieldValue:
-    """A document as its datatype says: xattrs, compressed or not, JSON; ``own_datatype`` where its record has one."""
+    """Returns a document as its datatype says: xattrs, compressed or not, JSON; ``own_datatype``: given if its record has one."""
     is_value = own_datatype is None
     datatype = _datatype(annotation) if own_datatype is None else own_datatype
     field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
@@ -74,7 +75,7 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
         reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
         annotation.problem("length-mismatch", "error", path, at, reason)
     elif isinstance(nmeta, int) and nmeta:
-        # 3.x to 6.6 with enable_ext_metadata: the tail is no part of the document.
+        # 3.x to 6.6 with enable_ext_metadata: the end is no part of the document.
         content = raw[: len(raw) - nmeta]
         parts.append(
             FieldValue(
@@ -165,7 +166,7 @@ def _body_encoding(annotation: Annotation, body: bytes, is_json: bool, place: tu
 
 
 def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
-    """A value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
+    """Returns a value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
     datatype = _datatype(annotation)
     inflated = _inflate(annotation, raw, at, path, datatype)
     body = raw if inflated is None else inflated

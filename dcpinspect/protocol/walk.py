@@ -1,4 +1,4 @@
-"""Headers followed one after the other: where each message is, which packets gave it, and what of it is missing."""
+"""Follows headers one after the other: where each message is, which packets gave it, and what of it is missing."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from dcpinspect.protocol.stretch import Column, Stretch
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
-"""Bytes of a header that must be there to know where the next one is."""
+"""Number of bytes of a header that are needed to know where the next one is."""
 _ROLES = np.zeros(256, np.uint8)
 _ROLES[OF_STREAMS] = 1
 _ROLES[list(EVENTS)] = 2
 
 
 class Run(NamedTuple):
-    """Messages each of which begins where the one before ends; the columns hold until the walk goes on."""
+    """Messages that follow each other without a gap. The columns hold until the walk goes on."""
 
     end: int
-    """Stream offset after the last one."""
+    """Stream offset after the last message."""
     why: str
-    """Why it ended there, as bytes are skipped; empty: the next message is not there as a whole."""
+    """Why the run ended there, as a reason for skipping bytes; empty: the next message is not complete."""
     need: int
-    """Bytes wanted from there on."""
+    """Number of bytes wanted from there on."""
     events: int
-    """Messages that a producer sends in a stream."""
+    """Number of messages that a producer sends in a stream."""
     messages: tuple[Column, Column, Column, Column, Column]
-    """Where each begins in the stretch and its length; the segments of the least and the greatest packet that gave bytes of it, and of
-    its last byte."""
+    """For each message: place in the stretch, length, segments of the least and the greatest packet that gave bytes of it, segment of its
+    last byte."""
     is_cut: Octets
-    """1 where the header is not whole."""
+    """1 if the header of the message is not whole."""
     keys: Column
     """vbucket << 32 | opaque of the streams that the memo did not have."""
     shown_by: Column
-    """The message that showed each."""
+    """Place of the message that showed each of these streams."""
 
 
 class _Tables:
-    """What the kernel needs for one stretch: it may be called for each of many short runs."""
+    """What the kernel needs for one stretch; it may be called for many short runs of the stretch."""
 
     __slots__ = ("columns", "cut", "holes", "segments", "state")
 
@@ -52,7 +52,7 @@ class _Tables:
         self.columns = [np.empty(room, np.int64) for _ in range(7)]
         self.cut = np.empty(room, np.uint8)
         self.holes, self.segments = walk.holes - walk.offset, walk.segments.offset - walk.offset
-        self.state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
+        self.state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel continues
 
 
 class Walk:
@@ -66,26 +66,26 @@ class Walk:
         self.segments = stretch.segments
         self.holes = stretch.holes()
         self._rows: list[tuple[Column, ...]] = []
-        self._tables: _Tables | None = None  # made for the first run, which there may not be
+        self._tables: _Tables | None = None  # made for the first run, if there is one
 
     @property
     def has_messages(self) -> bool:
-        """Whether any were kept."""
+        """Whether any messages were kept."""
         return bool(self._rows)
 
     def release_at(self, offset: int) -> int:
-        """Packet that made the byte at stream offset ``offset`` readable."""
+        """Returns the packet that made the byte at stream offset ``offset`` readable."""
         return int(self.segments.release[self.segments.offset.searchsorted(offset, "right") - 1])
 
     def follow(self, at: int, memo: Column) -> Run:
-        """Follows the headers from stream offset ``at``. ``memo``: as the kernel has it."""
+        """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._tables is None:
             self._tables = _Tables(self)
         tables, state, segments = self._tables, self._tables.state, self.segments
         counts = np.zeros(4, np.int64)
         state[0] = at - self.offset
         start, length, least, greatest, last, keys, key_row = tables.columns
-        # messages are not known before they are walked; most are between 50 and a few hundred bytes
+        # messages are not known before they are walked; most have between 50 and a few hundred bytes
         why = int(
             frame_messages(
                 (len(self.data) - int(state[0])) // 150,
@@ -122,25 +122,25 @@ class Walk:
         )
 
     def released(self, run: Run) -> Column:
-        """Packet that showed each of the new streams of a run."""
+        """Returns the packet that showed each of the new streams of a run."""
         release: Column = self.segments.release[run.messages[4][run.shown_by]]
         return release
 
     def cut_off(self, run: Run) -> list[tuple[int, int]]:
-        """[start, end) in the stream of messages whose header is not whole."""
+        """Returns [start, end) in the stream of messages whose header is not whole."""
         begin, length = (column[run.is_cut > 0] for column in run.messages[:2])
         begin += self.offset
         return list(zip(begin.tolist(), (begin + length).tolist(), strict=True))
 
     def keep(self, run: Run, heuristic_until: int, floor: int) -> None:
-        """Adds the messages whose header is whole; none is readable before packet ``floor``."""
+        """Adds the messages whose header is whole; none of them is readable before packet ``floor``."""
         whole = run.is_cut == 0 if run.is_cut.any() else slice(None)
         columns = [np.array(column[whole]) for column in run.messages]
         heuristic = (columns[0] + self.offset < heuristic_until).astype(np.int64)
         self._rows.append((*columns, heuristic, np.full(len(heuristic), floor)))
 
     def framed(self) -> Framed:
-        """The messages that were kept."""
+        """Returns the messages that were kept."""
         start, length, least, greatest, last, heuristic, floor = (np.concatenate(columns) for columns in zip(*self._rows, strict=True))
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
@@ -189,12 +189,12 @@ def frame_messages(
     counts: Ints,
     state: Ints,
 ) -> int:
-    """Follows the headers from ``state[0]``; returns why it stopped. One step a message and one a segment.
+    """Follows the headers from ``state[0]``; returns why it stopped. One step for each message and for each segment.
 
-    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte.
-    ``cut``: 1 where the header is not whole. ``keys``: streams not in ``memo`` (a small hash table), of the messages ``key_row``.
-    ``counts``: messages, keys, stream events, and the bytes wanted from ``state[0]`` on. ``state`` is kept between calls on the
-    same data: place, hole, segment.
+    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte. ``cut``: 1
+    if the header is not whole. ``keys``: streams not in ``memo`` (a small hash table), shown by the messages ``key_row``. ``counts``:
+    messages, keys, stream events, and the bytes wanted from ``state[0]`` on. ``state`` is kept between calls on the same data: place, hole,
+    segment.
     """
     at, h, s = state[0], state[1], state[2]
     size, segments = len(data), len(segment_at)

@@ -1,7 +1,7 @@
 """The xattr section that a value with datatype bit 0x04 begins with.
 
-Source: kv_engine ``docs/Document.md``. A u32 section length (not counting itself), then pairs: u32 pair
-length, key, NUL, value, NUL. Values are JSON; keys are longer than the documented 15 bytes in practice.
+Source: kv_engine ``docs/Document.md``. There is a u32 section length (not counting itself), then pairs: u32 pair length, key, NUL, value,
+NUL. Values are JSON; keys are longer than the documented 15 bytes in practice.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Xattr:
 
 @dataclass(frozen=True, slots=True)
 class XattrSection:
-    """What a value with xattrs holds."""
+    """The xattr section of a value."""
 
     pairs: tuple[Xattr, ...]
     body_offset: int
     """Where the document body begins."""
     problem: str | None = None
-    """Why the rest of the section could not be read, and where."""
+    """Why the rest of the section could not be read, and where; None if it could."""
     problem_offset: int = 0
 
 
 def decode_xattrs(value: bytes) -> XattrSection:
-    """The xattr section at the start of ``value``; damage ends it early and is named."""
+    """Returns the xattr section at the start of ``value``; damage ends it early and is named."""
     if len(value) < 4:
         return XattrSection((), len(value), f"{len(value)} bytes do not hold a section length", 0)
     (size,) = unpack_from(">I", value)
@@ -68,6 +68,6 @@ def decode_xattrs(value: bytes) -> XattrSection:
 
 
 def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A section of (key, value) pairs; the way back from ``decode_xattrs``."""
+    """Returns a section of (key, value) pairs; the way back from ``decode_xattrs``."""
     section = b"".join(pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs)
     return pack(">I", len(section)) + section

@@ -1,4 +1,4 @@
-"""How every message is built: one file a message family, collected here in the order of the opcodes."""
+"""How every message is built: one file for each family of messages, collected here in the order of the opcodes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DCP = (
     *seqno_advanced.LAYOUTS,
     *cache_transfer.LAYOUTS,
 )
-"""DCP itself."""
+"""Layouts of DCP itself."""
 
 AROUND = (
     *session.LAYOUTS,
@@ -60,10 +60,10 @@ AROUND = (
     *admin.LAYOUTS,
     *fusion.LAYOUTS,
 )
-"""What else is on the connections."""
+"""Layouts of other messages on the connections."""
 
 LAYOUTS: tuple[Layout, ...] = DCP + AROUND
-"""Every layout; the first that fits a message wins."""
+"""Every layout; the first one that fits a message counts."""
 
 _BY_COMMAND: dict[tuple[bool, int, Side], tuple[Layout, ...]] = {}
 for _layout in LAYOUTS:
@@ -72,11 +72,11 @@ for _layout in LAYOUTS:
 
 
 def layouts_of(opcode: int, side: Side, *, server: bool = False) -> tuple[Layout, ...]:
-    """The layouts of a command, the current generation first; none for a command that nobody described."""
+    """Returns the layouts of a command, the current generation first; none for a command that nobody described."""
     return _BY_COMMAND.get((server, opcode, side), ())
 
 
 def legal_extras(opcode: int, side: Side, *, server: bool = False) -> frozenset[int] | None:
-    """Extras lengths that the layouts of a command define; None when nobody described it."""
+    """Returns extras lengths that the layouts of a command define; None if nobody described it."""
     layouts = layouts_of(opcode, side, server=server)
     return frozenset(layout.extras_size for layout in layouts) if layouts else None

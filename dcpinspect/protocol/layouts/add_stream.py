@@ -16,7 +16,7 @@ LAYOUTS = (
         _SPEC,
         extras=(Field("flags", 0, Kind.U32, "how to stream", "flags", flags=STREAM_FLAGS),),
     ),
-    # A refusal that came back from the producer has these four bytes too; one made on the spot has none.
+    # A refusal that came back from the producer has these four bytes too; the consumer's own refusal has none.
     Layout(
         Opcode.DCP_ADD_STREAM,
         "response",

@@ -59,7 +59,7 @@ LAYOUTS = (
         for opcode in (Opcode.PAUSE_BUCKET, Opcode.RESUME_BUCKET)
         for layout in (_layout(opcode, "request", key=_BUCKET, key_required=False), _layout(opcode, "response"))
     ),
-    # Settings like those of a new bucket, which may hold its token; the answer has every one of them with its value.
+    # Settings like those of a new bucket, which may hold its token; the answer has each of them with its value.
     *(
         _layout(Opcode.VALIDATE_BUCKET_CONFIG, side, value=(Field("value", 0, Kind.SECRET, "settings of a bucket", "Value"),))
         for side in _SIDES
@@ -107,7 +107,7 @@ LAYOUTS = (
         ),
     ),
     _layout(Opcode.ADJUST_TIMEOFDAY, "response"),
-    # Of "tls" the value has the password of the private key.
+    # With "tls", the value has the password of the private key.
     _layout(
         Opcode.IFCONFIG,
         "request",

@@ -1,7 +1,7 @@
 """Fusion, which keeps vbuckets in object storage (0x70 to 0x79).
 
-The metadata store's token is in many of the requests, and an error may quote its request. Of those, the members that are no credential
-are told; the URIs are not, which may hold a password.
+Many requests hold the metadata store's token, and an error may quote its request. Of those requests the members that are no credential are
+shown. URIs are not: they may hold a password.
 """
 
 from __future__ import annotations

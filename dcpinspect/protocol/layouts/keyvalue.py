@@ -25,7 +25,7 @@ _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
 
 def stored(opcode: Opcode) -> tuple[Layout, ...]:
-    """Answers of a command that changes a document: nothing, or where the change is."""
+    """Returns the answers of a command that changes a document: empty, or with the place of the change."""
     return (_layout(opcode, "response"), _layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO))
 
 
@@ -51,7 +51,7 @@ def _get_family() -> tuple[Layout, ...]:
         echoed = _KEY if opcode in (Opcode.GETK, Opcode.GETKQ) else None
         for extras in ((_FLAGS,), ()):
             out.append(_layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False))
-    # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error that has more to say does not.
+    # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error with more to say does not.
     why = (Field("value", 0, Kind.ERROR, "why there is none", "Value"),)
     out += [
         _layout(

@@ -1,4 +1,4 @@
-"""What a server asks of a client (magics 0x82 and 0x83)."""
+"""Commands that a server sends to a client (magics 0x82 and 0x83)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LAYOUTS = (
     ),
     _layout(ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION, "response"),
     _layout(ServerOpcode.AUTHENTICATE, "request", spec=_AUTH, value=_SECRET),
-    # Holds the provider's half of the exchange besides the user's rights.
+    # Holds the provider's half of the exchange in addition to the user's rights.
     _layout(ServerOpcode.AUTHENTICATE, "response", spec=_AUTH, value=_SECRET, value_required=False),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "request", spec=_AUTH, value=_JSON),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "response", spec=_AUTH),

@@ -62,7 +62,7 @@ LAYOUTS = (
                 _TYPE,
                 "Snapshot Type",
                 flags=SNAPSHOT_FLAGS,
-                # The first generation with extras had a number, 0 memory and 1 disk; bits since 3.0.
+                # The first generation with extras had a number, 0 memory and 1 disk; since 3.0 there are bits.
                 values={0: "memory, as a number of the first generation", 1: "memory; as a number of the first generation: disk"},
             ),
         ),
@@ -111,6 +111,6 @@ LAYOUTS = (
         legacy=True,
         note="opens a snapshot of unknown range",
     ),
-    # Only when the ack flag was set, once the whole snapshot was received.
+    # Only if the ack flag was set, once the whole snapshot was received.
     Layout(Opcode.DCP_SNAPSHOT_MARKER, "response", "v1", _SPEC),
 )

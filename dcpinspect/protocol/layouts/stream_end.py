@@ -14,7 +14,7 @@ LAYOUTS = (
         "request",
         "v1",
         _SPEC,
-        # 3 is never sent, 6 is sent as 2 by current producers.
+        # 3 is never sent; current producers send 6 as 2.
         extras=(
             Field(
                 "end_reason",

@@ -1,7 +1,7 @@
 """DCP system event (0x5f): collections and scopes come and go.
 
-The value's form follows from event and version. Manifest uid, then scope, then collection: the
-published example prints the two ids the other way round and contradicts its own struct.
+The value's form follows from event and version. The order is manifest uid, then scope, then collection. The published example prints the
+two ids the other way round and contradicts its own struct.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _VALUES: dict[tuple[int, int], tuple[Item, ...]] = {
 }
 
 _CLIENT_ONLY = frozenset({(2, 0), (5, 0)})
-"""Servers send neither of these; a client library has a layout for them."""
+"""Events that servers do not send; a client library has a layout for them."""
 
 _RAW = (Field("value", 0, Kind.BYTES, "by event and version", "Value"),)
 
