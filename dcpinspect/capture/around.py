@@ -18,27 +18,28 @@ from dcpinspect.escape import escape
 MIB = 1 << 20
 _PIECE_BYTES = MIB
 _PIECE_NS = 10**9
-"""What is kept, written and forgotten at once: a file may have so much more than was asked for."""
+"""Nanoseconds of packets that are kept, written and forgotten at once; ``_PIECE_BYTES``: bytes of them. A file may have so much more than
+was asked for."""
 _NAMES = 1000
-"""Files of one rule and millisecond."""
+"""Greatest number of files of one rule and millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Packets as they are in a file."""
+    """Packets in the form that they have in a file."""
 
     number: int
     begin_ns: int
     end_ns: int
-    """Times of the first and the last of them."""
+    """Times of the first and the last packet."""
     count: int
     interfaces: int
-    """Interfaces that have to be described before it."""
+    """Number of interfaces that have to be described before these packets."""
     blocks: bytes
 
 
 class _Sink(list[bytes]):
-    """What a writer wrote."""
+    """Collects what a writer wrote."""
 
     def write(self, data: bytes | memoryview, /) -> int:
         self.append(bytes(data))
@@ -46,7 +47,7 @@ class _Sink(list[bytes]):
 
 
 class _File:
-    """One of the files: a section for each moment, which has the comment, and the packets between them. Complete after every write."""
+    """One of the files: a section for each moment, which has the comment, and the packets between moments. Complete after every write."""
 
     def __init__(self, path: str, rule: str) -> None:
         self.path = path
@@ -55,26 +56,26 @@ class _File:
         self.size = 0
         self.packets = 0
         self.next = 0
-        """The piece that comes next."""
+        """Number of the piece that comes next."""
         self._interfaces = 0
         self._file = FileIO(path, "x")
 
     def begin(self, note: str) -> None:
-        """Another section."""
+        """Begins another section."""
         sink = _Sink()
         PcapNgWriter(sink, [note.encode(errors="backslashreplace")])
         self._put(b"".join(sink))
         self._interfaces = 0
 
     def write(self, piece: _Piece, interfaces: list[bytes]) -> None:
-        """The next packets."""
+        """Writes the next packets."""
         self._put(b"".join([*interfaces[self._interfaces : piece.interfaces], piece.blocks]))
         self._interfaces = max(self._interfaces, piece.interfaces)
         self.packets += piece.count
         self.next = piece.number + 1
 
     def _put(self, data: bytes) -> None:
-        """All of it, or nothing. Raises OSError."""
+        """Writes all of the data, or nothing. Raises OSError."""
         rest = memoryview(data)
         try:
             while len(rest):
@@ -85,7 +86,7 @@ class _File:
         self.size += len(data)
 
     def close(self) -> None:
-        """It is complete."""
+        """Closes the file, which is complete."""
         self._file.close()
 
 
@@ -93,7 +94,7 @@ class Around:
     """Keeps the packets of some time, and writes those before and after moments to files. What the disk refuses is told, not raised."""
 
     def __init__(self, folder: str, around_ns: int, *, most_bytes: int, most_files: int, tell: Callable[[str], None]) -> None:
-        """``around_ns``: how much before and after. ``most_bytes``: of the packets in memory, and twice as many of a file."""
+        """``around_ns``: how much before and after a moment. ``most_bytes``: limit for packets in memory; a file may have twice as many."""
         self._folder = folder
         self._around_ns = around_ns
         self._most_bytes = most_bytes
@@ -110,15 +111,15 @@ class Around:
         self._file: _File | None = None
         self._is_told = False
         self.saved = 0
-        """Files that were begun."""
+        """Number of files that were begun."""
 
     @property
     def size(self) -> int:
-        """Bytes of the packets in memory."""
+        """Size in bytes of the packets in memory."""
         return self._bytes
 
     def add(self, batch: PacketBatch) -> None:
-        """The next packets."""
+        """Takes the next packets."""
         for rows in _parts(batch):
             self._sink.clear()
             self._writer.write(batch, rows)
@@ -135,12 +136,13 @@ class Around:
                 self._go_on(self._file, piece)
 
     def forget(self, before_ns: int) -> None:
-        """No moment before this one will be asked for."""
+        """Frees packets that are only needed for moments before this one: nobody will ask for such a moment."""
         while self._pieces and self._pieces[0].end_ns < before_ns - self._around_ns:
             self._drop()
 
     def save(self, rule: str, note: str, moment_ns: int, now_ns: int) -> None:
-        """Write the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to the file that is being written, if any."""
+        """Writes the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to the file that is being written, if there
+        is one."""
         since_ns = moment_ns - self._around_ns
         if self._lost_until_ns >= since_ns:
             note += f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory for them was full"
@@ -158,12 +160,12 @@ class Around:
             self._fail(error)
 
     def pass_time(self, now_ns: int) -> None:
-        """It is so late; a file whose time is over is complete."""
+        """Notes that it is ``now_ns``; a file whose time is over is complete."""
         if self._file is not None and now_ns > self._file.until_ns:
             self.close()
 
     def close(self) -> None:
-        """No more packets come to the file that is being written."""
+        """Completes the file that is being written: no more packets come to it."""
         if self._file is None:
             return
         self._file.close()
@@ -187,7 +189,7 @@ class Around:
             self.close()
 
     def _begin(self, rule: str, moment_ns: int) -> _File | None:
-        """A new file, unless there are too many. Raises OSError."""
+        """Begins a new file, unless there are too many. Raises OSError."""
         if not self._files_left:
             if not self._is_told:
                 self._is_told = True
@@ -214,7 +216,7 @@ class Around:
 
 
 def _parts(batch: PacketBatch) -> Iterator[Column]:
-    """The packets of a batch, in pieces."""
+    """Yields the rows of a batch, divided into pieces."""
     sizes = np.cumsum(batch.captured) // _PIECE_BYTES
     times = np.maximum.accumulate(batch.time_ns) // _PIECE_NS
     is_new = (np.diff(sizes) != 0) | (np.diff(times) != 0)

@@ -13,41 +13,42 @@ Column = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PacketBatch:
-    """Packets of one file, in order: one buffer and a row of numbers for each packet.
+    """Packets of one file, in order: one buffer, and a row of numbers for each packet.
 
-    All columns have one entry a packet. Offsets count bytes from the start of ``data``. The packets are consecutive, unless they have
-    numbers of their own.
+    All columns have one entry for each packet. Offsets count bytes from the start of ``data``. The packets are consecutive, unless they
+    have numbers of their own.
     """
 
     data: Bytes
-    """The bytes that were read, record headers included; packets are slices of it."""
+    """The bytes that were read, record headers included; packets are slices of them."""
     offset: Column
     """Where each packet's captured bytes begin in ``data``."""
     captured: Column
-    """Bytes captured of each packet."""
+    """Number of captured bytes of each packet."""
     wire: Column
-    """Bytes the packet had on the wire; more than ``captured`` when snaplen cut it."""
+    """Number of bytes that the packet had on the wire; more than ``captured`` if snaplen cut it."""
     time_ns: Column
-    """Capture time, nanoseconds since the epoch."""
+    """Capture time, in nanoseconds since 1970."""
     link_type: Column
-    """LINKTYPE_ number of the interface each packet was seen on."""
+    """LINKTYPE_ number of the interface on which each packet was seen."""
     file: int
-    """Which file of the reading, from 0."""
+    """Number of the file in the reading, from 0."""
     first_frame: int
     """1-based number, within the file, of the first packet here (as Wireshark counts)."""
     first_packet: int
     """0-based number, over the whole reading, of the first packet here."""
     file_offset: int
-    """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed); live, bytes of the batches before it."""
+    """Place of ``data[0]`` in the file (in the decompressed stream if it is compressed); in a live capture, bytes of the batches before."""
     clock_ns: int | None = None
-    """Capture time when the batch was handed out, now and then, of what is live: that time passes then, though no packet says so."""
+    """Only in a live capture, now and then: capture time when the batch was handed out. It shows that time passes though no packet says
+    so."""
     options: Column | None = None
-    """Bytes of pcapng options behind each packet in ``data`` and what it is padded with; below 0 where their numbers are big-endian. None:
-    there are no options."""
+    """Number of bytes of pcapng options after each packet in ``data`` and its padding; below 0 if their numbers are big-endian. None: there
+    are no options."""
     packet: Column | None = None
-    """Number of each packet over the whole reading, rising, where not all follow ``first_packet``."""
+    """Number of each packet over the whole reading, rising; None if the packets are consecutive from ``first_packet`` on."""
     frame: Column | None = None
-    """Number of each packet within the file, the same for ``first_frame``."""
+    """Number of each packet within the file; None if the packets are consecutive from ``first_frame`` on."""
 
     @property
     def packets(self) -> Column:
@@ -60,7 +61,7 @@ class PacketBatch:
         return np.arange(self.first_frame, self.first_frame + len(self)) if self.frame is None else self.frame
 
     def packet_at(self, place: int) -> int:
-        """Number of one packet over the whole reading."""
+        """Returns the number of one packet over the whole reading."""
         return self.first_packet + place if self.packet is None else int(self.packet[place])
 
     def __len__(self) -> int:
@@ -68,6 +69,6 @@ class PacketBatch:
 
 
 def pause(clock_ns: int | None, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
-    """A batch of no packets, which says that it is ``clock_ns`` now, and that nothing has come; None: nothing has come so far."""
+    """Returns a batch without packets, which says that it is ``clock_ns`` now and nothing has come; None: nothing has come so far."""
     none = np.empty(0, np.int64)
     return PacketBatch(np.empty(0, np.uint8), none, none, none, none, none, file, first_frame, first_packet, 0, clock_ns)

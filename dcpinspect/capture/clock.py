@@ -1,4 +1,4 @@
-"""What time it is where packets come from: live, time passes though no packet says so."""
+"""The time where packets come from: in a live capture time passes though no packet says so."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import time
 from dcpinspect.capture.batch import PacketBatch
 
 EVERY_S = 0.1
-"""How often a live source says what time it is, whether packets come or not."""
+"""Seconds after which a live source says again what time it is, whether packets come or not."""
 
 
 class CaptureClock:
-    """Capture time: that of the last packet, and what has passed here since it came, so that clocks need not agree."""
+    """Capture time: that of the last packet, plus the time that has passed here since it came, so that clocks need not agree."""
 
     def __init__(self) -> None:
         self._packet_ns: int | None = None
         self._came_ns = 0
 
     def note(self, batch: PacketBatch) -> None:
-        """Packets have come just now."""
+        """Notes packets that have come just now."""
         if len(batch):
             self._packet_ns = int(batch.time_ns[-1])
             self._came_ns = time.monotonic_ns()
 
     @property
     def last_ns(self) -> int | None:
-        """Capture time of the last packet."""
+        """Capture time of the last packet; None before the first one."""
         return self._packet_ns
 
     def now_ns(self) -> int | None:
-        """Capture time now; None before the first packet."""
+        """Returns the capture time now; None before the first packet."""
         return None if self._packet_ns is None else self._packet_ns + time.monotonic_ns() - self._came_ns

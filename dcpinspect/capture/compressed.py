@@ -1,7 +1,8 @@
 """gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream instead of raising.
 
-Decompressors give nothing of a call that comes upon damage. So that call is done again, a byte at a time, by a decoder as it was before
-its piece: what is before the damage is given, all of it but for xz and bzip2 through a pipe, which cannot be read again.
+A decompressor returns nothing from a call that meets damage. So that call is done again, a byte at a time, by a decoder in the state before
+its piece. Then everything before the damage is returned. Only for xz and bzip2 through a pipe some of it is lost, because a pipe cannot be
+read again.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 XZ = b"\xfd7zX"
 BZIP2 = b"BZh"
 READ = 1 << 18
-"""Bytes that a decoder is given, or gives, at once."""
+"""Greatest number of bytes that a decoder gets, or returns, at once."""
 READ_ONCE = 1 << 12
-"""The same of xz and bzip2 through a pipe: as much may be lost before damage."""
+"""The same limit for xz and bzip2 through a pipe: as many bytes may be lost before damage."""
 FIRST = 1 << 10
-"""Bytes of a member that a decoder is given first, then twice as many each time: what is behind a short one is copied for nothing."""
+"""Number of bytes of a member that a decoder gets first, then twice as many each time. Bytes behind a short member are copied for
+nothing."""
 XZ_MEMORY = 256 << 20
-"""Bytes that unpacking xz may take: the largest preset takes 65 MiB."""
+"""Greatest number of bytes of memory for unpacking xz: the largest preset takes 65 MiB."""
 _SKIPPABLE = bytes(range(0x50, 0x60))
-"""First bytes of zstd frames that hold no data (RFC 8878, 3.1.2), and what follows them."""
+"""First bytes of zstd frames that hold no data (RFC 8878, 3.1.2); ``_SKIPPABLE_REST`` follows them."""
 _SKIPPABLE_REST = b"\x2a\x4d\x18"
 _MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + _SKIPPABLE, XZ: XZ[:1], BZIP2: BZIP2[:1]}
-"""First bytes of what may follow a complete member: another one."""
+"""By kind: first bytes of another member, which may follow a complete one."""
 _NO_PADDING = re.compile(rb"[^\0]")
 _DAMAGE = (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError)
-"""What decoders raise."""
+"""The exceptions that decoders raise."""
 
 
 class _Raw(Protocol):
@@ -52,7 +54,7 @@ class _File(Protocol):
 
 
 class _Decoder(Protocol):
-    """A member that is unpacked. It holds the input that it had no room for."""
+    """A decoder of one member. It holds the input for which it had no room."""
 
     @property
     def needs_input(self) -> bool: ...
@@ -65,40 +67,40 @@ class _Decoder(Protocol):
 
     @property
     def held(self) -> int:
-        """Bytes of the input that were not looked at."""
+        """Number of bytes of the input that were not looked at."""
 
     def decompress(self, data: bytes, size: int, /) -> bytes: ...
 
 
 class Inflate:
-    """A readable stream of what ``raw`` holds compressed; ``file`` is what it reads, if that can be read again."""
+    """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that can be read again."""
 
     def __init__(self, raw: _Raw, kind: bytes, file: _File | None = None) -> None:
         self.problem: str | None = None
-        """Set when the compressed data is damaged or cut; the stream has ended there."""
+        """Sets if the compressed data is damaged or cut; the stream has ended there."""
         self._raw = raw
         self._kind = kind
         self._file = file
         self._most = READ_ONCE if file is None and kind in (XZ, BZIP2) else READ
         self._buffer = bytearray(self._most)
         self._read = 0  # bytes of raw
-        self._data, self._at = b"", 0  # those read last, and how many of them a decoder has
-        self._out = memoryview(b"")  # not given yet
-        self._end: str | None = None  # why there is no more, which may be for no reason
+        self._data, self._at = b"", 0  # the bytes read last, and how many of them a decoder has
+        self._out = memoryview(b"")  # not returned yet
+        self._end: str | None = None  # why there is no more; empty: nothing is wrong
         self._begin()
 
     @property
     def _place(self) -> int:
-        """Bytes of raw that decoders have."""
+        """Number of bytes of raw that decoders have."""
         return self._read - len(self._data) + self._at
 
     def _begin(self) -> None:
-        """Another member begins."""
+        """Begins another member."""
         self._decoder = self._new_decoder()
         self._start = self._place
         self._step = min(FIRST, self._most)
-        self._piece, self._unpacked = b"", 0  # what the decoder was given last, and what came of that
-        self._before: _Gzip | None = None  # as it was then
+        self._piece, self._unpacked = b"", 0  # what the decoder was given last, and how much it returned for it
+        self._before: _Gzip | None = None  # the decoder before that piece
 
     def _new_decoder(self) -> _Decoder:
         if self._kind == GZIP:
@@ -109,13 +111,13 @@ class Inflate:
 
     @cached_property
     def _zstd(self) -> Any:  # Any: its import is deferred
-        """What unpacks all frames, one after the other: one for each would take as long to make as to unpack a frame."""
+        """Unpacks all frames, one after the other: to make a decompressor for each would take as long as to unpack the frame."""
         import zstandard  # deferred: rarely needed
 
         return zstandard.ZstdDecompressor()
 
     def readinto(self, target: memoryview, /) -> int:
-        """Fills ``target`` from its start; 0 at the end or at damage."""
+        """Fills ``target`` from its start; returns 0 at the end or at damage."""
         while not len(self._out):
             if self._end is not None:
                 self.problem = self._end or None
@@ -127,7 +129,7 @@ class Inflate:
         return size
 
     def _unpack(self) -> bytes:
-        """The next bytes; none where more has to be read first, or at the end."""
+        """Returns the next bytes; none if more has to be read first, or at the end."""
         decoder = self._decoder
         piece = b""
         if decoder.eof:
@@ -153,7 +155,7 @@ class Inflate:
         return out
 
     def _follow(self) -> None:
-        """What is behind a member: another one, maybe after padding by zeros (xz, tapes, block devices)."""
+        """Goes on behind a member: another one may follow, perhaps after padding by zeros (xz, tapes, block devices)."""
         while self._has_more():
             found = _NO_PADDING.search(self._data, self._at)
             self._at = len(self._data) if found is None else found.start()
@@ -167,7 +169,7 @@ class Inflate:
         self._end = ""
 
     def _before_damage(self) -> tuple[bytes, int]:
-        """What the call would have given that came upon damage, and how many bytes of the piece are behind that."""
+        """Returns what the call that met damage would have given, and how many bytes of its piece come after that."""
         out = bytearray()
         known, place = self._unpacked, 0
         decoder = self._before or self._again()
@@ -187,7 +189,7 @@ class Inflate:
         return bytes(out), len(self._piece) - place
 
     def _again(self) -> _Decoder | None:
-        """A decoder as it was before the latest piece; None where that cannot be had, and not needed for zstd."""
+        """Returns a decoder in the state before the latest piece; None if there is none, or for zstd, which needs none."""
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
@@ -201,7 +203,7 @@ class Inflate:
         return decoder
 
     def _behind(self, held: int) -> int | None:
-        """Bytes of the file that are not read, with those ``held``; None where that is not known."""
+        """Returns the number of bytes of the file that are not read, with those ``held``; None if it is not known."""
         if self._file is None:
             return None
         here = self._file.tell()
@@ -210,7 +212,7 @@ class Inflate:
         return held + max(0, size - self._place)
 
     def _has_more(self) -> bool:
-        """Whether there is something that no decoder has; read now where it has to be."""
+        """Returns whether there are bytes that no decoder has; reads them if necessary."""
         if self._at == len(self._data):
             got = self._raw.readinto(memoryview(self._buffer)) or 0
             self._read += got
@@ -274,9 +276,9 @@ class _Holding:
 
 
 class _Zstd:
-    """zstandard's decompressor, whose output has no limit of its own: it is given a block at a time, of which come 128 KiB at most.
+    """zstandard's decompressor, whose output has no limit of its own: it gets a block at a time, which yields 128 KiB at most.
 
-    Nothing comes of a block that is damaged, and nothing before it is lost.
+    A damaged block yields nothing, and nothing before it is lost.
     """
 
     def __init__(self, frames: Any) -> None:
@@ -323,11 +325,11 @@ class _Zstd:
 
 
 _ZSTD_HEAD = 8
-"""Bytes of the longest part that says how long the next one is."""
+"""Size in bytes of the longest part that says how long the next one is."""
 
 
 def _zstd_parts() -> Generator[int, bytes, None]:
-    """Sizes of the parts of a frame (RFC 8878, 3.1), one after the other; each time what came last is sent."""
+    """Yields the sizes of the parts of a frame (RFC 8878, 3.1), one after the other; the part is sent back each time."""
     head = yield 5
     if head[0] in _SKIPPABLE:
         head = yield 3
@@ -347,9 +349,9 @@ def _zstd_parts() -> Generator[int, bytes, None]:
 
 
 def decompressed(magic: bytes, raw: _Raw, file: _File | None = None) -> Inflate | None:
-    """The unpacked stream, or ``None`` where ``magic`` (the first four bytes) is not that of a compression we read.
+    """Returns the unpacked stream, or ``None`` if ``magic`` (the first four bytes) is not that of a compression we read.
 
-    ``file``: what ``raw`` reads from its start, where that can be read again.
+    ``file``: what ``raw`` reads from its start, if that can be read again.
     """
     is_skippable = magic[:1] in _MEMBER[ZSTD] and magic[1:] == _SKIPPABLE_REST  # pzstd begins with one
     kind = ZSTD if is_skippable else next((kind for kind in _MEMBER if magic.startswith(kind)), None)

@@ -16,13 +16,13 @@ _MAGICS = tuple(
 
 
 class Inside(str):
-    """A capture that was found in a directory. Where it cannot be read, the others are: a ring's newest file may still be empty."""
+    """A capture that was found in a directory. If it cannot be read, the others still are: a ring's newest file may still be empty."""
 
     __slots__ = ()
 
 
 def captures_in(directory: str, without: str = "") -> Iterator[str]:
-    """Files below a directory that are called as captures are, or begin as they do; none of hidden folders, nor of ``without``."""
+    """Yields files below a directory that have the name of a capture, or begin like one; hidden folders and ``without`` are left out."""
     for root, folders, files in os.walk(directory):
         folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
         for file in sorted(files):
@@ -32,18 +32,18 @@ def captures_in(directory: str, without: str = "") -> Iterator[str]:
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file is called as captures are, or begins as they do; hidden ones are not."""
+    """Returns whether a file has the name of a capture, or begins like one; hidden files are not captures."""
     name = os.path.basename(path)
     return not name.startswith(".") and (has_name_of_capture(name) or _begins_as_capture(path))
 
 
 def has_name_of_capture(name: str) -> bool:
-    """Whether a file is called as captures are."""
+    """Returns whether a file has the name of a capture."""
     return _CAPTURE.search(name) is not None
 
 
 def with_folders(names: Sequence[str]) -> list[str]:
-    """Names of captures, in the place of directories those in them. Raises CaptureError for a directory that has none."""
+    """Returns names of captures, with directories replaced by the captures in them. Raises CaptureError for a directory without any."""
     found: list[str] = []
     for name in names:
         if os.path.isdir(name):

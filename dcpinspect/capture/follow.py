@@ -1,4 +1,4 @@
-"""What another program is still writing, read as if its end were a pause: files, and pipes with pauses in them."""
+"""A file or pipe that another program is still writing, read as if its end were a pause."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Protocol
 from dcpinspect.capture.clock import EVERY_S
 
 _LOOK_S = 0.02
-"""How often a file is asked for more. Nothing portable tells of growth sooner."""
+"""Seconds between two looks at a file for more. Nothing portable tells of growth sooner."""
 
 
 class File(Protocol):
     """The part of ``io.FileIO`` that is used."""
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; 0 at the end."""
+        """Fills ``target`` from its start; returns 0 at the end."""
 
     def tell(self) -> int:
-        """Where the next byte comes from."""
+        """Returns where the next byte comes from."""
 
     def fileno(self) -> int:
-        """The system's number."""
+        """Returns the file's descriptor."""
 
     def close(self) -> None:
-        """Frees it."""
+        """Frees the file."""
 
 
 class Growing:
-    """The read half of a file or pipe, of which ``readinto`` gives None when nothing has come for a while.
+    """The read half of a file or pipe; ``readinto`` returns None if nothing has come for a while.
 
-    It ends when it is stopped, or a pipe is closed; a file also when it becomes shorter, or is no longer the file of its name:
-    ``problem`` says so then.
+    It ends when it is stopped, or a pipe is closed. A file also ends if it becomes shorter, or is no longer the file of its name;
+    ``problem`` then says so.
     """
 
     def __init__(self, path: str, file: File, *, is_pipe: bool) -> None:
@@ -44,20 +44,20 @@ class Growing:
         self._is_pipe = is_pipe
 
     def has_more(self) -> bool:
-        """Whether there are bytes now."""
+        """Returns whether there are bytes now."""
         if self._is_pipe:
             return bool(select.select([self._file.fileno()], [], [], 0)[0])
         return os.fstat(self._file.fileno()).st_size > self._file.tell()
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start: 0 at the end, None when nothing has come."""
+        """Fills ``target`` from its start; returns 0 at the end, None if nothing has come."""
         if self._is_pipe:
             if self.stopped:
                 return 0
             return self._file.readinto(target) if select.select([self._file.fileno()], [], [], EVERY_S)[0] else None
         end = time.monotonic() + EVERY_S
         while not self.stopped:
-            was_replaced = self._was_replaced()  # asked first, so that nothing is missed that was written before
+            was_replaced = self._was_replaced()  # asked first, so that nothing written before is missed
             got = self._file.readinto(target)
             if got:
                 return got

@@ -1,7 +1,7 @@
-"""Text that stands for the bytes of connections, line by line: which form it has, and the pieces that it is made of.
+"""Text that stands for the bytes of connections, line by line: finds which form it has, and the pieces it is made of.
 
-The forms are what ``tshark -x`` prints and ``text2pcap`` reads, the follow view of Wireshark (``tshark -z follow,tcp,hex|raw|yaml,0``) with
-its C arrays, plain hex digits, and the protocol log of the C++ SDK.
+The forms are: what ``tshark -x`` prints and ``text2pcap`` reads; the follow view of Wireshark (``tshark -z follow,tcp,hex|raw|yaml,0``)
+with its C arrays; plain hex digits; and the protocol log of the C++ SDK.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
-"""Ends of a connection whose addresses the text does not have: addresses for documentation (RFC 5737), and the server's usual port."""
+"""Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737), and the server's usual port."""
 
 MOST_PIECE = 1 << 15
-"""Bytes that are gathered before they are given away, where the text does not say how they were sent."""
+"""Greatest number of bytes that are gathered before they are handed on, if the text does not say how they were sent."""
 
 Ends = tuple[tuple[str, int], tuple[str, int]]
 """Address and port of the client and of the server."""
@@ -30,11 +30,11 @@ class Piece:
 
     ends: Ends
     direction: int
-    """0: of the client."""
+    """0: from the client; 1: from the server."""
     time_ns: int | None
     data: bytes
     lost: int = 0
-    """Bytes after these that the text should have, and has not."""
+    """Number of bytes after these that the text should have, but lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the text has no form that is known; it was left out."""
+    """Something in the text that has no known form; it was left out."""
 
     line: int
     what: str
@@ -63,7 +63,7 @@ class Form:
     lacks: str
     """What is made up, because the text does not have it."""
     begins: re.Pattern[str]
-    """Somewhere among its first lines."""
+    """Matches somewhere in the first lines of a text of this form."""
     pieces: Callable[[Lines], Iterator[Found]]
 
 
@@ -85,7 +85,10 @@ _LOG = re.compile(
 
 
 def _row(text: str, at: int, width: int) -> bytes:
-    """The bytes of a line of a dump, from a place on: single spaces between them, two in the middle, more before the text beside them."""
+    """Returns the bytes in a line of a dump, from a place on.
+
+    There are single spaces between them, two in the middle, and more before the text beside them.
+    """
     out = bytearray()
     while len(out) < width and (found := _BYTE.match(text, at)):
         out.append(int(found[0], 16))
@@ -98,7 +101,7 @@ def _row(text: str, at: int, width: int) -> bytes:
 
 
 def _direction(data: bytes) -> int:
-    """Who most likely sent a message: the client, unless it is an answer to it, or what only producers send."""
+    """Returns who most likely sent a message: 0, the client, unless it is an answer to a client, or something that only producers send."""
     if len(data) < 2:
         return 0
     is_pushed = data[1] in _PUSHED
@@ -106,13 +109,13 @@ def _direction(data: bytes) -> int:
 
 
 def _is_frame(data: bytes) -> bool:
-    """Whether bytes begin as Ethernet with IP inside."""
+    """Returns whether bytes begin as Ethernet with IP inside."""
     kind = data[12:14]
     return len(data) >= 34 and ((kind in (b"\x08\x00", b"\x86\xdd") and data[14] >> 4 in (4, 6)) or kind in (b"\x81\x00", b"\x88\xa8"))
 
 
 def dump(lines: Lines) -> Iterator[Found]:
-    """Packets, or what they carried, with offsets that begin at 0 again."""
+    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again."""
     data, is_wanted, number = bytearray(), True, 0
     for number, text in lines:
         if title := _TITLE.fullmatch(text):
@@ -141,7 +144,7 @@ def _whole(data: bytes) -> Found:
 
 
 def follow_hex(lines: Lines) -> Iterator[Found]:
-    """The follow view as a dump: the lines of the second node are indented, and offsets are those of each direction."""
+    """Reads the follow view as a dump: the lines of the second node are indented, and offsets count for each direction."""
     nodes, seen = [CLIENT, SERVER], [0, 0]
     direction, data = 0, bytearray()
     for number, text in lines:
@@ -170,7 +173,7 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
 
 
 def follow_raw(lines: Lines) -> Iterator[Found]:
-    """The follow view as hex digits, a segment a line."""
+    """Reads the follow view as hex digits, one segment on each line."""
     nodes = [CLIENT, SERVER]
     for number, text in lines:
         if node := _NODE.fullmatch(text):
@@ -182,7 +185,7 @@ def follow_raw(lines: Lines) -> Iterator[Found]:
 
 
 def c_arrays(lines: Lines) -> Iterator[Found]:
-    """The follow view as C: an array for each segment, with the number of the peer in its name."""
+    """Reads the follow view as C: an array for each segment, with the number of the peer in its name."""
     direction, data, began = -1, bytearray(), 0
     for number, text in lines:
         array = _C_ARRAY.fullmatch(text)
@@ -205,7 +208,7 @@ def c_arrays(lines: Lines) -> Iterator[Found]:
 
 
 def follow_yaml(lines: Lines) -> Iterator[Found]:
-    """The follow view as YAML: the bytes as base64, with times."""
+    """Reads the follow view as YAML: the bytes as base64, with times."""
     nodes, peer, began = [CLIENT, SERVER], 0, 0
     time_ns: int | None = None
     packed: list[str] | None = None
@@ -242,7 +245,7 @@ def follow_yaml(lines: Lines) -> Iterator[Found]:
 
 
 def plain(lines: Lines) -> Iterator[Found]:
-    """Hex digits alone: bytes of one side."""
+    """Reads hex digits alone: bytes of one side."""
     direction = None
     for number, text in lines:
         digits = re.sub(r"0x|[\s:,]", "", text)
@@ -256,7 +259,7 @@ def plain(lines: Lines) -> Iterator[Found]:
 
 
 def protocol_log(lines: Lines) -> Iterator[Found]:
-    """The C++ SDK's log of what it sends and receives: a line about each buffer, and a dump of it."""
+    """Reads the C++ SDK's log of what it sends and receives: a line about each buffer, and a dump of it."""
     ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
 
     def finished() -> Iterator[Found]:
@@ -323,9 +326,9 @@ FORMS = (
         plain,
     ),
 )
-"""Of several that fit, the first is taken."""
+"""The forms; if several fit, the first one is taken."""
 
 
 def form_of(head: str) -> Form | None:
-    """The form of a text by its beginning."""
+    """Returns the form of a text by its beginning; None for no known form."""
     return next((form for form in FORMS if form.begins.search(head)), None)

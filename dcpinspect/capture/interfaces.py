@@ -24,7 +24,7 @@ from dcpinspect.kernel import Octets
 
 ANY = "any"
 _NO_RING = (errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EINVAL)
-"""What a system answers that has packet sockets and no rings (gVisor)."""
+"""Errors of a system that has packet sockets but no rings (gVisor)."""
 
 
 class PacketSource(Protocol):
@@ -34,41 +34,41 @@ class PacketSource(Protocol):
     link_type: int
     """LINKTYPE_ number of its frames."""
     number: int
-    """Which interface of the capture it is, from 0."""
+    """Number of the interface in the capture, from 0."""
 
     @property
     def silence_s(self) -> float:
-        """After the end, so long after the last packet no more comes."""
+        """Seconds after the last packet at the end, after which no more comes."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing can come any more."""
+        """Whether nothing can come any more."""
 
     @property
     def is_gone(self) -> bool:
         """After an error: whether the interface will not come back."""
 
     def fileno(self) -> int | None:
-        """For ``select``; None where it cannot be waited for."""
+        """Returns a descriptor for ``select``; None if the source cannot be waited for."""
 
     @property
     def has_more(self) -> bool:
-        """``take`` has left packets."""
+        """Whether ``take`` has left packets."""
 
     def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
-        """Writes what waits as blocks of a pcapng file to the start of ``out``; bytes and packets written.
+        """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and packets written.
 
-        At most so many packets, and as many as there is room for.
+        It writes at most ``most`` packets, and as many as there is room for.
         """
 
     def error(self) -> OSError | None:
-        """What has happened to the interface since one asked; None: nothing."""
+        """Returns what has happened to the interface since the last call; None: nothing."""
 
     def end(self) -> None:
-        """Receive no more. What waits can be taken."""
+        """Stops receiving. What waits can still be taken."""
 
     def counts(self) -> tuple[int, int] | None:
-        """Frames seen, and those of them that the kernel dropped; None where the system does not say."""
+        """Returns frames seen, and how many of them the kernel dropped; None where the system does not say."""
 
     def close(self) -> None:
         """Ends the capture."""
@@ -89,13 +89,13 @@ class Opened:
 
     source: PacketSource
     is_filtered: bool
-    """The kernel leaves out what is not asked for."""
+    """Whether the kernel leaves out what is not asked for."""
     buffer_bytes: int | None
     """Room in the kernel for packets that wait; None where the system does not say."""
 
 
 def interfaces() -> list[NetworkInterface]:
-    """What can be captured, by name; ``any`` stands for all of them."""
+    """Returns what can be captured, by name; ``any`` stands for all interfaces."""
     with _scapy() as conf:
         found = {
             name: NetworkInterface(name, tuple(address for version in (4, 6) for address in one.ips[version]), bool(one.is_valid()))
@@ -107,7 +107,7 @@ def interfaces() -> list[NetworkInterface]:
 
 
 def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[str, int]:
-    """Packets of the ports that come to each interface in so many seconds; only of those that may and can be captured."""
+    """Returns the packets of the ports that come to each interface in so many seconds, for interfaces that may and can be captured."""
     with ExitStack() as stack:
         sources = []
         for name in names:
@@ -123,7 +123,7 @@ def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[
 
 
 def interface_drops(names: Sequence[str]) -> dict[str, int]:
-    """Packets that interfaces have dropped since they are there, as far as the system says so; with ``any``, all of them together."""
+    """Returns the packets that interfaces have dropped since they exist, as far as the system says so; for ``any``, the sum of all."""
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     except OSError:
@@ -140,7 +140,8 @@ def interface_drops(names: Sequence[str]) -> dict[str, int]:
 def open_interface(
     name: str, ports: Sequence[int] | None, buffer_bytes: int, *, snaplen: int = MAX_PACKET, is_promiscuous: bool = True
 ) -> Opened:
-    """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name that is none, and CaptureError."""
+    """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name that is no interface, and
+    CaptureError."""
     with _scapy(name) as conf:
         from scapy.error import Scapy_Exception
 
@@ -171,7 +172,7 @@ class _Opener:
     is_promiscuous: bool
 
     def opened(self) -> Opened:
-        """Through a packet socket with a ring where there is one, otherwise through Scapy's own."""
+        """Opens the interface through a packet socket with a ring if there is one, otherwise through Scapy's own socket."""
         if self.name == ANY and HAS_RINGS:
             return self._with_ring(PacketSocket(cooked_socket(None), ANY, is_cooked=True))
         kind = self.conf.ifaces.dev_from_name(self.name).l2listen()
@@ -208,7 +209,7 @@ class _Opener:
         return Opened(source, is_filtered=instructions is not None, buffer_bytes=room)
 
     def _portably(self, kind: Any) -> Opened:
-        """With a filter that the link type allows if there is one."""
+        """Opens the interface through Scapy's socket, with a filter if the link type allows one."""
         from scapy.error import Scapy_Exception
 
         if self.ports is not None:
@@ -232,9 +233,9 @@ def _how_to_be_allowed() -> str:
 
 @contextmanager
 def _scapy(known: str | None = None) -> Iterator[Any]:
-    """Scapy's configuration, with the interfaces of now; what it has to say of routes and link types concerns nobody.
+    """Gives Scapy's configuration, with the current interfaces; silences what Scapy says of routes and link types.
 
-    The list of before will do where it has the one that is ``known``: a new one takes long where there are many.
+    An earlier list is used if it has the interface ``known``: to make a new list takes long if there are many.
     """
     import scapy.arch  # noqa: F401  deferred: 0.3 s
     from scapy.config import conf

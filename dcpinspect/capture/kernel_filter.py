@@ -1,8 +1,8 @@
 """What the kernel leaves out of a live capture: packets that can hold nothing of the ports asked for.
 
-libpcap, through Scapy, translates the expression; the program is then attached by hand, because Scapy's would cut frames at 65,535
-bytes, which is less than a loopback interface carries. Whatever might hold TCP that only a dissector can see (IP fragments, extension
-headers, tunnels, VLAN tags) passes: the engine decides.
+libpcap, through Scapy, translates the expression. The program is then attached by hand, because Scapy's would cut frames at 65,535 bytes,
+which is less than a loopback interface carries. Packets pass that might hold TCP which only a dissector can see (IP fragments, extension
+headers, tunnels, VLAN tags): the engine decides.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Instruction = tuple[int, int, int, int]
 """Operation, jump if true, jump if false, operand."""
 
 _WITHIN_IP = (4, 41, 47, 51, 137)
-"""IP in IP, IPv6 in IP, GRE, authentication header, MPLS."""
+"""Protocols: IP in IP, IPv6 in IP, GRE, authentication header, MPLS."""
 _IPV6_HEADERS = (0, 43, 44, 60)
-"""Hop by hop, routing, fragment, destination."""
+"""Headers: hop by hop, routing, fragment, destination."""
 _TUNNEL_PORTS = (4789, 4790, 8472, 6081, 6635)
-"""VXLAN, Geneve, MPLS."""
+"""Ports of VXLAN, Geneve, MPLS."""
 _TAGGED = (0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558)
 """Ethernet types: VLAN, MPLS, PPPoE, transparent bridging."""
 
 _LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _PROTOCOL = 0xFFFF_F000
-"""Where the kernel shows the Ethernet type of a packet, even where its bytes begin with the IP header (SKF_AD_PROTOCOL)."""
+"""Where the kernel shows the Ethernet type of a packet, even if its bytes begin with the IP header (SKF_AD_PROTOCOL)."""
 _SO_ATTACH_FILTER = 26
 
 
 def expression(ports: Sequence[int]) -> str:
-    """The packets that may hold TCP of these ports, as libpcap has it."""
+    """Returns a libpcap expression for packets that may hold TCP of these ports."""
     parts = [f"tcp port {port}" for port in ports]
     parts.append("ip[6:2] & 0x3fff != 0")
     parts += [f"ip proto {number}" for number in _WITHIN_IP]
@@ -45,12 +45,12 @@ def expression(ports: Sequence[int]) -> str:
 
 
 def everything(snaplen: int) -> list[Instruction]:
-    """Lets pass all packets, and their first bytes."""
+    """Returns a program that lets all packets pass, cut to their first ``snaplen`` bytes."""
     return [(_RETURN, 0, 0, snaplen)]
 
 
 def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> list[Instruction] | None:
-    """The expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None where there is no libpcap.
+    """Returns the expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None if there is no libpcap.
 
     Packets that pass are cut to ``snaplen`` bytes.
     """
@@ -70,6 +70,6 @@ def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> 
 
 
 def attach(sock: socket.socket, instructions: Sequence[Instruction]) -> None:
-    """From now on the socket receives what the program lets pass; what waits in it stays."""
+    """Lets the socket receive only what the program lets pass, from now on; what waits in the socket stays."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
     sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code)))

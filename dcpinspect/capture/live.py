@@ -1,4 +1,4 @@
-"""Packets of network interfaces as they come: a process of its own records them, and this one reads its files behind it."""
+"""Packets of network interfaces as they come: a process of its own records them, and this one reads the recorder's files."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from dcpinspect.escape import escape
 from dcpinspect.temporary import new_folder
 
 BATCH_BYTES = 4 * MIB
-"""Read at once, so that Ctrl-C need not wait long."""
+"""Number of bytes read at once: few, so that Ctrl-C need not wait long."""
 SPOOL_BYTES = 4096 * MIB
 SPOOL_FILES = 16
 BEHIND_S = (2, 20, 200, 2000)
-"""A reader that lags so many seconds behind the recorder is told so."""
+"""A reader that lags this many seconds behind the recorder is told so."""
 _HEADER = 12
 _END_S = 10.0
-"""How long the recorder may take to end once nobody reads."""
+"""Greatest number of seconds that the recorder may take to end once nobody reads."""
 
 
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
-    """Signals to end wait, also in processes that begin here: one that still loads would answer them with a traceback."""
+    """Holds signals to end back, also in processes that begin here: one that is still loading would answer them with a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, OF_READER)
     try:
         yield
@@ -54,24 +54,24 @@ def _held_back() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Numbers:
-    """What the recorder has counted by now."""
+    """What the recorder has counted so far."""
 
     packets: int = 0
-    """Packets recorded."""
+    """Number of packets recorded."""
     bytes: int = 0
     counts: list[tuple[int, int] | None] = field(default_factory=list)
-    """Of each interface: packets that it had for us, and those of them that the kernel dropped; None where the system does not say."""
+    """For each interface: packets that it had for us, and how many of them the kernel dropped; None where the system does not say."""
     unrecorded: int = 0
-    """Packets that there was no room for on the disk."""
+    """Number of packets for which there was no room on the disk."""
     interface_drops: int = 0
-    """Packets that interfaces dropped themselves, of whatever kind."""
+    """Number of packets that interfaces dropped themselves, of whatever kind."""
 
 
 class LiveCapture:
-    """The packets of interfaces, until ``stop``, a limit, or the last interface goes. Iterate once; use as a context manager.
+    """The packets of interfaces, until ``stop``, a limit, or the end of the last interface. Iterate once; use as a context manager.
 
-    All interfaces are one file of the reading, so that frames count as they do in the file that is written meanwhile.
-    Raises UsageError for an interface that is none, CaptureError for one that may not or cannot be captured, OutputError.
+    All interfaces are one file of the reading, so that frames count as they do in the file that is written meanwhile. Raises UsageError for
+    a name that is no interface, CaptureError for an interface that may not or cannot be captured, OutputError.
     """
 
     def __init__(
@@ -85,15 +85,16 @@ class LiveCapture:
         spool_bytes: int = SPOOL_BYTES,
         packing: str | None = None,
     ) -> None:
-        """``ports``: only packets that may be of these are captured, None: all. ``tell`` takes a line for the person who waits.
+        """Starts the recorder.
 
-        ``path``: where the packets are recorded; else they are kept in up to ``spool_bytes`` of temporary files until they are read.
-        ``wishes`` may change how it is done. ``packing``: how the files of a ring are compressed once they were read, as in ``zstd``.
+        ``ports``: only packets that may be of these ports are captured; None: all packets. ``tell`` takes a line for the user. ``path``:
+        where the packets are recorded; else they are kept in up to ``spool_bytes`` of temporary files until they are read. ``wishes`` may
+        change how it is done. ``packing``: how the files of a ring are compressed once they were read, as in ``zstd``.
         """
         self.files = [CaptureFile(", ".join(interfaces), "live")]
         self.numbers = Numbers()
         self.lost = 0
-        """Packets that were recorded, and gone before they were read: the ring, or the spool, was full."""
+        """Number of packets that were recorded but gone before they were read, because the ring or the spool was full."""
         self._tell = tell
         self.is_enough: Callable[[], bool] = lambda: False
         """Asked after each batch: whether the capture is to end."""
@@ -106,9 +107,9 @@ class LiveCapture:
         self._is_ended = False
         self._stopped = False
         self.interfaces: list[tuple[str, int]] = []
-        """Name and LINKTYPE_ number of each interface, by the numbers that the packets have."""
+        """Name and LINKTYPE_ number of each interface, by the number that its packets have."""
         self.buffer_bytes: int | None = None
-        """The kernel's buffer for packets that wait; None where the system does not say."""
+        """Size of the kernel's buffer for packets that wait; None where the system does not say."""
         kept = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
         spool = {} if self._spool is None else {"each": kept, "files": SPOOL_FILES, "is_spool": True}
         where = (
@@ -144,16 +145,16 @@ class LiveCapture:
 
     @property
     def position(self) -> int:
-        """Bytes delivered so far."""
+        """Number of bytes delivered so far."""
         return self._bytes
 
     @property
     def size(self) -> None:
-        """Nobody knows how much will come."""
+        """None: nobody knows how much will come."""
 
     @property
     def packets(self) -> int:
-        """Packets delivered so far, and those between them that were lost."""
+        """Number of packets delivered so far, with the packets between them that were lost."""
         return self.files[0].packets
 
     @property
@@ -163,29 +164,29 @@ class LiveCapture:
 
     @property
     def unread(self) -> int:
-        """Packets that were captured and are not read."""
+        """Number of packets that were captured and not read."""
         self._hear()
         return max(0, self.numbers.packets - self.packets)
 
     @property
     def lag_s(self) -> float:
-        """How old the packets are that were delivered last, while more wait; 0 while none does. May be asked by another thread."""
+        """Age in seconds of the packets delivered last, while more wait; 0 while none wait. Another thread may ask."""
         return max(0.0, time.time() - (self._clock.last_ns or time.time_ns()) / 1e9) if self._chain.is_behind else 0.0
 
     @property
     def received(self) -> int:
-        """Packets that the kernel had for us so far, those it dropped among them; as far as the system says."""
+        """Number of packets that the kernel had for us so far, dropped ones included, as far as the system says."""
         return sum(one[0] for one in self.numbers.counts if one is not None)
 
     @property
     def dropped(self) -> int | None:
-        """Packets that the kernel dropped because nobody took them in time; None where no system says."""
+        """Number of packets that the kernel dropped because nobody took them in time; None where no system says."""
         known = [one[1] for one in self.numbers.counts if one is not None]
         return sum(known) if known else None
 
     @property
     def drops_in_words(self) -> str:
-        """What is known of packets that the kernel dropped."""
+        """What is known of packets that the kernel dropped, in words."""
         unknown = [name for (name, _), one in zip(self.interfaces, self.numbers.counts, strict=False) if one is None]
         if self.dropped is None:
             return "the system does not say how many were dropped"
@@ -193,7 +194,7 @@ class LiveCapture:
         return f"{self.dropped:,} dropped by the kernel{but}"
 
     def stop(self) -> None:
-        """Ends the recording; the iteration ends once what was recorded is delivered. May be called from a signal handler or a thread."""
+        """Ends the recording; the iteration ends once what was recorded is delivered. A signal handler or a thread may call this."""
         self._stopped = True
         pipe = self._recorder.stdin
         with contextlib.suppress(OSError, ValueError):
@@ -237,7 +238,7 @@ class LiveCapture:
             raise self._error
 
     def _skip(self) -> None:
-        """Packets are gone: they count as frames, and not as read."""
+        """Counts packets that are gone: they count as frames, but not as read."""
         count, self._chain.skipped = self._chain.skipped, 0
         self.lost += count
         self.files[0].packets += count
@@ -247,7 +248,7 @@ class LiveCapture:
             self._tell(f"{escape(self.files[0].name)}: {why}, so {count:,} packets were not read; messages may be missing")
 
     def _say_how_far_behind(self) -> None:
-        """Once for each step of ``BEHIND_S``."""
+        """Tells the user that the reader lags, once for each step of ``BEHIND_S``."""
         if self._behind >= len(BEHIND_S) or not self._chain.is_behind:
             return
         seconds = self.lag_s
@@ -262,12 +263,12 @@ class LiveCapture:
             )
 
     def _wait(self, seconds: float) -> None:
-        """Until the recorder says something, at most so long."""
+        """Waits until the recorder says something, ``seconds`` at most."""
         assert self._recorder.stdout is not None
         select.select([self._recorder.stdout], [], [], seconds)
 
     def _hear(self) -> None:
-        """What the recorder has said meanwhile."""
+        """Takes what the recorder has said meanwhile."""
         assert self._recorder.stdout is not None
         if self._recorder.stdout.closed:
             return
@@ -310,7 +311,7 @@ class LiveCapture:
             self._error = getattr(errors, said["error"])(*said["arguments"])
 
     def _done_with(self, path: str) -> None:
-        """This file was read to its end, or is left behind."""
+        """Frees a file that was read to its end, or is left behind."""
         if self._spool is not None:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -366,15 +367,15 @@ class _Chain:
 
     def __init__(self, hear: Callable[[], None], wait: Callable[[float], None], done_with: Callable[[str], None]) -> None:
         self.files: deque[tuple[str, int]] = deque()
-        """Path of each file that is to come, and the packets before it."""
+        """Path of each file that is to come, and number of packets before it."""
         self.is_complete = False
-        """No more is written."""
+        """Whether no more is written."""
         self.is_behind = False
-        """There is more than was read."""
+        """Whether there is more than was read."""
         self.skipped = 0
-        """Packets of files that were gone before they were read."""
+        """Number of packets in files that were gone before they were read."""
         self.total = 0
-        """Packets of all files by now."""
+        """Number of packets in all files so far."""
         self._hear = hear
         self._wait = wait
         self._done_with = done_with
@@ -383,7 +384,8 @@ class _Chain:
         self._skipping_from: int | None = None
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Bytes now at the start of ``target``: 0 at the end, None when nothing has come for a while, or files were left out."""
+        """Reads the next bytes to the start of ``target``. Returns their number: 0 at the end, None if nothing came for a while, or files
+        were left out."""
         end = time.monotonic() + EVERY_S
         while True:
             was_complete, has_next = self.is_complete, bool(self.files)
@@ -408,7 +410,7 @@ class _Chain:
             self._hear()
 
     def _open_next(self) -> bool:
-        """Opens the next file that is still there; True when some were not."""
+        """Opens the next file that is still there; returns True if some were not."""
         self.close()
         path, before = self.files.popleft()
         if self._skipping_from is not None:

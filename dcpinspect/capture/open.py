@@ -1,4 +1,4 @@
-"""Captures opened: several files, pipes or compressed files become one row of packet batches."""
+"""Opens captures: several files, pipes or compressed files become one sequence of packet batches."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 
 BATCH_BYTES = 12 << 20
-"""Read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50 MiB less."""
+"""Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50
+MiB less."""
 MOST_PACKETS = 1 << 16
-"""Packets of a batch at most: what is made of each takes some hundred bytes, and a flood has 200,000 in what is read at once."""
+"""Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood has 200,000 packets in what is read at
+once."""
 _PEEK = 1 << 16
 ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A damaged place of a capture file."""
+    """A damaged place in a capture file."""
 
     file: str
     offset: int | None
-    """Byte offset in the file (in the unpacked stream if it is compressed); None where it is no file."""
+    """Byte offset in the file (in the unpacked stream if it is compressed); None if it is no file."""
     what: str
 
 
@@ -47,26 +49,26 @@ class CaptureFile:
 
     name: str
     format: str = ""
-    """``pcap`` or ``pcapng``, once it was opened."""
+    """``pcap`` or ``pcapng``, once the file was opened."""
     storage: Storage = "stream"
-    """Whether its bytes can be read again: ``plain`` where they stand, ``compressed`` from the start; those of a ``stream`` cannot."""
+    """Whether its bytes can be read again. ``plain``: at any place; ``compressed``: from the start; ``stream``: not at all."""
     packets: int = 0
     problems: list[Problem] = field(default_factory=list)
     counts: Sequence[InterfaceCounts] = ()
-    """What the capture itself says of its interfaces, by now."""
+    """What the capture itself says of its interfaces, as far as it was read."""
     notes: Sequence[bytes] = ()
-    """Comments on the capture as a whole, by now."""
+    """Comments on the capture as a whole, as far as it was read."""
     secrets: Sequence[bytes] = field(default=(), repr=False)
-    """Lines of TLS key logs in the capture, by now."""
+    """Lines of TLS key logs in the capture, as far as it was read."""
     remark: str | None = None
-    """Of a text that stands for packets: what it is, and what is made up."""
+    """For a text that stands for packets: what it is, and what is made up. None for a capture."""
 
 
 class Capture:
     """The packets of one or more captures, in order, a batch at a time. Iterate once.
 
-    Files are read one after the other, the one with the earliest first packet first. Every batch has its own buffer, so
-    batches and slices of them stay valid; whoever keeps them keeps ``batch_bytes`` of memory for each.
+    Files are read one after the other, the one with the earliest first packet first. Every batch has its own buffer, so batches and slices
+    of them stay valid; each one that is kept takes ``batch_bytes`` of memory.
     """
 
     def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool, only_text: bool = False) -> None:
@@ -75,11 +77,11 @@ class Capture:
         paths = with_folders(paths)
         _check_named_once(paths)
         self.files = [CaptureFile(path) for path in paths]
-        """In reading order; ``PacketBatch.file`` counts in it."""
+        """Files in reading order; ``PacketBatch.file`` is a place in this list."""
         self._left_out: list[Problem] = []
         """Files of directories that cannot be read."""
         self.position = 0
-        """Bytes of the files read so far, as they lie there; of pipes, unpacked bytes."""
+        """Number of bytes of the files read so far, as stored; for pipes, unpacked bytes."""
         self._batch_bytes = batch_bytes
         self._follow = follow
         self._only_text = only_text
@@ -123,12 +125,12 @@ class Capture:
 
     @property
     def packets(self) -> int:
-        """Packets delivered so far."""
+        """Number of packets delivered so far."""
         return sum(file.packets for file in self.files)
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files, which ``position`` gets to; None where one of them is no file whose size is known, or still grows."""
+        """Total size of all files in bytes, which ``position`` reaches; None if one is no file of known size, or still grows."""
         if self._follow:
             return None
         try:
@@ -144,7 +146,7 @@ class Capture:
         return [*self._left_out, *(problem for file in self.files for problem in file.problems)]
 
     def stop(self) -> None:
-        """What is followed ends here. May be called from a signal handler."""
+        """Ends files that are followed. A signal handler may call this."""
         for reader in self._opened.values():
             reader.source.stop()
 
@@ -265,7 +267,7 @@ class _Reader:
 
     def __iter__(self) -> Iterator[tuple[Walk, Window]]:
         window = self.window
-        while not (window.at_end and self.source.was_stopped):  # a record that is being written then is no damage
+        while not (window.at_end and self.source.was_stopped):  # then a record that is being written is no damage
             walk = self._first or self._walk()
             self._first = None
             if window.at_end and self.source.problem:
@@ -279,7 +281,7 @@ class _Reader:
         return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
 
     def first_time(self) -> float:
-        """Nanoseconds of the first packet; infinity when there is none. A pipe keeps what was read for this."""
+        """Returns the time of the first packet in nanoseconds; infinity if there is none. A pipe keeps what was read for this."""
         while True:
             walk = self._walk()
             if len(walk.time_ns):
@@ -298,15 +300,15 @@ class _Reader:
 def open_capture(
     paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES, follow: bool = False, only_text: bool = False
 ) -> Capture:
-    """The captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture.
+    """Returns the captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture.
 
-    ``follow``: the only one is still being written, and is read until ``stop``. ``only_text``: refuses what is no text.
+    ``follow``: the only capture is still being written, and is read until ``stop``. ``only_text``: refuses what is no text.
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
     return Capture([os.fspath(name) for name in names], batch_bytes, follow=follow, only_text=only_text)
 
 
 def last_time(paths: Sequence[str]) -> int:
-    """The latest capture time of a packet, in nanoseconds since 1970; 0 where there is none. Raises CaptureError."""
+    """Returns the latest capture time of a packet, in nanoseconds since 1970; 0 if there is none. Raises CaptureError."""
     with open_capture(paths) as capture:
         return max((int(batch.time_ns.max()) for batch in capture if len(batch)), default=0)

@@ -1,4 +1,4 @@
-"""Finished files of a ring, compressed by a thread behind whoever read them last."""
+"""Compresses finished files of a ring, in a thread, after they were read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 20
 
 
 class Packer:
-    """Replaces files by compressed ones of the same name and another suffix, one after the other. A file that it cannot pack stays."""
+    """Replaces files by compressed ones of the same name and another suffix, one after the other. A file that cannot be packed stays."""
 
     def __init__(self, kind: str) -> None:
         """``kind``: a key of ``SUFFIX``."""
@@ -25,11 +25,11 @@ class Packer:
         self._thread.start()
 
     def put(self, path: str) -> None:
-        """This file is complete, and read."""
+        """Takes a file that is complete, and read."""
         self._waiting.put(path)
 
     def end(self) -> None:
-        """Returns once all are packed."""
+        """Returns once all files are packed."""
         self._waiting.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""pcap files: the classic format and the variants of it that libpcap reads."""
+"""pcap files: the classic format and those variants that libpcap reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAY_S = 86_400
 
 
 class Pcap:
-    """The records of one pcap file. Raises ``ValueError`` when the file header is none."""
+    """The records of one pcap file. Raises ``ValueError`` if the file header is no pcap header."""
 
     name = "pcap"
     counts: Sequence[InterfaceCounts] = ()
@@ -44,14 +44,14 @@ class Pcap:
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
-        # as libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
+        # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
         self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
         self._last_s = 0
         self._begun = False
         self._searching = False
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
-        """As ``Format.walk``; garbage between records is skipped up to the next plausible pair of records."""
+        """Walks the records, as ``Format.walk``; skips garbage between records up to the next plausible pair of records."""
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
         capacity = (size - start) // self.record_header + 1
@@ -61,7 +61,7 @@ class Pcap:
         problems: list[tuple[int, str]] = []
         count = 0
         need = 1
-        estimate = size // 512  # packets, not known before they are walked
+        estimate = size // 512  # of packets; their number is not known before they are walked
         while True:
             if self._searching:
                 verdict = int(
@@ -124,7 +124,7 @@ def walk_records(
     time_ns: Ints,
     state: Ints,
 ) -> int:
-    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT or BAD. One step a packet."""
+    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT or BAD. One step for each packet."""
     at = state[0]
     last = state[1]
     verdict = DONE
@@ -160,7 +160,7 @@ def walk_records(
 def find_record(data: Octets, size: int, big: bool, header: int, limit: int, tick_ns: int, final: int, state: Ints) -> int:
     """Moves ``state[0]`` to the next record that looks right and is followed by another or by the end: DONE.
 
-    CUT when the bytes do not suffice to tell; then ``state[0]`` is where to go on. One step a byte.
+    Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One step for each byte.
     """
     at = state[0]
     last = state[1]

@@ -21,7 +21,7 @@ SIMPLE_PACKET = 3
 STATISTICS = 5
 ENHANCED_PACKET = 6
 SECRETS = 10
-"""Decryption secrets; those of TLS are lines of a key log."""
+"""Block with decryption secrets; secrets of TLS are lines of a key log."""
 _BYTE_ORDER = 0x1A2B3C4D
 _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 """Block types that a search after garbage believes."""
@@ -30,20 +30,20 @@ SMALLEST = 12
 """Bytes of a block without a body."""
 DONE, CUT, BAD, OTHER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
-"""What the kernel says of each packet, and where the blocks are that it leaves to others."""
+"""Rows of the kernel's columns: what it says of each packet, and where the blocks are that it leaves to Python."""
 MOST_INTERFACES = 1 << 16
-"""Interfaces of a section that are remembered; packets of others are damage."""
+"""Greatest number of interfaces of a section that are remembered; packets of others count as damage."""
 MOST_COUNTED = 1000
-"""Interfaces of which counts are remembered."""
+"""Greatest number of interfaces whose counts are remembered."""
 MOST_NOTES = 100
-"""Comments on sections that are remembered."""
+"""Greatest number of comments on sections that are remembered."""
 MOST_SECRETS = 1 << 26
-"""Bytes of secrets that are remembered, each with ``SECRET_COST``."""
+"""Greatest number of bytes of secrets that are remembered; each secret counts with ``SECRET_COST``."""
 SECRET_COST = 64
-"""Bytes that one takes beside its own."""
+"""Bytes that a secret takes in addition to its own."""
 TLS_KEY_LOG = 0x544C534B
 COMMENT = 1
-"""Option of any block."""
+"""Option of any block that holds a comment."""
 _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
 """Options of an interface statistics block."""
 _NS = 1_000_000_000
@@ -66,7 +66,7 @@ class Interface:
 
 
 class PcapNg:
-    """The blocks of one pcapng file. Raises ``ValueError`` when it does not begin with a section header."""
+    """The blocks of one pcapng file. Raises ``ValueError`` if it does not begin with a section header."""
 
     name = "pcapng"
 
@@ -82,14 +82,14 @@ class PcapNg:
         self.notes: list[bytes] = []
         self.secrets: list[bytes] = []
         self._secret_bytes = 0
-        self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
+        self._counted: dict[int, int] = {}  # by interface of this section: its place in the counts
         self._table = _NO_INTERFACES
         self._limit = MAX_PACKET
         self._last_ns = 0
         self._searching = False
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
-        """As ``Format.walk``; garbage between blocks is skipped up to the next plausible block."""
+        """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next plausible block."""
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(3, np.int64)
         done: list[tuple[Column, ...]] = []
@@ -130,14 +130,14 @@ class PcapNg:
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
     def _packets(self, count: int, columns: Table) -> tuple[Column, ...]:
-        """Copies the first ``count`` entries, ticks turned into nanoseconds."""
+        """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
         time_ns = np.empty(count, np.int64)
         for one in np.unique(resolution).tolist():
             here = resolution == one
             time_ns[here] = nanoseconds(high[here], low[here], one, offset_s[here])
-        timeless = np.flatnonzero(high < 0)  # simple packet blocks: the time of the packet before
+        timeless = np.flatnonzero(high < 0)  # simple packet blocks: they get the time of the packet before
         if len(timeless):
             before = np.where(high < 0, -1, np.arange(count))
             before = np.maximum.accumulate(before)
@@ -146,7 +146,7 @@ class PcapNg:
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
     def _described(self) -> Table:
-        """Link type, resolution and offset of the interfaces of this section, by number."""
+        """Returns link type, resolution and offset of the interfaces of this section, by number."""
         if self._table.shape[1] != len(self.interfaces):
             rows = [(one.link_type, one.resolution, one.offset_s) for one in self.interfaces]
             self._table = np.array(rows, np.int64).T
@@ -178,9 +178,9 @@ class PcapNg:
         return DONE
 
     def _take(self, aside: list[int], data: Bytes, problems: list[tuple[int, str]]) -> None:
-        """What the kernel set aside: blocks that hold no packet, and packets that it did not understand."""
+        """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not understand."""
         order, block = ">" if self.big else "<", data.data
-        statistics: dict[int, bytes] = {}  # the last of each interface
+        statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
         for at in aside:
             if at < 0:
@@ -208,7 +208,7 @@ class PcapNg:
                 self._secret_bytes += size + SECRET_COST
 
     def _count(self, number: int, block: bytes, order: str) -> None:
-        """The statistics block of an interface; a later one takes the place of the one before."""
+        """Reads the statistics block of an interface; a later one replaces the one before."""
         if number not in self._counted and len(self.counts) >= MOST_COUNTED:
             return
         said = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
@@ -220,7 +220,7 @@ class PcapNg:
         self.counts[place : place + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
-        """Moves ``state[0]`` to the next block that looks right; False when these bytes do not hold one."""
+        """Moves ``state[0]`` to the next block that looks right; returns False if these bytes do not hold one."""
         at = int(state[0])
         block = data[:size].data
         order = ">I" if self.big else "<I"
@@ -259,7 +259,7 @@ def _interface(block: bytes, order: str) -> Interface:
 
 
 def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
-    """The comments that a packet of a batch came with."""
+    """Returns the comments that a packet of a batch came with."""
     size = int(packets.options[index]) if packets.options is not None else 0
     if not size:
         return []
@@ -269,12 +269,12 @@ def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
 
 
 def comments_in(options: bytes, *, big: bool) -> list[bytes]:
-    """The comments among the options of a block, as they are: nobody promises that they are UTF-8."""
+    """Returns the comments among the options of a block, as bytes: nobody promises that they are UTF-8."""
     return [value for code, value in _options(options, ">" if big else "<") if code == COMMENT]
 
 
 def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
-    """(code, value) of the options of a block."""
+    """Yields (code, value) of the options of a block."""
     at = 0
     while at + 4 <= len(options):
         code, length = struct.unpack_from(order + "HH", options, at)
@@ -285,7 +285,7 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) -> Column:
-    """Capture times from the two halves of the tick counts; absurd ones are held within what 64 bits can say."""
+    """Returns capture times from the two halves of tick counts; impossible times are limited to what 64 bits can hold."""
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     power = resolution & 0x7F
     if resolution & 0x80:
@@ -306,10 +306,10 @@ def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) ->
 
 @kernel("int64(octets, int64, boolean, int64, int64, int64, int64[:,::1], int64[::1])")
 def walk_blocks(data: Octets, size: int, big: bool, interfaces: int, snaplen: int, limit: int, columns: Ints, state: Ints) -> int:
-    """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step a block.
+    """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step for each block.
 
-    ``state[1]``: bytes wanted (CUT). ``state[2]``: places that were set aside, in order, those of packets that are strange inverted; what
-    interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.
+    ``state[1]``: bytes wanted (CUT). ``state[2]``: number of places that were set aside, in order. Places of strange packets are inverted.
+    What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.
     """
     at = state[0]
     count = 0
@@ -324,7 +324,7 @@ def walk_blocks(data: Octets, size: int, big: bool, interfaces: int, snaplen: in
             kind, length = be32(data, at), be32(data, at + 4)
         else:
             kind, length = le32(data, at), le32(data, at + 4)
-        if kind == SECTION:  # its byte order is its own
+        if kind == SECTION:  # a section has a byte order of its own
             verdict = OTHER
             break
         if length < 12 or length & 3 or length > MAX_BLOCK:

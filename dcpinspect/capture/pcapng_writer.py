@@ -1,4 +1,4 @@
-"""Packets as a pcapng file: an interface for each link type, nanoseconds, comments, counts of what the kernel dropped."""
+"""Writes packets as a pcapng file: an interface for each link type, nanoseconds, comments, counts of what the kernel dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.kernel import Ints, Octets, copy, kernel
 
 MAX_COMMENT = 0xFFFC
-"""Bytes of a comment: the length of an option has 16 bits, and what it pads to is to stay below them."""
+"""Greatest size of a comment in bytes: the length of an option has 16 bits, and the padded length has to fit them, too."""
 
 _END = bytes(4)
 _USER_APPLICATION = 4
@@ -32,13 +32,13 @@ class Sink(Protocol):
     """Where the bytes go: the write half of a binary file."""
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Take all of it, or raise OSError."""
+        """Takes all of the data, or raises OSError."""
 
 
 class PcapNgWriter:
     """Writes packets to one section of a pcapng file, little-endian, times in nanoseconds.
 
-    Interfaces describe themselves as packets of a new link type come; who knows more of one says so before with ``interface``.
+    Interfaces are described when packets of a new link type come; a caller that knows more of one describes it before with ``interface``.
     The sink stays the caller's: it is neither flushed nor closed. What the sink raises (OSError) passes through.
     """
 
@@ -52,7 +52,7 @@ class PcapNgWriter:
         self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
 
     def interface(self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET) -> int:
-        """Describes the interface that packets of this link type come from, from now on; the number it has in the file.
+        """Describes the interface that packets of this link type come from, from now on; returns its number in the file.
 
         ``name`` is the system's (``eth0``), ``capture_filter`` a filter as libpcap takes it.
         """
@@ -68,9 +68,8 @@ class PcapNgWriter:
     def write(self, packets: PacketBatch, rows: npt.NDArray[np.int64] | None = None, comments: Mapping[int, str] | None = None) -> None:
         """Writes packets of a batch: all, or those at ``rows``, in that order, with the comments they came with.
 
-        ``comments`` are by index in the batch, and stand behind those.
-
-        Times before 1970, which the format does not have, become its first moment.
+        ``comments`` are by index in the batch, and come after the packet's own. Times before 1970, which the format does not have, become
+        its first moment.
         """
         if rows is None:
             rows = np.arange(len(packets), dtype=np.int64)
@@ -81,18 +80,19 @@ class PcapNgWriter:
         self._sink.write(out.data)
 
     def secrets(self, key_log: bytes) -> None:
-        """Lines of a key log, for the packets that come behind them. Whoever has the file can read what is encrypted there."""
+        """Writes lines of a key log, for the packets that come after them. Whoever has the file can read what is encrypted there."""
         for start, end in pairwise(_cuts(key_log)):
             self._put(SECRETS, struct.pack("<II", TLS_KEY_LOG, end - start) + key_log[start:end] + bytes(-(end - start) % 4))
 
     def statistics(self, interface: int, *, received: int, dropped: int, time_ns: int) -> None:
-        """Says how many packets an interface had seen, and how many of them the kernel had dropped, at a time."""
+        """Writes how many packets an interface had seen, and how many of them the kernel had dropped, at a time."""
         time_ns = max(time_ns, 0)
         counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(_DROPPED, struct.pack("<Q", dropped))
         self._put(STATISTICS, struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END)
 
     def _numbers(self, link_type: npt.NDArray[np.int64], captured: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The interface of each packet. A packet longer than usual has one that announces such: readers refuse it otherwise."""
+        """Returns the interface of each packet. A packet longer than usual has an interface that announces such packets: readers refuse it
+        otherwise."""
         kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
         keys = [(kind // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
         numbers = [self._interfaces[key] if key in self._interfaces else self.interface(key[0], snaplen=key[1]) for key in keys]
@@ -106,7 +106,7 @@ class PcapNgWriter:
 def packet_blocks(
     packets: PacketBatch, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], comments: Mapping[int, str] | None = None
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The packets at ``rows`` as enhanced packet blocks, and the bytes of each block; ``numbers``: the interface of each.
+    """Returns the packets at ``rows`` as enhanced packet blocks, and the size of each block; ``numbers``: the interface of each packet.
 
     ``comments`` are as for ``PcapNgWriter.write``.
     """
@@ -121,14 +121,14 @@ def packet_blocks(
     options, ends = _comments(packets, rows, comments or {})
     sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
     header[:, 1] = sizes
-    out = np.zeros(int(sizes.sum()), np.uint8)  # what a packet is padded with is zero
+    out = np.zeros(int(sizes.sum()), np.uint8)  # the padding of packets is zero
     octets = header.view(np.uint8).reshape(-1)
     write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
     return out, sizes
 
 
 def _cuts(lines: bytes) -> list[int]:
-    """Where to cut lines into parts of which each fits into a block: between lines."""
+    """Returns where to cut lines into parts that each fit into a block: between lines."""
     found = [0]
     while len(lines) - found[-1] > MAX_BLOCK // 2:
         found.append(lines.rindex(b"\n", found[-1], found[-1] + MAX_BLOCK // 2) + 1)
@@ -142,7 +142,7 @@ def _option(code: int, value: bytes) -> bytes:
 def _comments(
     packets: PacketBatch, rows: npt.NDArray[np.int64], comments: Mapping[int, str]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """(options of all packets, where those of each end)."""
+    """Returns (options of all packets, where the options of each packet end)."""
     ends = np.zeros(len(rows), dtype=np.int64)
     options = bytearray()
     has_any = np.isin(rows, list(comments))
@@ -166,7 +166,7 @@ def _comments(
 def write_blocks(
     header: Octets, data: Octets, offset: Ints, captured: Ints, options: Octets, option_ends: Ints, sizes: Ints, out: Octets
 ) -> None:
-    """Write a block for each packet: its header, its bytes, its options, its length again. One step a packet."""
+    """Writes a block for each packet: its header, its bytes, its options, its length again. One step for each packet."""
     at = 0
     option = 0
     for i in range(len(sizes)):

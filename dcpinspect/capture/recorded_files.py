@@ -1,4 +1,4 @@
-"""The pcapng files of a live capture: one, or a ring of them, of which each is complete once the next one has begun."""
+"""The pcapng files of a live capture: one, or a ring of them, each of which is complete once the next one has begun."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import OutputError
 
 EVERYTHING = 1 << 62
-"""As many bytes, or packets, as there are."""
+"""Stands for any number of bytes, or packets."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system answers where there is no room."""
+"""Errors of the system if there is no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Limits:
     """How much a file, or a capture, may hold; None: there is no limit."""
 
     size: int | None = None
-    """Bytes."""
+    """Limit in bytes."""
     seconds: float | None = None
     packets: int | None = None
 
     @property
     def is_set(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a limit."""
         return (self.size, self.seconds, self.packets) != (None, None, None)
 
 
@@ -43,9 +43,10 @@ class NoRoom(OutputError):  # noqa: N818  a state of the disk, which may pass
 
 
 class RecordedFiles:
-    """Where packets are written, block by block; what the disk did not take whole is taken back, so that files stay readable.
+    """The files to which packets are written, block by block. If the disk takes a block only in part, it is taken back, so that files stay
+    readable.
 
-    Raises OutputError, and NoRoom where the disk is full.
+    Raises OutputError, and NoRoom if the disk is full.
     """
 
     def __init__(
@@ -60,18 +61,19 @@ class RecordedFiles:
         files: int | None = None,
         on_file: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
-        """``interfaces``: name and link type of each, by the numbers that packets have. ``name``: what errors call it, as in ``--write x``.
+        """Begins the first file.
 
-        With limits for ``each`` file there are several, named by number and time, of which the newest ``files`` stay.
+        ``interfaces``: name and link type of each, by the number that its packets have. ``name``: what errors call the file, as in
+        ``--write x``. With limits for ``each`` file there are several, named by number and time, of which the newest ``files`` stay.
         ``on_file``: told of each file, and of the packets before it.
         """
         self.size = 0
-        """Bytes of all files so far."""
+        """Number of bytes in all files so far."""
         self.packets = 0
-        """Packets of all files so far."""
+        """Number of packets in all files so far."""
         self._path = path
         self.interfaces = list(interfaces)
-        """Name and link type of each, by number."""
+        """Name and link type of each interface, by number."""
         self._described = 0
         self._name = name
         self._filter = capture_filter
@@ -89,12 +91,12 @@ class RecordedFiles:
 
     @property
     def is_ring(self) -> bool:
-        """There are several."""
+        """Whether there are several files."""
         return self._each.is_set
 
     @property
     def room(self) -> tuple[int, int]:
-        """Bytes and packets that the file may still take; it takes the first packet, however long."""
+        """Number of bytes and of packets that the file may still take; it takes its first packet, however long."""
         size, packets = self._each.size, self._each.packets
         return (
             EVERYTHING if size is None else max(0, size - self._good),
@@ -103,22 +105,22 @@ class RecordedFiles:
 
     @property
     def is_empty(self) -> bool:
-        """The file has no packet yet."""
+        """Whether the file has no packet yet."""
         return self.packets == self._before[1]
 
     @property
     def is_over(self) -> bool:
-        """The time of the file is over."""
+        """Whether the time of the file is over."""
         return self._file is not None and self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
 
     def interface(self, name: str, link_type: int) -> int:
-        """The number of an interface, which is described before the next packets if it is new."""
+        """Returns the number of an interface, which is described before the next packets if it is new."""
         if (name, link_type) not in self.interfaces:
             self.interfaces.append((name, link_type))
         return self.interfaces.index((name, link_type))
 
     def put(self, blocks: memoryview, packets: int) -> None:
-        """These blocks of so many packets come next. Raises OutputError."""
+        """Writes these blocks of so many packets. Raises OutputError."""
         if self._file is None:
             self._begin()
         self._describe()
@@ -127,9 +129,9 @@ class RecordedFiles:
         self._mark()
 
     def next(self, counts: Sequence[tuple[int, int] | None]) -> None:
-        """The next file begins; the one before ends with (received, dropped) of each interface. Raises OutputError.
+        """Begins the next file; the one before ends with (received, dropped) of each interface. Raises OutputError.
 
-        After NoRoom, ``put`` begins it.
+        After NoRoom, ``put`` begins the next file.
         """
         self.end(counts)
         self._begin()
@@ -152,7 +154,7 @@ class RecordedFiles:
         self._before = (self.size, self.packets)
 
     def drop_oldest(self) -> bool:
-        """Removes the oldest file to make room, but not the one that is written; False: there is no other."""
+        """Removes the oldest file to make room, but not the one that is written; returns False if there is no other."""
         if len(self._kept) < 2:
             return False
         self._drop()
@@ -177,7 +179,7 @@ class RecordedFiles:
             self._describe()
         except BaseException:
             self._close()
-            if self.is_ring:  # a name of ours; another may be of a device
+            if self.is_ring:  # a name of ours; another may be a device's
                 with suppress(OSError):
                     os.unlink(path)
             raise
@@ -207,7 +209,7 @@ class RecordedFiles:
         self._good = good
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """What the writer of headers wants of a file."""
+        """Writes header blocks, as the pcapng writer expects of a file."""
         self._write(memoryview(data))
         return len(data)
 

@@ -1,6 +1,6 @@
 """The process that records: it takes packets from the kernel and writes them to files, and does nothing else.
 
-Whoever decodes and prints reads the files behind it, in another process, as slowly as they like. So nothing they do loses a packet.
+Another process decodes and prints: it reads the files behind this one, as slowly as it likes. So nothing that it does loses a packet.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from dcpinspect.kernel import Octets
 
 MIB = 1 << 20
 OUT_BYTES = 4 * MIB
-"""Bytes that are written at once."""
+"""Number of bytes that are written at once."""
 AT_ONCE = 16
-"""Writes for one interface before it is another one's turn."""
+"""Number of writes for one interface before it is another interface's turn."""
 STATUS_S = 0.5
-"""How often the reader hears how many packets there are, and the interfaces are looked at."""
+"""Seconds between two reports to the reader of how many packets there are, and between two looks at the interfaces."""
 LONGEST_END_S = 5.0
-"""Packets that are still handed over so long after the end are left."""
+"""Packets that are still handed over so long after the end, in seconds, are left."""
 ASK_S = 0.01
-"""How often a source that one cannot wait for is asked."""
+"""Seconds between two looks at a source that cannot be waited for."""
 AGAIN_S = 1.0
-"""How often a full disk, or an interface that is gone, is tried again."""
+"""Seconds after which a full disk, or an interface that is gone, is tried again."""
 OF_READER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that the reader is told of: it says when to end."""
+"""Signals that only the reader handles: it says when to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Wishes:
 
     interfaces: tuple[str, ...]
     ports: tuple[int, ...] | None
-    """Only packets that may be of these; None: all."""
+    """Only packets that may be of these ports; None: all packets."""
     path: str
-    """The file, or the name that those of a ring are made of."""
+    """The file, or the name from which the names of a ring's files are made."""
     name: str
-    """What an error calls it, as in ``--write x``."""
+    """What an error calls the file, as in ``--write x``."""
     buffer_bytes: int = 64 * MIB
     snaplen: int = MAX_PACKET
     is_promiscuous: bool = True
@@ -68,25 +68,25 @@ class Wishes:
     stop: Limits = field(default_factory=Limits)
     """When the capture ends."""
     is_spool: bool = False
-    """The files are there for the reader only: the oldest make room for new ones."""
+    """Whether the files are only there for the reader: the oldest make room for new ones."""
     pauses_when_full: bool = False
-    """A full disk does not end the capture: packets are counted and left out until there is room."""
+    """Whether the capture goes on with a full disk: packets are counted and left out until there is room."""
     waits: bool = False
-    """An interface that is gone is waited for."""
+    """Whether an interface that is gone is waited for."""
     ssh: str | None = None
-    """The interfaces are those of another machine: the arguments of ssh, with the host."""
+    """The arguments of ssh, with the host, if the interfaces are those of another machine; else None."""
     tcpdump: str = "tcpdump"
-    """How tcpdump is called there."""
+    """How tcpdump is called on the other machine."""
     user: str | None = None
-    """Who the process becomes once the interfaces are open."""
+    """The user that the process becomes once the interfaces are open; None: it stays as it is."""
 
     def to_json(self) -> str:
-        """For the command line of the process."""
+        """Returns the wishes as text for the command line of the process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def of(cls, text: str) -> Wishes:
-        """What ``to_json`` gave."""
+        """Returns the wishes that ``to_json`` wrote."""
         found = json.loads(text)
         found["each"], found["stop"] = Limits(**found["each"]), Limits(**found["stop"])
         found["interfaces"] = tuple(found["interfaces"])
@@ -103,24 +103,24 @@ class _Told:
         os.set_blocking(descriptor, False)
 
     def tell(self, **what: Any) -> None:
-        """One line."""
+        """Sends one line."""
         self._waiting.append(json.dumps(what).encode() + b"\n")
         self.flush()
 
     def state(self, **what: Any) -> None:
-        """A line that the next one makes needless, so it is left out while others wait."""
+        """Sends a line that the next one makes needless; it is left out while others wait."""
         self.flush()
         if not self._waiting:
             self.tell(**what)
 
     def wake(self) -> None:
-        """There is more in the file."""
+        """Tells the reader that there is more in the file."""
         if not self._waiting:
             with suppress(OSError):
                 os.write(self._descriptor, b"\n")
 
     def flush(self) -> None:
-        """Hand over what waits, as far as it is taken."""
+        """Hands over what waits, as far as it is taken."""
         with suppress(OSError):
             while self._waiting:
                 done = os.write(self._descriptor, self._waiting[0])
@@ -129,16 +129,16 @@ class _Told:
                     self._waiting.popleft()
 
     def end(self) -> None:
-        """Hand over all that waits, however long the reader takes."""
+        """Hands over everything that waits, however long the reader takes."""
         os.set_blocking(self._descriptor, True)
         self.flush()
 
 
 class Recorder:
-    """Interfaces that are being recorded."""
+    """The recording of some interfaces."""
 
     def __init__(self, wishes: Wishes, told: _Told) -> None:
-        """Raises UsageError, CaptureError, OutputError."""
+        """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
         self._told = told
         self._out: Octets = np.empty(OUT_BYTES, np.uint8)
@@ -146,7 +146,7 @@ class Recorder:
         self._gone: list[str] = []
         self._counts: list[tuple[int, int] | None] = []
         self._before: list[tuple[int, int]] = []
-        """Counts of an interface before it was opened again."""
+        """Counts of each interface before it was opened again."""
         self._unrecorded = 0
         self._is_full = False
         self._is_over = False
@@ -198,7 +198,7 @@ class Recorder:
         return opened
 
     def run(self) -> None:
-        """Until the reader says so, or has gone, or a limit is reached, or the last interface is gone. Raises OutputError."""
+        """Records until the reader says so or has gone, a limit is reached, or the last interface is gone. Raises OutputError."""
         poller = select.poll()
         poller.register(0, select.POLLIN)
         for source in self._sources:
@@ -233,7 +233,7 @@ class Recorder:
                 return
 
     def _patience(self, due: float) -> float:
-        """Seconds to wait at most for packets."""
+        """Returns the greatest number of seconds to wait for packets."""
         wait = min(STATUS_S, max(0.0, due - time.monotonic()))
         if self._wishes.stop.seconds is not None:
             wait = min(wait, max(0.0, self._began + self._wishes.stop.seconds - time.monotonic()))
@@ -257,7 +257,7 @@ class Recorder:
         return now - self._moved >= max(source.silence_s for source in self._sources) or now - self._ending > LONGEST_END_S
 
     def _round(self) -> int:
-        """Takes what waits and writes it, source by source in turn; how many packets these were."""
+        """Takes what waits and writes it, source by source in turn; returns how many packets there were."""
         total = 0
         for source in self._sources:
             for _ in range(AT_ONCE):
@@ -279,7 +279,7 @@ class Recorder:
         elif source.has_more and (left <= 0 or left_size < min(size, len(self._out))):
             self._is_over = True
         elif source.has_more and files.is_empty:
-            taken, count = source.take(self._out, 1)  # one packet that is larger than the file may be
+            taken, count = source.take(self._out, 1)  # a packet may be larger than the file
             self._put(self._out.data[:taken], count)
         elif source.has_more:
             self._next_file()
@@ -291,7 +291,7 @@ class Recorder:
         try:
             self._files.next(self._count())
         except NoRoom as error:
-            if not self._wishes.is_spool:  # there, the next packets make room for themselves
+            if not self._wishes.is_spool:  # in a spool, the next packets make room for themselves
                 self._no_room(error, 0)
 
     def _put(self, blocks: memoryview, packets: int) -> None:
@@ -313,7 +313,10 @@ class Recorder:
                 )
 
     def _has_room(self) -> bool:
-        """Asked once a second: whether a full disk has room for more than the next few packets, which small ones may have anyway."""
+        """Returns whether a full disk has room again; looks once a second.
+
+        There must be room for more than the next few packets: small ones may fit anyway.
+        """
         now = time.monotonic()
         if now < self._again:
             return False
@@ -329,7 +332,7 @@ class Recorder:
             self._told.tell(line=f"{error}; packets are counted and left out until there is room")
 
     def _look_at(self, source: PacketSource, poller: select.poll) -> None:
-        """An interface that is down may come up again; one that is gone ends, or is waited for."""
+        """Handles an error of a source: an interface that is down may come up again; one that is gone ends, or is waited for."""
         error = source.error()
         if error is None:
             return
@@ -359,7 +362,7 @@ class Recorder:
             self._told.tell(line=f"{name}: the interface is gone ({why}); the other interfaces go on")
 
     def _reopen(self, poller: select.poll) -> None:
-        interfaces()  # one that is back has another number
+        interfaces()  # an interface that is back has another number
         for name in list(self._gone):
             try:
                 source = self._open(name).source
@@ -388,7 +391,7 @@ class Recorder:
         return self._counts
 
     def _say(self) -> None:
-        """How much there is by now."""
+        """Tells the reader how much there is by now."""
         self._told.state(**self._numbers())
 
     def _numbers(self) -> dict[str, Any]:
@@ -415,12 +418,12 @@ class Recorder:
 
 
 def main() -> int:
-    """Records what the command line says, in JSON, until standard input has something or ends; what happens is told on standard output."""
+    """Records what the command line says, in JSON, until standard input has something or ends. What happens is told on standard output."""
     for number in OF_READER:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)  # held back by the reader while this loaded
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)  # the reader held the signals back while this process loaded
     with suppress(OSError):
-        os.nice(-10)  # before those who decode, where that is allowed: they can wait
+        os.nice(-10)  # if allowed, before processes that decode: they can wait
     told, wishes = _Told(1), Wishes.of(sys.argv[1])
     try:
         write_packets.prepare()
@@ -434,7 +437,7 @@ def main() -> int:
     except (OutputError, UsageError) as error:
         told.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
     told.end()
-    if wishes.is_spool:  # the reader may be killed before it has read all, and then nobody else removes what it leaves
+    if wishes.is_spool:  # if the reader is killed before it has read everything, nobody else removes the files
         while os.read(0, 1 << 10):
             pass
         shutil.rmtree(os.path.dirname(wishes.path), ignore_errors=True)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
 FIRST, MOST = 1 << 16, 1 << 23
-"""Bytes of the first range of a file that is read in small pieces, and of the longest."""
+"""Size in bytes of the first range of a file that is read in small pieces, and of the longest range."""
 
 
 def info(name: str) -> FileInfo:
-    """What there is at a URI. Raises OSError, FileNotFoundError where there is nothing."""
+    """Returns what there is at a URI. Raises OSError, FileNotFoundError if there is nothing."""
     filesystem, path = place(name)
     with told():
         found = filesystem.get_file_info(path)
@@ -28,7 +28,7 @@ def info(name: str) -> FileInfo:
 
 
 def files_below(name: str) -> dict[str, FileInfo]:
-    """All files below a URI by theirs, in their order; none of hidden folders, and no hidden ones."""
+    """Returns all files below a URI by their own URIs, in order; hidden files and hidden folders are left out."""
     from pyarrow.fs import FileSelector
 
     filesystem, path = place(name)
@@ -44,35 +44,35 @@ def files_below(name: str) -> dict[str, FileInfo]:
 
 
 class Ranged(io.RawIOBase):
-    """A file whose ranges are read: it knows its length and its place."""
+    """A file that is read by ranges: it knows its length and its place."""
 
     def __init__(self, length: int) -> None:
         self.length = length
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def tell(self) -> int:
-        """Bytes before the next one."""
+        """Returns the number of bytes before the next one."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Goes to a place."""
+        """Goes to a place, and returns it."""
         self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.length}[whence])
         return self._at
 
 
 class RemoteFile(Ranged):
-    """A file by URI, as an unbuffered one: of what is read in small pieces, ranges are read ahead."""
+    """A file by URI, unbuffered; if it is read in small pieces, ranges are read ahead."""
 
     def __init__(self, name: str) -> None:
-        """Raises OSError, FileNotFoundError where there is none."""
+        """Opens the file. Raises OSError, FileNotFoundError if there is none."""
         filesystem, path = place(name)
         with told():
             self._file: Any = filesystem.open_input_file(path)
@@ -82,7 +82,7 @@ class RemoteFile(Ranged):
         self._range = FIRST
 
     def readinto(self, target: Any, /) -> int:
-        """As a file has it. Raises OSError where storage does not answer, however often it is asked."""
+        """Reads bytes as a file does. Raises OSError if storage does not answer, however often it is asked."""
         view = memoryview(target).cast("B")
         place = self._at - self._ahead_at
         if not 0 <= place < len(self._ahead):
@@ -96,7 +96,7 @@ class RemoteFile(Ranged):
         return len(piece)
 
     def close(self) -> None:
-        """Frees it."""
+        """Frees the file."""
         if not self.closed:
             self._ahead = memoryview(b"")
             with suppress(OSError):
@@ -105,5 +105,5 @@ class RemoteFile(Ranged):
 
 
 def opened(name: str) -> io.BufferedReader | io.FileIO:
-    """A file by path or URI, for reading at any place. Raises OSError."""
+    """Returns a file by path or URI, for reading at any place. Raises OSError."""
     return io.BufferedReader(RemoteFile(name), 1) if is_uri(name) else open(name, "rb", buffering=0)

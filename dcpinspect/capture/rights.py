@@ -1,4 +1,4 @@
-"""The rights of a process: what it does not need any more, it gives up."""
+"""The rights of a process: it gives up those that it no longer needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.escape import escape
 
 _VERSION_3 = 0x20080522
 _KEPT = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7
-"""CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another."""
+"""CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another user."""
 
 
 def stop_being_able_to_capture() -> None:
@@ -32,7 +32,7 @@ def stop_being_able_to_capture() -> None:
 
 
 def give(path: str, user: str) -> None:
-    """The file or folder is the user's from now on, as far as this process may do that; ``become`` says what is wrong."""
+    """Gives a file or folder to a user, as far as this process may do that; ``become`` says what is wrong."""
     import pwd
 
     with suppress(KeyError, OSError):
@@ -40,7 +40,7 @@ def give(path: str, user: str) -> None:
 
 
 def see_that_the_program_can_be_read(user: str) -> None:
-    """Raises UsageError where the user that this process has become cannot load the modules that are not loaded yet."""
+    """Raises UsageError if the user that this process has become cannot load the modules that are not loaded yet."""
     for path in (os.__file__, __file__):
         if not os.access(path, os.R_OK):
             what = f"this user may not read the program ({escape(path)})"
@@ -48,7 +48,7 @@ def see_that_the_program_can_be_read(user: str) -> None:
 
 
 def become(user: str) -> None:
-    """This process goes on as another user, with the groups of that user. Raises UsageError."""
+    """Makes this process go on as another user, with the groups of that user. Raises UsageError."""
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""Packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a pcapng file."""
+"""Copies packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a pcapng file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ COOKED_BYTES = 20
 """Bytes of a LINKTYPE_LINUX_SLL2 header."""
 TAG_BYTES = 4
 EPB_BYTES = 32
-"""Bytes of an enhanced packet block beside the packet and what it is padded with."""
+"""Bytes of an enhanced packet block in addition to the packet and its padding."""
 MOST_GROWN = COOKED_BYTES + TAG_BYTES + EPB_BYTES + 3
-"""Bytes that a packet may need beside its own."""
+"""Greatest number of bytes that a packet may need in addition to its own."""
 
 OFFSET, LEFT, WRITTEN, PACKETS, LAST_NS = range(5)
-"""What ``write_packets`` keeps: where the next packet of the block begins, how many are left there; and what the last call did: bytes and
-packets written, and the time of its last packet."""
+"""Places in ``state`` of ``write_packets``. OFFSET: where the next packet of the block begins. LEFT: how many packets are left there.
+WRITTEN, PACKETS, LAST_NS: bytes and packets that the last call wrote, and the time of its last packet."""
 
 _ADDRESS = 48
-"""Where the socket address of a packet stands, behind its ``tpacket3_hdr``."""
+"""Where the socket address of a packet is, behind its ``tpacket3_hdr``."""
 _VLAN_VALID, _VLAN_TPID_VALID = 1 << 4, 1 << 6
 _VLAN = 0x8100
 _OUTGOING, _LOOPBACK = 4, 772
@@ -26,25 +26,26 @@ _OUTGOING, _LOOPBACK = 4, 772
 
 @inline
 def le16(data: Octets, at: int) -> int:
-    """Little-endian 16 bits."""
+    """Returns a little-endian number of 16 bits."""
     return octet(data, at + 1) << 8 | octet(data, at)
 
 
 @inline
 def le32(data: Octets, at: int) -> int:
-    """Little-endian 32 bits, as a signed number: of unsigned and signed ones together machine code makes fractions."""
+    """Returns a little-endian number of 32 bits, as a signed number: from unsigned and signed numbers together, machine code makes
+    fractions."""
     return le16(data, at + 2) << 16 | le16(data, at)
 
 
 @inline
 def be16(data: Octets, at: int) -> int:
-    """Big-endian 16 bits."""
+    """Returns a big-endian number of 16 bits."""
     return octet(data, at) << 8 | octet(data, at + 1)
 
 
 @inline
 def put32(out: Octets, at: int, value: int) -> None:
-    """Little-endian 32 bits."""
+    """Writes a little-endian number of 32 bits."""
     out[at] = value & 0xFF
     out[at + 1] = (value >> 8) & 0xFF
     out[at + 2] = (value >> 16) & 0xFF
@@ -53,14 +54,14 @@ def put32(out: Octets, at: int, value: int) -> None:
 
 @inline
 def put16(out: Octets, at: int, value: int) -> None:
-    """Big-endian 16 bits."""
+    """Writes a big-endian number of 16 bits."""
     out[at] = (value >> 8) & 0xFF
     out[at + 1] = value & 0xFF
 
 
 @inline
 def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
-    """Whether a VLAN tag is before the IP header: a second one, which newer kernels leave there and do not mention."""
+    """Returns whether a VLAN tag is before the IP header: a second tag, which newer kernels leave there and do not mention."""
     version = 4 if protocol == 0x0800 else 6 if protocol == 0x86DD else 0
     if version == 0 or size <= 4 or be16(block, at + 2) != protocol:
         return False
@@ -71,9 +72,9 @@ def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
 def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out: Octets, at: int, state: Ints) -> None:
     """Writes packets of a block of the ring to ``out`` from ``at`` on, each as an enhanced packet block of an ``interface``.
 
-    At most so many, and as many as there is room for. One step a packet.
+    It writes at most ``most`` packets, and as many as there is room for. One step for each packet.
 
-    Frames get back the VLAN tag that the kernel has taken out, and where the socket is cooked the header that says where they came from.
+    Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a header that says where they came from.
     """
     offset = state[OFFSET]
     left = state[LEFT]
@@ -96,7 +97,7 @@ def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out
         hardware = le16(block, address + 8)
         seconds = le32(block, offset + 4)
         time_ns = seconds * 1_000_000_000 + le32(block, offset + 8)
-        if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # that comes back at once
+        if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # an outgoing loopback packet comes back at once
             to = at + 28
             grown = 0
             if is_cooked:

@@ -1,4 +1,4 @@
-"""Frames from one of Scapy's sockets: BPF, libpcap, and what else it has for systems without packet sockets."""
+"""Frames from one of Scapy's sockets: BPF, libpcap, and what else Scapy has for systems without packet sockets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from dcpinspect.kernel import Octets
 
 
 class ScapySocket:
-    """One of them, open. It cannot be waited for together with others, so it is asked again and again."""
+    """An open socket of Scapy's. It cannot be waited for together with others, so it is asked again and again."""
 
     silence_s = 0.05
     is_empty = False
 
     def __init__(self, sock: Any, name: str, snaplen: int = MAX_PACKET) -> None:
-        """``Any``: Scapy's sockets have no common type that says what they have. ``snaplen``: bytes of a frame that are taken."""
+        """``sock``: of type ``Any``, since Scapy's sockets have no common type that says what they have. ``snaplen``: bytes of a frame that
+        are taken."""
         self.name = name
         self.link_type = _link_type(sock)
         self.number = 0
@@ -30,13 +31,13 @@ class ScapySocket:
         self._snaplen = snaplen
         self._error: OSError | None = None
         self._left: bytes | None = None
-        """A block that there was no room for."""
+        """A block for which there was no room."""
 
     def fileno(self) -> None:
-        """None: nothing that one can wait for."""
+        """Returns None: there is nothing that a caller can wait for."""
 
     def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
-        """As ``PacketSocket.take``: a call for each packet, so it loses packets that come fast."""
+        """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses packets that come fast."""
         at = packets = 0
         while (block := self._next()) is not None:
             if packets >= most or at + len(block) > len(out):
@@ -49,7 +50,7 @@ class ScapySocket:
 
     @property
     def has_more(self) -> bool:
-        """``take`` had no room for all."""
+        """Whether ``take`` had no room for all packets."""
         return self._left is not None
 
     def _next(self) -> bytes | None:
@@ -73,15 +74,15 @@ class ScapySocket:
         return b"".join((head, data[:size], padding, struct.pack("<I", length)))
 
     def error(self) -> OSError | None:
-        """Why no more comes; None: nothing is wrong."""
+        """Returns why no more comes; None: nothing is wrong."""
         error, self._error = self._error, None
         return error
 
     def end(self) -> None:
-        """Nothing: it goes on until it is closed."""
+        """Does nothing: the socket goes on until it is closed."""
 
     def counts(self) -> tuple[int, int] | None:
-        """What libpcap says; None elsewhere."""
+        """Returns what libpcap says; None for other sockets."""
         wrapper = getattr(self._socket, "pcap_fd", None)
         if wrapper is None:
             return None

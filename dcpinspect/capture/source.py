@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
 FIRST_READ = 1 << 16
-"""Bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
+"""Number of bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
 
 
 class Raw(Protocol):
     """What a source must do: the read half of ``io.RawIOBase``."""
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; 0 at the end, None when there is nothing now."""
+        """Fills ``target`` from its start; returns 0 at the end, None if there is nothing now."""
 
     def close(self) -> None:
         """Frees the file."""
 
 
 class _Prefixed:
-    """A source whose first bytes were read already, to see what it is."""
+    """A source whose first bytes were already read, to see what it is."""
 
     def __init__(self, prefix: bytes, rest: Raw) -> None:
         self.prefix = prefix
@@ -61,7 +61,7 @@ class _Prefixed:
 
 
 class Source:
-    """One capture's bytes, decompressed. Knows its name, and whether to wait for more bytes than there are."""
+    """The bytes of one capture, decompressed. A source knows its name, and whether to wait for more bytes than there are."""
 
     def __init__(self, path: str, *, follow: bool = False) -> None:
         """``follow``: wait for what is still to be written."""
@@ -92,7 +92,7 @@ class Source:
         self._text = None if follow or is_binary else self._read_as_text()
 
     def _read_as_text(self) -> TextPackets | None:
-        """The packets that a text stands for; None where it is no such text."""
+        """Returns the packets that a text stands for; None if it is no such text."""
         from dcpinspect.capture.text_packets import HEAD, text_packets  # deferred: captures do without
 
         head = _read_up_to(self._raw, HEAD)
@@ -104,17 +104,17 @@ class Source:
 
     @property
     def remark(self) -> str | None:
-        """What a text stands for, and what of it is made up; None of a capture."""
+        """What a text stands for, and which part of it is made up; None for a capture."""
         return None if self._text is None else self._text.remark
 
     @property
     def position(self) -> int:
-        """Bytes read of the file as it lies there; of a pipe, bytes that came out of it, unpacked."""
+        """Number of bytes read of the file as stored; of a pipe, bytes that came out of it, unpacked."""
         return self._given if self.is_stream else self._file.tell()
 
     @property
     def storage(self) -> Storage:
-        """Whether the bytes can be read again: where they stand, unpacked from the start, or not at all."""
+        """Whether the bytes can be read again: at any place, unpacked from the start, or not at all."""
         if self.is_stream or self._growing is not None or isinstance(self._file, RemoteFile):
             return "stream"
         return "plain" if self._inflate is None and self._text is None else "compressed"
@@ -145,17 +145,17 @@ class Source:
             raise CaptureError(self.name, None, what, "check the name, and the credentials in the environment or a profile") from error
 
     def stop(self) -> None:
-        """What is followed ends here."""
+        """Ends a source that is followed."""
         if self._growing is not None:
             self._growing.stopped = True
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it ended because somebody wanted so, maybe inside a record."""
+        """Whether the source ended because somebody wanted so, perhaps inside a record."""
         return self._growing is not None and self._growing.stopped
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Bytes now at the start of ``target``: 0 at the end, None when what is followed has nothing now.
+        """Reads bytes to the start of ``target``; returns their number: 0 at the end, None if a followed source has nothing now.
 
         A stream gives what it has, a file fills the target.
         """
@@ -202,7 +202,7 @@ class Source:
 
 
 def missing(path: str) -> CaptureError:
-    """The error about a file that is not there, with the names beside it that are like it."""
+    """Returns the error about a file that is not there, with the names beside it that are like its name."""
     folder, name = os.path.split(path)
     try:
         close = did_you_mean_file(name, sorted(os.listdir(folder or ".")))
@@ -212,7 +212,7 @@ def missing(path: str) -> CaptureError:
 
 
 def _is_capture(magic: bytes) -> bool:
-    """Whether the first bytes are of none of the texts: those have letters, digits and spaces. pcapng begins with line ends."""
+    """Returns whether the first bytes are of no text: texts have letters, digits and spaces. pcapng begins with line ends."""
     return magic == b"\n\r\r\n" or not all(byte in b"\t\r\n" or 0x20 <= byte < 0x7F for byte in magic)
 
 
@@ -228,10 +228,10 @@ def _read_up_to(raw: Raw, size: int) -> bytes:
 
 
 class Stream(Protocol):
-    """What a window is over."""
+    """The source that a window reads."""
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """As ``Source.readinto``."""
+        """Reads bytes, as ``Source.readinto`` does."""
 
 
 class Window:
@@ -242,7 +242,7 @@ class Window:
         self.file_offset = 0
         self.at_end = False
         self.is_quiet = False
-        """The source is followed, and has had nothing for a while."""
+        """Whether the source is followed, and has had nothing for a while."""
         self.size = 0
         self._batch_bytes = batch_bytes
         self.data: Bytes = np.empty(0, np.uint8)
@@ -250,7 +250,7 @@ class Window:
     def advance(self, consumed: int, need: int = 0) -> None:
         """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends or pauses.
 
-        Memory grows with what was read, not with ``need``: a length that lies costs nothing.
+        Memory grows with what was read, not with ``need``: a wrong length costs nothing.
         """
         rest = self.data[consumed : self.size]
         self.file_offset += consumed

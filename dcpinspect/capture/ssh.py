@@ -23,24 +23,27 @@ from dcpinspect.kernel import Octets
 
 READ_BYTES = 1 << 20
 START_S = 60.0
-"""How long ssh may take to log in, and somebody to type a password."""
+"""Seconds that ssh may take to log in, and somebody to type a password."""
 
 
 class RemoteInterface:
     """An interface of another machine, being captured there."""
 
     silence_s = 2.0
-    """After the end, tcpdump and the network may take so long."""
+    """Seconds that tcpdump and the network may take after the end."""
 
     def __init__(self, ssh: str, tcpdump: str, name: str, ports: Sequence[int] | None, *, buffer_bytes: int, snaplen: int) -> None:
-        """``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises CaptureError, UsageError."""
+        """Starts tcpdump on the other machine.
+
+        ``ssh``: the arguments of ssh, with the host. ``tcpdump``: how it is called there. Raises CaptureError, UsageError.
+        """
         self.name = name
         self.number = 0
         self.is_gone = False
         self._place = f"{escape(ssh.split()[-1] if ssh.split() else ssh)}: {escape(name)}"
         wanted = "" if ports is None else shlex.quote(f"{expression(ports)} or vlan")
         run = f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B {max(1, buffer_bytes >> 10)} {wanted}"
-        # tcpdump ends when our end of its input does: left alone, it would stay until its next packet.
+        # tcpdump ends when our end of its input does. Left alone, it would run until its next packet.
         script = f"exec 3<&0; {{ cat <&3; kill $$; }} > /dev/null 2>&1 & exec {run} < /dev/null 3<&-"
         there = f"exec sh -c {shlex.quote(script)}"  # the user's own shell may be another
         try:
@@ -82,21 +85,21 @@ class RemoteInterface:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing can come any more."""
+        """Whether nothing can come any more."""
         return self._is_over and not self.has_more
 
     def fileno(self) -> int:
-        """For who waits for several."""
+        """Returns the descriptor, for callers that wait for several sources."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     @property
     def has_more(self) -> bool:
-        """``take`` had no room for all."""
+        """Whether ``take`` had no room for all packets."""
         return self._given < len(self._ends)
 
     def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
-        """As ``PacketSocket.take``."""
+        """Writes what waits, as ``PacketSource.take``."""
         if not self.has_more:
             self._read()
             self._walk()
@@ -136,24 +139,24 @@ class RemoteInterface:
             self._received += count
 
     def error(self) -> OSError | None:
-        """Why no more comes; None: nothing is wrong."""
+        """Returns why no more comes; None: nothing is wrong."""
         if not self._is_over:
             return None
         self.is_gone = True
         return OSError(0, self._last_words())
 
     def _last_words(self) -> str:
-        """What ssh or tcpdump said last."""
+        """Returns what ssh or tcpdump said last."""
         lines = [line.strip() for line in self._said.decode(errors="replace").splitlines() if line.strip()]
         return escape(" ".join(lines[-2:])) if lines else "ssh has ended"
 
     def end(self) -> None:
-        """Receive no more; what tcpdump has is still sent."""
+        """Stops receiving; what tcpdump already has is still sent."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
 
     def counts(self) -> tuple[int, int] | None:
-        """Packets that came, and those that the other kernel dropped, which tcpdump says at its end; None before."""
+        """Returns packets that came, and packets that the other kernel dropped, which tcpdump says at its end; None before."""
         found = re.search(rb"(\d+) packets? dropped by kernel", self._said)
         return None if found is None else (self._received + int(found[1]), int(found[1]))
 

@@ -1,7 +1,7 @@
-"""Where a URI leads: the file system of PyArrow that reads and writes there, and what deltalake is told so that it asks the same server.
+"""Where a URI leads: the PyArrow file system that reads and writes there, and options by which deltalake asks the same server.
 
-Credentials are found where others look, too: in the environment, in profiles, and in what a machine is given. None is ever part of a name,
-and none is in a message: PyArrow's say the whole address of a request, so tokens that are part of addresses (SAS) are not used.
+Credentials are found where other programs look, too: in the environment, in profiles, and in what a machine is given. None is ever part of
+a name or a message. PyArrow's messages tell the whole address of a request, so tokens that are part of addresses (SAS) are not used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs", "viewfs": "viewfs"}
-"""Schemes of URIs, and what they are called in names that are kept."""
+"""Schemes of URIs, and the scheme for each in names that are kept."""
 _URI = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)(/.*)?", re.DOTALL)
 
 
@@ -33,35 +33,35 @@ class Patience:
     """How long storage may take."""
 
     attempts: int
-    """Of a request to S3 that fails or is told to slow down; each waits longer than the one before, 20 s at most."""
+    """Number of attempts for a request to S3 that fails or is told to slow down; each waits longer than the one before, 20 s at most."""
     timeout_s: float
     """Seconds in which something has to come of a request to S3."""
     retry_s: int
-    """Seconds in which a request to Google that fails is sent again."""
+    """Seconds in which a failing request to Google is sent again."""
 
 
 LONG, SHORT = Patience(10, 60.0, 120), Patience(2, 5.0, 2)
-"""In the middle of work, and when nothing has come yet from a store. Azure's client knows no such settings: it takes 6 s."""
+"""Patience in the middle of work, and when nothing has come yet from a store. Azure's client knows no such settings: it takes 6 s."""
 _NOISE = re.compile(r"\A.*Azure Error: |google::cloud::Status\(| error_info=.*|\(?(Request|Host) ?I[Dd]:.*|\. Detail: \[errno.*", re.DOTALL)
-"""Of what clients say: what comes before the reason, and behind it."""
+"""Matches what clients say before the reason of an error, and after it."""
 _LIBRARY = re.compile(r"(?:Unable|Prior attempt) to load (libjvm|libhdfs)")
 _HADOOP = "set JAVA_HOME, HADOOP_HOME, and CLASSPATH to what 'hadoop classpath --glob' prints"
 _NO_ANSWER = re.compile(
     r"AWS Error NETWORK_CONNECTION.*Details: (?P<s3>.*)|CURL error \[\d+\]=(?P<google>.*)|(?P<azure>Fail to get a new connection.*)",
     re.DOTALL,
 )
-"""What clients say where no server answers, and the reason in it."""
+"""Matches what clients say if no server answers, with the reason as a group."""
 
 
 def is_uri(name: str) -> bool:
-    """Whether a name is a URI of storage that is read here."""
+    """Returns whether a name is a URI of storage that is read here."""
     return _URI.fullmatch(name) is not None
 
 
 def reach(name: str) -> None:
-    """Asks the store of a URI whether it is there, and does not wait for long. Raises OSError, with what to do, where it is not.
+    """Asks the store of a URI whether it is there, without waiting long. Raises OSError, with what to do, if it is not.
 
-    Ctrl-C does not wait for the answer, as it does in any other request: PyArrow hears of no signal.
+    Ctrl-C does not wait for the answer, as it does in any other request: PyArrow does not notice signals.
     """
     from concurrent.futures import ThreadPoolExecutor  # deferred, as the next: readers of local files do without
 
@@ -71,7 +71,7 @@ def reach(name: str) -> None:
     if filesystem.type_name == "hdfs":
         return  # its client does not hurry
     bucket = path.partition("/")[0]
-    asked = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts where it has no credentials
+    asked = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts if it has no credentials
     where, setting = _server(filesystem.type_name)
     pool = ThreadPoolExecutor(max_workers=1)
     try:
@@ -81,7 +81,7 @@ def reach(name: str) -> None:
             said = clip(one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120).rstrip(".")
             what = f"storage{where} does not answer ({said})"
             raise OSError(errno.EIO, f"{what}; check the name, the network, and {setting}") from error
-        return  # it answers; what may be asked for is another matter
+        return  # it answers; what it allows is another matter
     finally:
         pool.shutdown(wait=False)
     if found.type == FileType.NotFound and asked == bucket:
@@ -89,7 +89,7 @@ def reach(name: str) -> None:
 
 
 def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
-    """The file system of a URI, and the path in it. Raises OSError where it cannot be had here."""
+    """Returns the file system of a URI, and the path in it. Raises OSError if it cannot be had here."""
     patience = patience or LONG
     scheme, authority, path = _parts(name)
     bucket = authority.partition("@")[0] + path
@@ -105,7 +105,7 @@ def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]
 
 
 def options(name: str) -> dict[str, str] | None:
-    """What deltalake is told of a table by path or URI. Raises OSError where a URI does not say enough."""
+    """Returns deltalake's options for a table by path or URI. Raises OSError if a URI does not say enough."""
     if not is_uri(name):
         return None
     scheme, authority, _ = _parts(name)
@@ -122,7 +122,7 @@ def options(name: str) -> dict[str, str] | None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What a file system raises, as an OSError with one short line."""
+    """Turns what a file system raises into an OSError with one short line."""
     from pyarrow import ArrowException
 
     try:
@@ -141,14 +141,14 @@ class Account:
     endpoint: str
     """URL of the server's blobs; empty: Azure's own."""
     is_emulator: bool
-    """Whether that is Azurite."""
+    """Whether the server is Azurite."""
     key: str = field(repr=False)
 
     @classmethod
     def of(cls, authority: str) -> Self:
-        """The account of ``CONTAINER@ACCOUNT.dfs.core.windows.net``, or of ``CONTAINER`` and the environment.
+        """Returns the account of ``CONTAINER@ACCOUNT.dfs.core.windows.net``, or of ``CONTAINER`` and the environment.
 
-        Raises OSError where none is named.
+        Raises OSError if no account is named.
         """
         settings = (part.partition("=") for part in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
         connection = {name: value for name, _, value in settings}
@@ -161,7 +161,7 @@ class Account:
         return cls(name, os.environ.get("AZURE_STORAGE_ENDPOINT") or connection.get("BlobEndpoint", ""), False, key)
 
     def options(self) -> dict[str, str]:
-        """What deltalake is told; it finds the emulator itself."""
+        """Returns deltalake's options; deltalake finds the emulator itself."""
         found = {"azure_storage_account_name": self.name}
         if self.key:
             found["azure_storage_account_key"] = self.key
@@ -170,7 +170,7 @@ class Account:
         return found
 
     def filesystem(self) -> FileSystem:
-        """PyArrow's, which puts the name of the account in front of the server's if this begins with a dot, else into paths."""
+        """Returns PyArrow's file system, which puts the account's name before the server's if that begins with a dot, else into paths."""
         from pyarrow import fs
 
         where = urlsplit(self.endpoint)
@@ -192,7 +192,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def _first(*names: str) -> str:
-    """The first of some variables of the environment that is set."""
+    """Returns the value of the first of these environment variables that is set; empty for none."""
     return next((value for name in names if (value := os.environ.get(name))), "")
 
 
@@ -201,7 +201,7 @@ def _aws_endpoint() -> str:
 
 
 def _server(kind: str) -> tuple[str, str]:
-    """Where requests go, if the environment says it, and what decides that besides the name of a bucket."""
+    """Returns where requests go, if the environment says it, and what decides that besides the name of a bucket."""
     if kind == "s3":
         endpoint = _aws_endpoint()
         return f" at {endpoint}" if endpoint else "", "AWS_ENDPOINT_URL"
@@ -212,7 +212,7 @@ def _server(kind: str) -> tuple[str, str]:
 
 
 def _emulator() -> str:
-    """The URL of a server that stands for Google's; empty: Google's own."""
+    """Returns the URL of a server that stands for Google's; empty: Google's own."""
     found = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return found if "://" in found or not found else f"http://{found}"
 

@@ -1,7 +1,7 @@
-"""Text that stands for connections, as a pcap file made of it while it is read.
+"""Text that stands for connections, as a pcap file that is made from it while it is read.
 
-Pieces become TCP segments between the ends that the text has. What it does not have is made up, as little as possible, and said in
-``remark``. No handshake is made up, so connections begin in the middle.
+Pieces become TCP segments between the ends that the text has. What it lacks is made up, as little as possible, and told in ``remark``. No
+handshake is made up, so connections begin in the middle.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dcpinspect.capture.hex_lines import Ends, Form, Found, Frame, Piece, Problem, form_of
 
 HEAD = 1 << 14
-"""Bytes by which a text is recognised."""
+"""Number of bytes by which a text is recognised."""
 _READ = 1 << 18
 _MOST_LINE = 1 << 20
-"""Bytes of a line; a segment of 64 KiB as hex digits has 131,072."""
+"""Greatest size of a line in bytes; a segment of 64 KiB as hex digits has 131,072."""
 _SEGMENT = 1 << 15
 _RAW_IP, _ETHERNET = 101, 1
 _PCAP_NS = 0xA1B2_3C4D
@@ -30,7 +30,7 @@ class TextPackets:
     def __init__(self, raw: object, form: Form) -> None:
         """``raw``: has ``readinto`` and ``close``; its first bytes are those that were recognised."""
         self.problem: str | None = None
-        """The first place that has no known form, and how many there are."""
+        """The first place that has no known form, and how many such places there are."""
         self.remark = f"{form.name}; {form.lacks}"
         self._raw = raw
         self._form = form
@@ -39,7 +39,7 @@ class TextPackets:
         self._rest = memoryview(b"")
 
     def readinto(self, target: memoryview, /) -> int:
-        """Fills ``target`` from its start; 0 at the end."""
+        """Fills ``target`` from its start; returns 0 at the end."""
         size = 0
         while size < len(target):
             if not self._rest:
@@ -117,7 +117,7 @@ class _Segments:
         self._packets = 0
 
     def records(self, found: Found) -> Iterator[bytes]:
-        """The records of one piece."""
+        """Yields the pcap records of one piece."""
         if isinstance(found, Frame):
             yield self._record(None, found.data)
         elif isinstance(found, Piece):
@@ -148,7 +148,7 @@ class _Segments:
         return struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0) + source + target + tcp + data
 
     def _address(self, host: str, size: int | None) -> bytes:
-        """The address of a host; one for documentation where it is a name, or has to be of the other family."""
+        """Returns the address of a host; an address for documentation if the host is a name, or has to be of the other family."""
         try:
             found = ipaddress.ip_address(host).packed
         except ValueError:
@@ -162,7 +162,7 @@ class _Segments:
 
 
 def text_packets(head: bytes, raw: object) -> TextPackets | None:
-    """The capture that a text stands for; None where its beginning has no known form."""
+    """Returns the capture that a text stands for; None if its beginning has no known form."""
     if b"\x00" in head:
         return None
     form = form_of(head.decode("latin-1"))
