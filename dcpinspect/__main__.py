@@ -1,6 +1,6 @@
 """The program itself, as ``dcpinspect`` and as ``python -m dcpinspect``: Ctrl-C ends it quietly as soon as ``run`` is called.
 
-What comes before is not ours: the start of the interpreter, and what the script that pip made imports, some 20 ms together.
+What happens before is not ours: the start of the interpreter, and the imports of the script that pip made, some 20 ms together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command line and return the exit status."""
+    """Runs the command line and returns the exit status."""
     try:
         from dcpinspect.cli import interrupts  # deferred, and the rest behind it: loading takes most of the time that some commands do
 
@@ -32,23 +32,23 @@ def main() -> int:
 
 
 class WithoutPandas:
-    """Finds no pandas. Arrow would load it where there is one, only to ask whether what it is handed comes from there: 0.2 s.
+    """Hides pandas from imports. Arrow would load pandas where it is installed, only to ask whether its input comes from there: 0.2 s.
 
-    We hand it nothing of the kind. Spark does.
+    We give Arrow no such input. Spark does.
     """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """As the import system asks. Raises ModuleNotFoundError."""
+        """Raises ModuleNotFoundError for pandas; the import system calls this."""
         del path, target
         if name == "pandas":
             raise ModuleNotFoundError("pandas is for pipelines", name=name)
 
 
 def run() -> NoReturn:
-    """Be the program: ``main`` in a process of its own, which starts and ends as fast as it can."""
+    """Runs ``main`` in a process of its own, which starts and ends as fast as it can."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # until main has loaded what can do better
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # until main has loaded a better handler
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # By default the collector looks 200 times at the modules that are being imported, and finds nothing. It still has to come:
@@ -63,7 +63,7 @@ def run() -> NoReturn:
     from contextlib import suppress  # deferred: loaded by now
 
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, AttributeError):  # what main could not write it has told; None: closed before the start
+        with suppress(OSError, AttributeError):  # main has told what it could not write; None: closed before the start
             stream.flush()
     os._exit(status)  # without taking every module apart, which takes 15 ms
 

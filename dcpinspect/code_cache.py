@@ -1,6 +1,6 @@
 """The folder for code that was made on this machine and is loaded again: kernels, and Java's classes for Spark.
 
-Who can write there can make the program do anything, so only folders are used that nobody but their user can write.
+Whoever can write there can make the program do anything, so only folders are used that nobody but their user can write.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dcpinspect.ownership import check_above, check_around, check_own
 
 
 def base() -> Path:
-    """The folder of this program in the cache that the environment names, or else in the user's."""
+    """Returns the folder of this program in the cache that the environment names, or else in the user's cache."""
     if home := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(home, "dcpinspect").absolute()
     from platformdirs import user_cache_path
@@ -22,9 +22,10 @@ def base() -> Path:
 
 
 def folder(*names: str, is_made: bool) -> Path:
-    """A folder in that one, checked from the top down; made where it is missing, if asked for. Raises OSError, also UnsafeError.
+    """Returns a folder in the cache, checked from the top down; makes it if it is missing and ``is_made``. Raises OSError, also
+    UnsafeError.
 
-    Nobody can put a file there, or another folder in its place, in between: at each step only who owns it could.
+    Nobody can put a file there, or replace a folder, between the checks: at each step only the owner could.
     """
     path = base()
     if not is_made and not (path / names[0]).exists():

@@ -1,6 +1,6 @@
 """Kernels compiled by numba: when a wheel is built, and at first use of a kernel that no wheel brought.
 
-This is all that knows numba from the inside. What it makes are object files that need the C library alone, which ``machine_code`` links.
+Only this module knows numba from the inside. It makes object files that only need the C library; ``machine_code`` links them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ define void @NRT_MemInfo_call_dtor(ptr %object) {{
     ret void
 }}
 """
-"""The one function of numba's run time that kernels refer to. Never called: their arrays own nothing."""
+"""The one function of numba's run time that kernels refer to. It is never called: their arrays own nothing."""
 
 _registered: set[Callable[..., Any]] = set()
 
@@ -30,7 +30,7 @@ _registered: set[Callable[..., Any]] = set()
 def make(source: Source) -> Code:
     """Compiles for this processor, which takes seconds and is announced once, and keeps the code for later processes.
 
-    Raises ``ImportError`` where numba is missing or does not work.
+    Raises ``ImportError`` if numba is missing or does not work.
     """
     _numba_config()
     tell("compiling", "compiling for large captures, once for this version (up to a minute)")
@@ -67,7 +67,7 @@ def _numba_config() -> Any:
 
 
 def _compiled(source: Source) -> tuple[Any, str]:
-    """numba's library with the entry, and the entry's name in it."""
+    """Returns numba's library with the entry, and the entry's name in it."""
     import numba  # deferred, as all of it
     from numba.core import types as numba_types
     from numba.extending import overload
@@ -111,9 +111,9 @@ def _compiled(source: Source) -> tuple[Any, str]:
 
 @functools.cache
 def _tables_of(tables: type[Tables]) -> Any:
-    """A function for numba that makes a kernel's view of ``tables`` of the address of its words.
+    """Returns a function for numba that makes a kernel's view of ``tables`` from the address of its words.
 
-    It is a pointer; an attribute of it is an array of records that owns nothing, or one record.
+    The view is a pointer; an attribute of it is an array of records that owns nothing, or one record.
     """
     import numba  # deferred, as all of it
     from llvmlite import ir
@@ -174,7 +174,7 @@ def _tables_of(tables: type[Tables]) -> Any:
 
 
 def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
-    """numba's type of a member of tables."""
+    """Returns numba's type of a member of tables."""
     if kind is int:
         return types.int64
     if not (isinstance(kind, type) and issubclass(kind, Struct)):
@@ -184,12 +184,12 @@ def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
 
 
 def _always(function: Callable[..., Any]) -> Callable[..., Any]:
-    """numba's ``overload`` wants a function that, given the types, returns the implementation."""
+    """Returns a function for numba's ``overload``, which wants a function that, given the types, returns the implementation."""
     return lambda *_: function
 
 
 def _object(library: Any, name: str, cpu: str, features: str) -> bytes:
-    """An object file that needs nothing but the C library."""
+    """Returns an object file that needs nothing but the C library."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(library.get_llvm_str())

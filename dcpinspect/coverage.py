@@ -1,7 +1,7 @@
 """What became of every packet and of every byte of TCP payload: nothing is lost without being counted.
 
-For each direction of each connection: ``captured == unique + duplicate + late`` and
-``unique == decoded + skipped + unfinished + not decodable``. Missing bytes, which the capture does not hold, stand beside these sums.
+For each direction of each connection: ``captured == unique + duplicate + late`` and ``unique == decoded + skipped + unfinished + not
+decodable``. Missing bytes, which the capture does not hold, are in none of these sums.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dcpinspect.transport.tls.stage import TlsStage
 DCP = "dcp"
 OTHER = "other"
 AT_ONCE = 1 << 15
-"""Directions whose columns are made at once, so that those of millions take little memory."""
+"""Number of directions whose columns are made at once, so that millions of them take little memory."""
 LEFT = "connections that have left memory"
-"""Sender and receiver of what these said together."""
+"""Sender and receiver of what these connections said together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +42,37 @@ class DirectionCoverage:
     sender: str
     receiver: str
     protocol: str
-    """``dcp`` where messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not requested and did not prove to
-    carry DCP; empty where nothing told."""
+    """``dcp`` if messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not requested and did not prove to
+    carry DCP; empty if nothing told."""
     packets: int
     captured: int
     duplicate: int
     late: int
-    """Came after the bytes were given up, or before the first byte of the reading, or belonged to no connection."""
+    """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
     decoded: int
-    """In messages."""
+    """Bytes in messages."""
     skipped: Mapping[str, int]
-    """By reason, those of ``Framed.skipped_reason``."""
+    """Bytes by reason for skipping them, as in ``Framed.skipped_reason``."""
     unfinished: int
-    """Of messages that never ended."""
+    """Bytes of messages that never ended."""
     not_decodable: int
-    """Of another protocol."""
+    """Bytes of another protocol."""
     tls: int
-    """Of TLS and no plain text: headers, tags, handshakes, records that were not opened. 0 where nothing was decrypted."""
+    """Bytes of TLS that are no plain text: headers, tags, handshakes, records that were not opened. 0 if nothing was decrypted."""
     missing: int
-    """In holes; part of no sum."""
+    """Bytes in holes; part of no sum."""
     cut: int
-    """Those of ``missing`` that snaplen cut off."""
+    """Bytes of ``missing`` that snaplen cut off."""
     holes: int
     first_hole: int | None
-    """Stream offset; ``None`` where there is no hole."""
+    """Stream offset of the first hole; ``None`` if there is no hole."""
     first_skipped: int | None
     first_fault: tuple[int, bytes] | None
-    """Stream offset and header of what stood where a message should begin, the first time; None behind a hole and before any message."""
+    """The first fault: stream offset and header of what stood where a message should begin; None behind a hole and before any message."""
 
     @property
     def unique(self) -> int:
-        """Bytes that were not captured before."""
+        """Number of bytes that were not captured before."""
         return self.captured - self.duplicate - self.late
 
     @property
@@ -82,12 +82,12 @@ class DirectionCoverage:
 
 
 class Sizes(NamedTuple):
-    """The bytes of directions, a column each as ``DirectionCoverage`` has them: there may be very many, of which few are looked at."""
+    """The bytes of directions, as columns with the fields of ``DirectionCoverage``: there may be very many, of which few are looked at."""
 
     connection: Rows
     direction: Rows
     is_own: Mask
-    """Not of another protocol on a port that was not requested."""
+    """False for another protocol on a port that was not requested."""
     captured: Rows
     unique: Rows
     duplicate: Rows
@@ -101,16 +101,16 @@ class Sizes(NamedTuple):
     cut: Rows
     holes: Rows
     has_fault: Mask
-    """``first_fault`` is there."""
+    """Whether there is a ``first_fault``."""
 
     @property
     def is_whole(self) -> Mask:
-        """As there."""
+        """Whether every byte that is known of is in a message, for each direction."""
         return np.asarray(self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_)
 
     @staticmethod
     def of(directions: Sequence[DirectionCoverage]) -> Sizes:
-        """Those of directions that are at hand."""
+        """Returns the columns of directions that are at hand."""
         numbers = [
             (
                 one.connection,
@@ -137,7 +137,7 @@ class Sizes(NamedTuple):
 
 
 Wanted = Callable[[Sizes], Mask]
-"""Says of directions which are wanted."""
+"""Returns a mask of the directions that are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +145,18 @@ class Coverage:
     """Every packet and every byte of a reading so far."""
 
     packets: Mapping[str, int]
-    """Packets by class (``headers.CLASS_NAMES``), all classes."""
+    """Number of packets by class (``headers.CLASS_NAMES``), for all classes."""
     directions: Sequence[DirectionCoverage]
-    """By connection, client to server first, of connections that carried a byte or are known to lack one. There may be very many, so each
-    is made when it is looked at, and tells of the reading as far as it has come by then."""
+    """By connection, client to server first, for connections that carried a byte or are known to lack one.
+
+    There may be very many, so each is made when it is looked at, and tells of the reading as far as it has come by then.
+    """
     left: Sequence[DirectionCoverage] = ()
-    """The same of all connections together that have left memory, as those of connection 0; none where none has."""
+    """The sums of all connections that have left memory, as directions of connection 0; empty if none has left."""
     tls: Mapping[int, TlsConnection] = field(default_factory=dict)
     """Connections that look like TLS, by number; their directions are those of chunks."""
     has_keys: bool = False
-    """There are secrets of TLS connections."""
+    """Whether there are secrets of TLS connections."""
 
     @property
     def everything(self) -> Iterator[DirectionCoverage]:
@@ -163,19 +165,19 @@ class Coverage:
 
     @property
     def sizes(self) -> Iterator[tuple[Sequence[DirectionCoverage], Sizes]]:
-        """Some of ``everything`` after the other, each with their columns."""
+        """Parts of ``everything``, one after the other, each with its columns."""
         for some in (self.directions, self.left):
             for start in range(0, len(some), AT_ONCE):
                 part = some[start : start + AT_ONCE]
                 yield part, part.sizes if isinstance(part, Directions) else Sizes.of(part)
 
     def where(self, wanted: Wanted) -> Iterator[DirectionCoverage]:
-        """Those of ``everything`` that are wanted."""
+        """Yields those of ``everything`` that are wanted."""
         for some, sizes in self.sizes:
             yield from (some[place] for place in np.flatnonzero(wanted(sizes)).tolist())
 
     def ways(self, wanted: Wanted) -> set[tuple[int, int]]:
-        """Connection and direction of those that are wanted."""
+        """Returns connection and direction of those that are wanted."""
         found: set[tuple[int, int]] = set()
         for _, sizes in self.sizes:
             chosen = wanted(sizes)
@@ -183,7 +185,7 @@ class Coverage:
         return found
 
     def sums(self, wanted: Wanted) -> Counter[str]:
-        """By field of ``Sizes``, the sum of those that are wanted."""
+        """Returns the sums over those that are wanted, by field of ``Sizes``."""
         found: Counter[str] = Counter()
         for _, sizes in self.sizes:
             chosen = wanted(sizes)
@@ -193,16 +195,16 @@ class Coverage:
 
     @property
     def own(self) -> Counter[str]:
-        """Those sums of all but other protocols."""
+        """The sums over everything but other protocols."""
         return self.sums(lambda all_: all_.is_own)
 
     @property
     def packets_read(self) -> int:
-        """Packets of all classes."""
+        """Number of packets of all classes."""
         return sum(self.packets.values())
 
     def tls_advice(self, connections: Iterable[int]) -> str:
-        """What to do to read these connections, which were not decrypted."""
+        """Returns what to do to read these connections, which were not decrypted."""
         if all((about := self.tls.get(number)) is not None and about.cannot_be_read for number in connections):
             return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
         if all((about := self.tls.get(number)) is not None and about.is_misfit for number in connections):
@@ -213,13 +215,13 @@ class Coverage:
 
 
 AccountOf = Callable[[int, int], FramingAccount]
-"""Connection and direction, as those of chunks are numbered, to the account of its framing."""
+"""Returns the account of framing for a connection and direction, numbered as those of chunks."""
 SizesOf = Callable[[Rows], FramingSizes]
-"""The same of many: 2 * (connection - 1) + direction of each."""
+"""Returns the accounts of many directions; the number of each is 2 * (connection - 1) + direction."""
 
 
 class Directions(Sequence[DirectionCoverage]):
-    """Those of some connections of a reading, by number."""
+    """The directions of some connections of a reading, by number."""
 
     def __init__(
         self,
@@ -260,7 +262,7 @@ class Directions(Sequence[DirectionCoverage]):
 
     @property
     def sizes(self) -> Sizes:
-        """Of all of them, by now."""
+        """The columns of all these directions, by now."""
         connection, direction = np.repeat(self._numbers, 2), np.tile(np.arange(2), len(self._numbers))
         seen = 2 * (connection - 1) + (direction ^ np.isin(connection, list(self._evidence.reversed)))
         counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
@@ -305,7 +307,7 @@ class Directions(Sequence[DirectionCoverage]):
 
 
 def left(accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]) -> list[DirectionCoverage]:
-    """The bytes of connections that have left memory, by direction."""
+    """Returns the bytes of connections that have left memory, by direction."""
     ways = zip(accounts, framing, tls, strict=True)
     return [_covered(account, account.direction, framed, LEFT, LEFT, is_other=False, tls=overhead) for account, framed, overhead in ways]
 

@@ -1,4 +1,4 @@
-"""Which values of a column differ, where few do: numbers of kinds, connections, words. Sorting them takes six times as long."""
+"""Finds which values of a column differ, if few do: numbers of kinds, connections, words. Sorting them takes six times as long."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dcpinspect.kernel import Ints, kernel
 from dcpinspect.protocol.columns import Rows
 
 _MOST = 256
-"""Values that are told apart without sorting: so many steps a value takes at most, whoever chose them."""
+"""Number of values that are told apart without sorting: a value takes so many steps at most, whoever chose the values."""
 _SLOTS = 1024
 _SPREAD = 0x9E37_79B9
-"""Multiplied by it, numbers that are close have different middle bits."""
+"""Multiplied by this number, numbers that are close have different middle bits."""
 
 
 def distinct(values: Rows) -> tuple[Rows, Rows]:
-    """(place of the first of each, in any order; for each value the number of the one that it equals)."""
+    """Returns (place of the first occurrence of each different value, in any order; for each value the number of the one that it
+    equals)."""
     if number_values.runs_compiled(len(values)):
         first, inverse = np.empty(_MOST, np.int64), np.empty(len(values), np.int64)
         count = int(number_values(0, np.require(values, np.int64, ("C",)), np.full(_SLOTS, -1, np.int64), first, inverse))
@@ -27,7 +28,7 @@ def distinct(values: Rows) -> tuple[Rows, Rows]:
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
 def number_values(values: Ints, slots: Ints, first: Ints, inverse: Ints) -> int:
-    """Numbers values by when they first came; returns how many differ, or -1 if more than there is room for in ``first``.
+    """Numbers values by when they first came; returns how many differ, or -1 if there are more than room in ``first``.
 
     ``slots`` are -1, and several times as many as ``first``.
     """

@@ -1,8 +1,7 @@
 """The one path of every byte: packets in, messages out.
 
-A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any size
-and ``finish`` once. What a connection needs from batch to batch stays here; rows do not depend on how
-the packets were divided into batches.
+A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any size, and ``finish`` once. What a
+connection needs from batch to batch stays here; rows do not depend on how the packets were divided into batches.
 """
 
 from __future__ import annotations
@@ -40,17 +39,16 @@ from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
 
 _AT_END = np.iinfo(np.int64).max
-"""Release of what only the end of the input released: after every packet."""
+"""The release of messages that only the end of the input released: after every packet."""
 
 
 class Keeper(Protocol):
-    """Who wants to come back to the bytes of messages."""
+    """An object that will come back to the bytes of messages."""
 
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
-        """What ``packets`` added to the streams, before the messages that it completed; with places. ``told``: messages that are not in
-        any chunk.
+        """Takes what ``packets`` added to the streams, with places, before the messages that it completed.
 
-        None: nothing but time that passed, or the end of the input.
+        ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no chunk.
         """
 
 
@@ -60,25 +58,26 @@ class Frames(NamedTuple):
     parts: list[Part]
     told: list[Told]
     begun: Rows
-    """Connections that directions have begun on to say something."""
+    """Connections on which a direction has begun to say something."""
     has_handshake: Mask
-    """Whether the handshake of each was captured."""
+    """Whether the handshake of each of these connections was captured."""
     is_last: bool
 
 
 MOST_SILENT = 10_000
-"""Connections that tables have which said nothing but noops, if that, in ``FEW`` bytes of payload at most in each direction."""
+"""Number of silent connections that tables have. A connection is silent if it said nothing, or only noops, in at most ``FEW`` bytes of
+payload in each direction."""
 _IDLE = np.isin(np.arange(256), (Opcode.NOOP, Opcode.DCP_NOOP))
 _AT_ONCE = 1 << 14
-"""Connections whose columns are made at once."""
+"""Number of connections whose columns are made at once."""
 
 
 MOST_NAMES = 4096
-"""Addresses at hand that were asked for: as many as most captures have."""
+"""Number of requested addresses that are kept at hand: as many as most captures have."""
 
 
 class Names:
-    """Addresses by number, made when they are asked for: of a scan or a flood there are millions."""
+    """Addresses by number, made when they are asked for: a scan or a flood has millions."""
 
     def __init__(self, find: Callable[[int], str]) -> None:
         self._find = lru_cache(MOST_NAMES)(find)
@@ -89,11 +88,11 @@ class Names:
         return self._find(index) if found is None else found
 
     def __setitem__(self, index: int, text: str) -> None:
-        """It is this from now on, whatever could be found."""
+        """Sets an address, whatever could be found."""
         self._kept[index] = text
 
     def keep(self, index: int, *, wanted: bool) -> None:
-        """One will not be found any more: keeps it if it is wanted."""
+        """Keeps an address that cannot be found any more, if it is wanted."""
         if wanted:
             self._kept[index] = self[index]
         else:
@@ -101,15 +100,15 @@ class Names:
 
     @property
     def count(self) -> int:
-        """How many are kept."""
+        """Number of addresses that are kept."""
         return len(self._kept)
 
 
 class Engine:
-    """State of one reading.
+    """The state of one reading.
 
-    It has two halves, which two threads may have: framing finds messages in packets, decoding makes rows of them. Decoding changes
-    nothing that framing looks at, so it may come later, in the same order.
+    It has two halves, which two threads may run: framing finds messages in packets, decoding makes rows of them. Decoding changes nothing
+    that framing looks at, so it may come later, in the same order.
     """
 
     def __init__(
@@ -122,10 +121,10 @@ class Engine:
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
-        """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol.
+        """``find_ports``: look at connections on all other ports too, and believe those that prove to carry the protocol.
 
-        ``is_part``: the packets are those of some connections of a larger reading, by whose packets rows are numbered then.
-        ``keys``: secrets of TLS connections; None: those of the key logs that the command line names.
+        ``is_part``: the packets are those of some connections of a larger reading; rows are then numbered by the packets of that reading.
+        ``keys``: secrets of TLS connections; None: the secrets of the key logs that the command line names.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
         self.keys = chosen.open() if keys is None else keys
@@ -134,46 +133,46 @@ class Engine:
         self._accounts = Accounts()
         self._brief = BriefDirections(self._accounts)
         self._told: list[Told] = []
-        self._for_keeper: list[Told] = []  # since it was asked last
+        self._for_keeper: list[Told] = []  # since the keeper was last called
         self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
         self._files = files
-        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Of one that has ended little stays.
+        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
         self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
-        self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
+        self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind returns; 0: none
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[Rows] = []
         self._origin_ns: int | None = None
         self._waiting_keys: dict[int, bytes] = {}
-        # What decoding has of its own.
+        # Decoding alone uses the following.
         self._sessions = Sessions()
         self._requests = Requests()
         self._namer = NameTeller()
         self._numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
-        """The messages that these packets completed, in row order; None when there are none."""
+        """Returns the messages that these packets completed, in row order; None if there are none."""
         return self.decode(self.frame(packets))
 
     def pass_time(self, time_ns: int) -> MessageBatch | None:
-        """What is waited for no longer, now that capture time is ``time_ns``: live, where no packet may say so for a long time.
+        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may say so for a long time.
 
-        What comes out depends on when this is called, so readings of files do without.
+        The result depends on when this is called, so readings of files do without it.
         """
         return self.decode(self.frame_overdue(time_ns))
 
     def finish(self) -> MessageBatch | None:
-        """What the end of the input releases."""
+        """Returns the messages that the end of the input releases."""
         return self.decode(self.frame_rest())
 
     def frame(self, packets: PacketBatch) -> Frames:
-        """The first half of ``feed``."""
+        """Does the first half of ``feed``."""
         if self._origin_ns is None and len(packets):
             self._origin_ns = int(packets.time_ns[0])
         chunks = self._kept(packets, self.transport.feed(packets))
@@ -181,20 +180,20 @@ class Engine:
         return self._found(self._framed(chunks))
 
     def frame_overdue(self, time_ns: int) -> Frames:
-        """The first half of ``pass_time``."""
+        """Does the first half of ``pass_time``."""
         waited = chain.from_iterable(self._left_to_framers(connection) for connection in self._brief.due(time_ns))
         return self._found(self._settled(self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns))
 
     def frame_rest(self) -> Frames:
-        """The first half of ``finish``."""
+        """Does the first half of ``finish``."""
         return self._found(self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True)
 
     def frame_reset(self, before_ns: int) -> Frames:
-        """What connections that were reset before a time still had: the side that was reset says nothing any more, not even its end."""
+        """Returns what connections that were reset before a time still had: the side that was reset says nothing more, not even its end."""
         return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
 
     def decode(self, found: Frames) -> MessageBatch | None:
-        """The second half of each; once for all that was found, in order."""
+        """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for everything that was found, in order."""
         self._sessions.begin(found.begun, found.has_handshake)
         self._requests.begin(found.begun, found.has_handshake)
         return self._messages(found.parts, found.told, at_end=found.is_last) if found.parts or found.told else None
@@ -211,7 +210,7 @@ class Engine:
         return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
 
     def held_from(self, connection: int, direction: int) -> int | None:
-        """Stream offset of the first byte that a message that comes may have, of those fed; None: none has any. Directions are those of
+        """Returns the stream offset of the first fed byte that a coming message may need; None: no byte is needed. Directions are those of
         chunks."""
         framer = self._framers.get(_number(connection, direction))
         held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
@@ -219,20 +218,22 @@ class Engine:
 
     @property
     def turned(self) -> frozenset[int]:
-        """Connections whose chunks have the other direction than their messages: the server's side was seen first."""
+        """Connections whose chunks have another direction than their messages: the server's side was seen first."""
         return frozenset(self._evidence.reversed)
 
     @property
     def there(self) -> Rows:
-        """Numbers of the connections that are there, or were and have not left."""
+        """Numbers of the connections that have not left, whether they still run or not."""
         count = self.transport.count
         if count >= len(self._gone):
             self._gone = grown(self._gone, count + 1)
         return 1 + np.flatnonzero(~self._gone[1 : count + 1])
 
     def over(self, before_ns: int) -> tuple[Rows, int]:
-        """Those of them that were closed and of which no byte comes any more, in the order in which they were closed; how many of them
-        were closed before a time."""
+        """Returns connections that were closed and on which no byte comes any more, in the order in which they were closed.
+
+        Also returns how many of them were closed before ``before_ns``.
+        """
         there = self.there
         closed, is_over = self.transport.closed_at(there)
         found = there[is_over]
@@ -241,11 +242,11 @@ class Engine:
         return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
     def let_go(self, connections: Collection[int]) -> None:
-        """These connections leave: what else comes of them is not looked at. Their bytes are still counted."""
+        """Lets connections leave: what else comes of them is not looked at. Their bytes are still counted."""
         numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
         for connection in connections:
             for names in (self._clients, self._servers):
-                names.keep(connection - 1, wanted=self._keeper is not None)  # who keeps messages wants to name their connections
+                names.keep(connection - 1, wanted=self._keeper is not None)  # a keeper of messages needs the names of their connections
             self._gone[connection] = True
             self._asked.pop(connection, None)
         for number in numbers:
@@ -260,7 +261,7 @@ class Engine:
         self.transport.keep(self.there)
 
     def _listed(self, connections: Rows) -> Rows:
-        """These without those that said next to nothing, but for the first ones."""
+        """Returns these connections without those that said next to nothing, except for the first ones."""
         if len(connections) <= MOST_SILENT:
             return connections
         says = np.isin(connections, list(self.tls.connections)) | grown(self._speaks, int(connections[-1]) + 1)[connections]
@@ -274,21 +275,22 @@ class Engine:
 
     @property
     def _mine(self) -> Rows:
-        """Those that are there and carry the protocol, or may."""
+        """Connections that have not left and carry the protocol, or may carry it."""
         there = self.there
         return there[~self._evidence.others(there)] if self._evidence.is_needed else there
 
     @property
     def unlisted(self) -> int:
-        """Connections that carried no message but noops, and little else, and are not among ``links``."""
+        """Number of connections that carried no messages but noops, and little else, and are not among ``links``."""
         mine = self._mine
         return len(mine) - len(self._listed(mine))
 
     @property
     def links(self) -> list[Link]:
-        """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number.
+        """The connections that have not left and carry the protocol, or may carry it: how they began and ended, and what is missing; by
+        number.
 
-        Of those that said next to nothing the first ``MOST_SILENT`` are there: a scan or a flood has millions.
+        Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a flood has millions.
         """
         listed = self._listed(self._mine)
         parts = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
@@ -324,7 +326,7 @@ class Engine:
             )
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
-        """The chunks that framing sees; without a keeper there is but one at a time."""
+        """Returns the chunks that framing sees; without a keeper there is only one at a time."""
         chunks = self.tls.plain((chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection)), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
@@ -334,7 +336,7 @@ class Engine:
         return chunks
 
     def _take_first(self, first: FirstBytes) -> Mask | None:
-        """Of directions that say their first bytes, those that need no framer."""
+        """Returns a mask of directions, among those that say their first bytes, that need no framer."""
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
@@ -353,7 +355,7 @@ class Engine:
         return told.is_taken
 
     def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-        """The chunks, each after what its connection said before it was left to framers."""
+        """Yields the chunks, each after what its connection said before it was left to framers."""
         for chunk in chunks:
             yield from self._left_to_framers(chunk.connection)
             yield chunk
@@ -376,13 +378,13 @@ class Engine:
                 self._framers[_number(connection, before.direction)] = Framer.resumed(known, before.messages, before.release)
 
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
-        """The messages that chunks complete."""
+        """Yields the messages that chunks complete."""
         for chunk in chunks:
             self._evidence.note(chunk)
             number = _number(chunk.connection, chunk.direction)
             framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)
             if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
-                self._lose(number, (0, 0))  # how much came before nobody knows
+                self._lose(number, (0, 0))  # nobody knows how much came before
             yield from self._parts(number, framer.feed(chunk))
             if chunk.is_end:
                 self._accounts.put(number, framer.account)
@@ -394,13 +396,13 @@ class Engine:
         return connection < len(self._gone) and bool(self._gone[connection])
 
     def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[Part]:
-        """The messages that chunks complete, then those of trials that have waited long enough."""
+        """Yields the messages that chunks complete, then those of trials that have waited long enough."""
         yield from self._framed(chunks)
         for number in sorted(number for number, framer in self._framers.items() if framer.is_on_trial):
             yield from self._parts(number, self._framers[number].pass_time(time_ns))
 
     def _parts(self, number: int, framed: Framed | None) -> Iterator[Part]:
-        """The messages of a direction, if there are any, with what was lost before them."""
+        """Yields the messages of a direction, if there are any, with what was lost before them."""
         if framed is not None:
             lost = self._lost_before(number, framed)
             if len(framed.start):
@@ -422,7 +424,7 @@ class Engine:
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
         self._begin(np.array([connection]))
-        asked = self._asked.get(connection)  # it helps the server's direction to find its way back after a hole
+        asked = self._asked.get(connection)  # helps the server's direction to find its way back after a hole
         if asked is None:
             asked = self._asked[connection] = KnownStreams()
         known = asked if direction == C2S else KnownStreams(asked)
@@ -431,13 +433,13 @@ class Engine:
         return framer
 
     def _account(self, connection: int, direction: int) -> FramingAccount:
-        """What became of the bytes of a direction so far."""
+        """Returns what became of the bytes of a direction so far."""
         number = _number(connection, direction)
         framer = self._framers.get(number)
         return framer.account if framer is not None else self._accounts.get(number)
 
     def _sizes(self, numbers: Rows) -> FramingSizes:
-        """What became of the bytes of these directions so far."""
+        """Returns what became of the bytes of these directions so far."""
         return self._accounts.sizes(numbers, {number: framer.account for number, framer in self._framers.items()})
 
     def _meet_connections(self) -> None:
@@ -449,11 +451,11 @@ class Engine:
         known += self.transport.handshakes(len(known)).tobytes()
 
     def _end(self, side: int, index: int) -> str:
-        """The address of a connection's client, side 0, or server; empty where it has left."""
+        """Returns the address of a connection's client, side 0, or server, side 1; empty if the connection has left."""
         return "" if self._has_left(index + 1) else self.transport.end(index + 1, side)
 
     def _begin(self, connections: Rows) -> None:
-        """There are bytes of these: whether their handshakes were captured is certain from now on."""
+        """Notes that bytes of connections have come: from now on it is certain whether their handshakes were captured."""
         has_handshake = self.transport.have_handshake(connections)
         np.frombuffer(self._endpoints.has_handshake, np.bool_)[connections - 1] = has_handshake
         self._begun.append(connections)
@@ -525,7 +527,7 @@ class Engine:
         return batch
 
     def _remember_keys(self, batch: MessageBatch) -> None:
-        """Gives the batch the keys of earlier requests that it answers, and keeps those of requests that wait at its end."""
+        """Gives the batch the keys of earlier requests that it answers, and keeps the keys of requests that still wait at its end."""
         asked = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
         answered = np.asarray(asked, dtype=np.int64)
         earlier = answered[answered < batch.row[0]].tolist()
@@ -534,7 +536,7 @@ class Engine:
         waiting = np.flatnonzero(may_wait)
         if not len(waiting):
             return
-        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # whose answers are several
+        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # which has several answers
         waiting = waiting[~is_done][-WAITING:]
         for index in waiting.tolist():
             key = batch.key_of(index)
@@ -544,7 +546,7 @@ class Engine:
             del self._waiting_keys[row]
 
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
-        """As ``Part.lost``; the bytes behind the last message wait for the next that comes."""
+        """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next one."""
         spans: dict[int, tuple[int, int]] = {}
         before = self._lost_behind(number)
         if before is not None:
@@ -557,13 +559,13 @@ class Engine:
         return sorted(spans.items())
 
     def _lose(self, number: int, span: tuple[int, int] | None) -> None:
-        """Bytes behind the latest message of a direction cannot be read; None: none are behind it."""
+        """Notes that bytes behind the latest message of a direction cannot be read; None: there are no such bytes."""
         if number >= len(self._lost):
             self._lost = grown(self._lost, number + 1)
         self._lost[number] = (0, 0) if span is None else (1 + span[0], 1 + span[1])
 
     def _lost_behind(self, number: int) -> tuple[int, int] | None:
-        """Stream offsets between which bytes behind the latest message of a direction could not be read."""
+        """Returns the stream offsets between which bytes behind the latest message of a direction could not be read; None for none."""
         strange = self._accounts.strange(number) or self.tls.unread(number // 2 + 1, number % 2)
         if strange:
             return 0, strange
@@ -572,7 +574,7 @@ class Engine:
 
 
 def _first_header(data: Bytes, is_start: bool) -> int:
-    """Up to which of the bytes it takes to show that one of them may begin a message; 0: none may."""
+    """Returns the number of bytes that show that one of them may begin a message; 0: none may."""
     if is_start and len(data) and MAGICS[data[0]]:
         return 1
     places, _, _ = plausible_headers(data, default_legal_extras)
@@ -584,7 +586,7 @@ def _number(connection: int, direction: int) -> int:
 
 
 def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
-    """Losses before rows that have not been sorted yet."""
+    """Returns the losses before rows, from rows that have not been sorted yet."""
     if not lost:
         return NO_LOSSES
     table = np.array(lost, dtype=np.int64)
@@ -595,7 +597,8 @@ def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
 
 
 def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
-    """The vbucket of each message: a request's own, a response's from its request, none of the server's own table."""
+    """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
+    none."""
     own = ~decoded.is_response & ~decoded.is_server
     answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
     values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
@@ -603,7 +606,7 @@ def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
 
 
 def _missing(framed: Framed, order: Rows) -> Missing:
-    """The missing ranges by row of the sorted messages."""
+    """Returns the missing ranges by row of the sorted messages."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     row = place[framed.missing_row]

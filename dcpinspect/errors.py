@@ -1,8 +1,8 @@
 """Every exception the package raises, under one root that is never raised itself.
 
-Damaged input is data, not an exception: decoding returns what it could, with the problems beside it. These are for wrong calls
-and for files of which nothing can be read. An exception's text is one line that names the place and the next step; it may be
-printed as it is, because what came from outside is escaped when the text is made.
+Damaged input is data, not an exception: decoding returns what it could, with the problems beside it. Exceptions are for wrong calls and for
+files of which nothing can be read. The text of an exception is one line that names the place and the next step. It may be printed as it is,
+because what came from outside is escaped when the text is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DcpInspectError(Exception):
     """dcpinspect could not do what was asked."""
 
     exit_status: ClassVar[int] = 2
-    """What the command line ends with when the exception reaches it."""
+    """The exit status of the command line if the exception reaches it."""
 
     details: tuple[str, ...] = ()
     """Lines to show below the text, such as the place that it speaks of."""
@@ -39,7 +39,7 @@ class PlacedError(UsageError):
     """A text that was given, such as a filter, has a mistake at a known place."""
 
     def __init__(self, name: str, what: str, text: str, at: int) -> None:
-        """``name`` says which text it is, escaped as ``what`` is; ``text`` is escaped here."""
+        """``name`` says which text has the mistake; it is escaped, and so is ``what``. ``text`` is escaped here."""
         self.what = what
         """What is wrong, as a clause."""
         self.text = text
@@ -51,11 +51,11 @@ class PlacedError(UsageError):
 
 
 _SHOWN = 72
-"""Columns of a text that an error repeats."""
+"""Number of columns of a text that an error repeats."""
 
 
 def _pointed_at(text: str, at: int) -> tuple[str, str]:
-    """The part of a text around a place, and a caret below that place."""
+    """Returns the part of a text around a place, and a caret below that place."""
     before = escape(text[:at])
     if cells(escape(text)) > _SHOWN and cells(before) > _SHOWN // 2:
         while cells(before) > _SHOWN // 2:
@@ -71,7 +71,7 @@ class CaptureError(DcpInspectError):
         self.path = os.fspath(path)
         """The capture as the user named it; ``-`` is standard input."""
         self.offset = offset
-        """Where in the file reading stopped, in bytes; ``None`` if no byte was reached."""
+        """Byte offset in the file where reading stopped; ``None`` if no byte was reached."""
         self.what = what
         """What is wrong, as a clause: ``the record header asks for 3735928559 bytes``."""
         self.next_step = next_step

@@ -1,6 +1,6 @@
 """Untrusted bytes and text as text that is safe in a terminal, in HTML after its own quoting, and in a file name's display.
 
-Keys, values and names come from the wire. FoundEvents raw they could move the cursor, retitle the window, write a link, or reverse
+Keys, values and names come from the wire. Shown raw, they could move the cursor, retitle the window, write a link, or reverse
 the reading order of a line; and two different keys could look the same. Whatever cannot be seen is therefore written out:
 
 - ``\\xNN``: one byte, either an ASCII control character or a byte that is not part of valid UTF-8
@@ -24,12 +24,12 @@ _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe0
 _ELLIPSIS = "…"
 
 FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-"""What spreadsheets may take for the start of a formula, also in the wide forms that East Asian ones know; and the apostrophe, which
-stands before such texts in CSV."""
+"""Characters that spreadsheets may take for the start of a formula, also in the wide forms that East Asian ones know. The apostrophe is
+included: it stands before such texts in CSV."""
 
 
 def escape(data: bytes | str) -> str:
-    """Make text of it in which every character can be seen; different inputs give different texts.
+    """Makes text in which every character can be seen; different inputs give different texts.
 
     Bytes are read as UTF-8. In a ``str``, a surrogate made by ``surrogateescape`` (as in file names) is the byte it stands for.
     """
@@ -40,12 +40,12 @@ def escape(data: bytes | str) -> str:
 
 
 def escape_rest(text: str) -> str:
-    """As ``escape``, of a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as they are."""
+    """Escapes a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as they are."""
     return escape(text).replace("\\\\", "\\")
 
 
 def one_line(message: str) -> str:
-    """Make a message of our own, or of a library, one line that cannot steer the terminal.
+    """Makes a message of our own, or of a library, one line that cannot steer the terminal.
 
     Unlike :func:`escape` it leaves backslashes alone: the parts that came from outside were escaped when the message was made.
     """
@@ -55,11 +55,11 @@ def one_line(message: str) -> str:
 
 
 _IN_ASCII = {ord(ours): theirs for ours, theirs in zip("→←–—…·×✖▁▂▃▄▅▆▇█░▒", "><--~.xx_.:-=+*#.:", strict=True)}
-"""What stands for our own signs where there is nothing but ASCII, as wide as they are."""
+"""ASCII signs for our own signs, if there is nothing but ASCII; they are as wide."""
 
 
 def to_ascii(text: str) -> str:
-    """Escaped text in ASCII: our own signs as ones like them, other characters as ``\\uNNNN``."""
+    """Returns escaped text in ASCII: our own signs as similar ones, other characters as ``\\uNNNN``."""
     if text.isascii():
         return text
     text = text.translate(_IN_ASCII)
@@ -67,16 +67,16 @@ def to_ascii(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Count the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
+    """Counts the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
     others = [] if text.isascii() else _NOT_ASCII.findall(text)
     return len(text) - len(others) + sum(map(_cells_of_character, others))
 
 
 def clip(text: str, width: int) -> str:
-    """Shorten escaped text to at most ``width`` terminal columns, with an ellipsis where something was left out."""
+    """Shortens escaped text to at most ``width`` terminal columns, with an ellipsis where something was left out."""
     if cells(text) <= width:
         return text
-    kept, room = [], width - 1  # one column is the ellipsis's
+    kept, room = [], width - 1  # one column is for the ellipsis
     for character in text:
         room -= _cells_of_character(character)
         if room < 0:
@@ -99,7 +99,7 @@ def _escape_character(character: str) -> str:
 
 
 def shown_characters(count: int) -> bytes:
-    """Of each of so many characters whether it stays as it is, where it is none of ASCII: 1 or 0."""
+    """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII, else 0."""
     characters = [chr(code) for code in range(count)]
     shown = bytearray(map(str.isprintable, characters))
     for match in _INVISIBLE.finditer("".join(characters)):

@@ -1,12 +1,12 @@
 """Sequential loops over columns: interpreted while small, compiled by numba once large.
 
-A kernel is a plain function over NumPy arrays and integers. Small inputs run it as Python, with every array seen through a
-``memoryview`` (an element costs 25 ns that way, 100 ns through NumPy). From ``LOAD_FROM`` items of work in one process on it runs as
-machine code where the package brought it or an earlier process made it, from ``COMPILE_FROM`` on it is compiled; and stays so.
+A kernel is a plain function over NumPy arrays and integers. Small inputs run it as Python, with every array seen through a ``memoryview``
+(an element costs 25 ns that way, 100 ns through NumPy). From ``LOAD_FROM`` items of work in one process on it runs as machine code if the
+package brought it or an earlier process made it. From ``COMPILE_FROM`` items on it is compiled. Once it runs as machine code, it stays so.
 
-What a kernel may use, so that both forms give equal numbers: integer arithmetic that fits int64 (u64 values only through ``np.uint64``
-constants and ``be64``), element access with indices it has checked itself, slices of one-dimensional arrays, and functions
-marked ``@inline``. Nothing checks bounds in the compiled form.
+A kernel may only use what gives equal numbers in both forms. That is integer arithmetic that fits int64 (u64 values only through
+``np.uint64`` constants and ``be64``), and element access with indices it has checked itself. Slices of one-dimensional arrays and functions
+marked ``@inline`` are also allowed. Nothing checks bounds in the compiled form.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 LOAD_FROM = 10_000
-"""Items (packets, messages) a kernel works through before loading machine code pays: all kernels together take 8 us an item
+"""Number of items (packets, messages) that a kernel works through before loading machine code pays. All kernels together take 8 us an item
 interpreted, and loading llvmlite and the code takes 0.05 s."""
 COMPILE_FROM = 80_000
-"""The same where that code has to be made first, which takes seconds, once."""
+"""Number of items from which on it pays to make the machine code first, which takes seconds, once."""
 LOAD_FROM_THEN, COMPILE_FROM_THEN = 60, 4_000
-"""Both once another kernel has been loaded, or compiled: one more takes 0.5 ms, or a second."""
+"""The two numbers once another kernel has been loaded, or compiled: one more takes 0.5 ms, or a second."""
 
 _lock = threading.RLock()
 _helpers: dict[Callable[..., Any], Callable[..., Any] | None] = {}
@@ -58,7 +58,7 @@ class Kernel(Generic[P, R]):
         return self.interpreted(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)
 
     def runs_compiled(self, size: int) -> bool:
-        """Whether a call with so much more work would run compiled: for callers that have another way to do little work."""
+        """Returns whether a call with so much more work would run compiled: for callers that have another way to do little work."""
         return (self._compiled or self._compiled_for(size)) is not None
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,7 +74,7 @@ class Kernel(Generic[P, R]):
         return compiled(*args, **kwargs)
 
     def prepare(self) -> None:
-        """Has machine code at hand from the first call on, if there can be any: it is loaded, or made now."""
+        """Makes machine code available from the first call on, if possible: it is loaded, or made now."""
         if os.environ.get("DCPINSPECT_KERNELS", "auto") != "interpreted":
             self._compile()
 
@@ -113,33 +113,33 @@ class Kernel(Generic[P, R]):
             return self._compiled
 
     def source(self) -> Source:
-        """What its machine code is made of, and found by."""
+        """Returns what its machine code is made from, and found by."""
         from dcpinspect.machine_code import Source
 
         return Source(self.function, self.signature, _helpers)
 
 
 def _view(arg: Any) -> Any:
-    """An argument as the Python form takes it, whose elements cost least."""
+    """Returns an argument in the form whose elements cost least for the Python form."""
     if isinstance(arg, np.ndarray):
         return arg.data
     return arg.views() if hasattr(arg, "views") else arg
 
 
 def expect_much() -> None:
-    """There will be much work, as far as one can tell: machine code that there is will be loaded when a kernel is first needed."""
+    """Tells that there will probably be much work: machine code that exists will be loaded when a kernel is first needed."""
     _state["loaded"] = 1
 
 
 def make_no_machine_code() -> None:
-    """From now on kernels run as machine code only where there is some already: for who cannot wait seconds meanwhile."""
+    """Lets kernels run as machine code only if there is some already, for callers that cannot wait seconds meanwhile."""
     _state["numba"] = 0
 
 
 def kernel(signature: str, *, cost: int = 1) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """Makes a function a kernel of a signature as ``machine_code.parse_signature`` takes it, e.g. ``int64(octets, int64[::1], int64)``.
 
-    ``cost`` says how many ordinary items one costs where a kernel, or what is done in its place, is much slower interpreted.
+    ``cost`` says how many ordinary items one costs, if a kernel, or its replacement, is much slower interpreted.
     """
 
     def decorate(function: Callable[P, R]) -> Kernel[P, R]:
@@ -155,13 +155,13 @@ def inline(function: F) -> F:
 
 
 def step(function: F) -> F:
-    """As ``inline``, for a part of a kernel that most of its items go through: machine code has it in place of each call."""
-    _helpers[function] = function  # measured: the calls doubled the time of putting segments in order
+    """Lets kernels call ``function``, a part that most of their items go through: machine code has it in place of each call."""
+    _helpers[function] = function  # measured: calls doubled the time of putting segments in order
     return function
 
 
 def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
-    """As ``inline``, for helpers whose fast form differs between Python and numba."""
+    """Lets kernels call a helper, as ``inline`` does, whose fast form differs between Python and numba."""
 
     def decorate(function: F) -> F:
         _helpers[function] = compiled
@@ -172,19 +172,19 @@ def _inline_as(compiled: Callable[..., Any]) -> Callable[[F], F]:
 
 @inline
 def be16(data: Any, at: int) -> int:  # Any: array or memoryview, also below
-    """Big-endian 16 bits of ``data`` at ``at``."""
+    """Returns the big-endian 16 bits of ``data`` at ``at``."""
     return int((data[at] << 8) | data[at + 1])
 
 
 @inline
 def be32(data: Any, at: int) -> int:
-    """Big-endian 32 bits of ``data`` at ``at``."""
+    """Returns the big-endian 32 bits of ``data`` at ``at``."""
     return int((data[at] << 24) | (data[at + 1] << 16) | (data[at + 2] << 8) | data[at + 3])
 
 
 @inline
 def le32(data: Any, at: int) -> int:
-    """Little-endian 32 bits of ``data`` at ``at``."""
+    """Returns the little-endian 32 bits of ``data`` at ``at``."""
     return int((data[at + 3] << 24) | (data[at + 2] << 16) | (data[at + 1] << 8) | data[at])
 
 
@@ -197,19 +197,21 @@ def _be64(data: Any, at: int) -> Any:
 
 @_inline_as(_be64)
 def be64(data: Any, at: int) -> Any:
-    """Big-endian 64 bits of ``data`` at ``at``: an ``int`` when interpreted, ``np.uint64`` when compiled."""
+    """Returns the big-endian 64 bits of ``data`` at ``at``: an ``int`` when interpreted, ``np.uint64`` when compiled."""
     return int.from_bytes(data[at : at + 8], "big")
 
 
 def _octet(data: Any, at: int) -> Any:
-    # Measured: an index that may be negative is held against 0 each time, which made a scan of text a tenth slower.
+    # Measured: an index that may be negative is compared with 0 each time, which made a scan of text a tenth slower.
     return np.int64(data[np.uint64(at)])
 
 
 @_inline_as(_octet)
 def octet(data: Any, at: int) -> int:
-    """The byte of ``data`` at ``at``, which is not negative, as a signed number: of signed and unsigned ones together machine code makes
-    fractions."""
+    """Returns the byte of ``data`` at ``at``, which is not negative, as a signed number.
+
+    From signed and unsigned numbers together, machine code makes fractions.
+    """
     return int(data[at])
 
 

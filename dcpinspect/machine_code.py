@@ -1,13 +1,13 @@
 """Kernels as machine code: taken from the package or from what an earlier process kept, checked, linked and called.
 
-A wheel carries the code of every kernel, for any processor of its platform: ``hatch_build.py`` makes it. What no wheel brought is
-compiled at first use by ``compiling`` and kept in the user's cache folder. Nothing here needs numba, whose import takes half a second;
-llvmlite, which links the code, takes 0.04 s.
+A wheel carries the code of every kernel, for any processor of its platform: ``hatch_build.py`` makes it. What no wheel brought is compiled
+at first use by ``compiling`` and kept in the user's cache folder. Nothing here needs numba, whose import takes half a second; llvmlite,
+which links the code, takes 0.04 s.
 
-A file is one kernel: 32 bytes of SHA-256, then an object file whose one entry, ``kernel``, takes plain addresses and sizes. The file's
-path tells everything that decides what the code does and where it runs, and the hash is of path and code, so a file is right or missing;
-whatever else is wrong with one, it is missing. A hash is no protection from who can write files, so of the cache only folders and
-files are used that nobody but their user can write. The package needs no such check: who can write there can write this program.
+A file is one kernel: 32 bytes of SHA-256, then an object file whose one entry, ``kernel``, takes plain addresses and sizes. The path of the
+file tells everything that decides what the code does and where it runs. The hash is of path and code, so a file is right or counts as
+missing, whatever else is wrong with it. A hash is no protection from somebody who can write files. So of the cache only folders and files
+are used that nobody but their user can write. The package needs no such check: whoever can write there can write this program.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _NAMES = {*TYPES, "boolean"}
 _PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
-"""What numba makes of ``int64 entry(words, addresses)``: a status, then places for the result and for an exception."""
+"""The C type that numba makes of ``int64 entry(words, addresses)``: a status, then places for the result and for an exception."""
 
 _told: set[str] = set()
 _numbers = itertools.count()
 
 _SHIPPED = Path(__file__).parent / "kernels"
-"""What a wheel brings; not there in a source tree."""
+"""The folder that a wheel brings; it does not exist in a source tree."""
 
 
 TablesType = type[Tables]
@@ -62,7 +62,7 @@ class Parameter:
     dimensions: int
     is_read_only: bool
     tables: TablesType | None = None
-    """What it is a view of, where it is tables of records."""
+    """The tables of records that it is a view of; None for other parameters."""
 
 
 class Source:
@@ -71,9 +71,9 @@ class Source:
     def __init__(
         self, function: Callable[..., Any], signature: str, helpers: Mapping[Callable[..., Any], Callable[..., Any] | None]
     ) -> None:
-        """``helpers`` are the functions that kernels may call, each with what stands for it when compiled, or None.
+        """``helpers`` are the functions that kernels may call, each with the function that replaces it when compiled, or None.
 
-        A function that stands for itself is compiled in place of each call.
+        A function that replaces itself is compiled in place of each call.
         """
         self.function = function
         self.signature = signature
@@ -81,7 +81,7 @@ class Source:
         self.result, self.parameters = parse_signature(signature, function.__globals__)
 
     def fingerprint(self) -> str:
-        """A hash of the code and of every constant and function that it refers to."""
+        """Returns a hash of the code and of every constant and function that it refers to."""
         layouts = [parameter.tables.layout() for parameter in self.parameters if parameter.tables is not None]
         facts = hashlib.sha256(_FORMAT + repr([self.signature, *layouts]).encode())
         seen: set[int] = set()
@@ -90,7 +90,7 @@ class Source:
         return facts.hexdigest()[:24]
 
     def file_name(self) -> str:
-        """What a file of its code is called, in whatever folder."""
+        """Returns the name of a file with its code, in whatever folder."""
         return f"{self.function.__name__}-{self.fingerprint()}.o"
 
     def _facts(self, function: Any, seen: set[int]) -> Iterator[bytes]:
@@ -116,10 +116,10 @@ class Source:
 
 
 class Code:
-    """A kernel's machine code; called like the function. Lets other threads run meanwhile."""
+    """A kernel's machine code; it is called like the function. Lets other threads run meanwhile."""
 
     def __init__(self, source: Source, address: int, keep: object) -> None:
-        """``keep`` is what the code lives in."""
+        """``keep`` is the object that the code lives in."""
         self._entry = _ENTRY(address)
         self._parameters = source.parameters
         self._pack = struct.Struct(f"={sum(1 + parameter.dimensions for parameter in source.parameters)}q").pack
@@ -127,7 +127,7 @@ class Code:
         self._keep = keep
 
     def __call__(self, *args: Any) -> Any:
-        """Raises ``TypeError`` for what the code would misread: it checks nothing."""
+        """Runs the code. Raises ``TypeError`` for what the code would misread: the code itself checks nothing."""
         words: list[int] = []
         tables: list[Any] = []
         for arg, parameter in zip(args, self._parameters, strict=True):
@@ -147,10 +147,10 @@ class Code:
 
 
 def parse_signature(text: str, names: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, tuple[Parameter, ...]]:
-    """The result's type, ``int64`` or ``void``, and the parameters of ``int64(octets, int64[:,::1], boolean, State)``.
+    """Returns the result's type, ``int64`` or ``void``, and the parameters of ``int64(octets, int64[:,::1], boolean, State)``.
 
-    ``octets`` stands for a one-dimensional uint8 array that is only read, a name of ``names`` for the ``Tables`` that it is there.
-    Raises ``ValueError`` for anything else.
+    ``octets`` stands for a one-dimensional uint8 array that is only read, a name in ``names`` for its ``Tables``. Raises ``ValueError`` for
+    anything else.
     """
     match = re.fullmatch(r"(int64|void)\((.*)\)", text)
     parameters, at = [], 0
@@ -178,7 +178,7 @@ def parse_signature(text: str, names: Mapping[str, Any] = MappingProxyType({})) 
 
 
 def load(source: Source) -> Code | None:
-    """The code that came with the package, or else the code that an earlier process kept, or None."""
+    """Returns the code that came with the package, or else the code that an earlier process kept, or None."""
     name = source.file_name()
     return _linked(source, lambda: _opened(_SHIPPED / shipped_folder() / name)) or _linked(
         source, lambda: _opened(_cache(is_made=False) / name, check_own)
@@ -186,12 +186,12 @@ def load(source: Source) -> Code | None:
 
 
 def link(source: Source, code: bytes) -> Code:
-    """An object file's code, ready to be called; raises ``RuntimeError`` for one that does not link here."""
+    """Returns an object file's code, ready to be called; raises ``RuntimeError`` if it does not link here."""
     return Code(source, *_link(code))
 
 
 def keep(source: Source, code: bytes) -> None:
-    """Keeps code for later processes: a whole file or none, also when two processes keep the same one."""
+    """Keeps code for later processes: a whole file or none, also if two processes keep the same one."""
     try:
         folder = _cache(is_made=True)
         path = folder / source.file_name()
@@ -214,12 +214,13 @@ def keep(source: Source, code: bytes) -> None:
 
 
 def sealed(path: Path, code: bytes) -> bytes:
-    """The content of a file of this path: under another name, or in another folder, it is no kernel."""
+    """Returns the content of a file of this path: under another name, or in another folder, it is no kernel."""
     return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + b"\0" + code).digest() + code
 
 
 def shipped_folder() -> str:
-    """What a wheel's code for this platform is called. It runs on any processor of its kind, and any llvmlite links it.
+    """Returns the name of a wheel's folder of code for this platform. The code runs on any processor of its kind, and any llvmlite links
+    it.
 
     Measured: code for x86-64-v3, or for the very processor, is no faster. Kernels load bytes, compare and branch.
     """
@@ -241,7 +242,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _array_words(array: Any, parameter: Parameter) -> tuple[int, ...]:
-    """Address and shape. One look at the array's interface tells everything, in a microsecond."""
+    """Returns address and shape of an array. One look at the array's interface tells everything, in a microsecond."""
     facts = array.__array_interface__
     address, is_read_only = facts["data"]
     size = int(parameter.type[1])
@@ -260,7 +261,7 @@ def _array_words(array: Any, parameter: Parameter) -> tuple[int, ...]:
 
 @functools.cache
 def machine(cpu: str, features: str) -> Any:
-    """A processor of this kind, for llvmlite."""
+    """Returns a processor of this kind, for llvmlite."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -270,7 +271,7 @@ def machine(cpu: str, features: str) -> Any:
 
 
 def processor() -> tuple[str, str]:
-    """This processor's name and features."""
+    """Returns this processor's name and features."""
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -284,7 +285,7 @@ def _linker() -> Any:
 
 
 def _link(code: bytes) -> tuple[int, object]:
-    """The address of ``kernel`` in memory, and what keeps it there; raises ``RuntimeError`` for a symbol that there is not."""
+    """Returns the address of ``kernel`` in memory, and what keeps it there; raises ``RuntimeError`` for a symbol that does not exist."""
     import llvmlite.binding as llvm
 
     builder = llvm.JITLibraryBuilder().add_object_img(code).export_symbol("kernel").add_current_process()
@@ -304,7 +305,7 @@ def _linked(source: Source, read: Callable[[], bytes | None]) -> Code | None:
 
 
 def _opened(path: Path, check: Callable[[os.stat_result, Path], None] | None = None) -> bytes | None:
-    """The code in a file, or None where the hash is another; raises ``OSError`` where there is none."""
+    """Returns the code in a file, or None if its hash is wrong; raises ``OSError`` if there is no file."""
     flags = getattr(os, "O_NOFOLLOW", 0) if check else 0  # installers may link what they install
     with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
         if check is not None:
@@ -314,7 +315,7 @@ def _opened(path: Path, check: Callable[[os.stat_result, Path], None] | None = N
 
 
 def _cache(*, is_made: bool) -> Path:
-    """The folder of code for this processor and this llvmlite."""
+    """Returns the folder of code for this processor and this llvmlite."""
     return code_cache.folder("machine-code", _target(), is_made=is_made)
 
 

@@ -1,8 +1,8 @@
-"""Numbers of a reading that goes on, for a system that monitors: families of samples with labels, made when somebody asks.
+"""Numbers of a running reading, for a system that monitors: families of samples with labels, made when somebody asks.
 
-Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and bucket. For a new one a pair without
-an open connection leaves. What has no room, and what pairs that left have counted, is in the pair ``other``. Counters never go down:
-what a connection has counted since the last time is added to the pair that it belongs to by now.
+Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and bucket. A pair without an open
+connection leaves to make room for a new one. The pair ``other`` has what found no room, and what pairs that left have counted. Counters
+never go down: what a connection has counted since the last time is added to the pair that it belongs to by now.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.records import Worded
 
 MOST_PAIRS = 100
-"""Pairs of client and bucket that have numbers of their own."""
+"""Greatest number of pairs of client and bucket that have numbers of their own."""
 MOST_VBUCKETS = 1 << 14
-"""Vbuckets that have numbers of their own, the first ones of all pairs together."""
+"""Greatest number of vbuckets that have numbers of their own: the first ones of all pairs together."""
 _LABEL = 80
-"""Columns of a label at most."""
+"""Greatest number of columns of a label."""
 _PENDING = 1 << 16
-"""Commands of connections that are counted before their pairs are looked up, though nobody asks."""
+"""Number of commands of connections that are counted before their pairs are looked up, even if nobody asks."""
 SETTLED_NS = 5_000_000_000
-"""A gap is counted when it is so old: messages that come soon after it may still tell why it is there."""
+"""Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why it is there."""
 BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the histogram of answer times."""
+"""Upper bounds of the histogram of answer times, in seconds."""
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
 
 OTHER, NO_DCP, UNKNOWN = "other", "no dcp", "unknown"
-"""Clients and buckets in place of those without room, of connections on which nothing of DCP was said, and of those that nobody named."""
+"""Names of clients and buckets. OTHER: those without room. NO_DCP: on connections on which no DCP was said. UNKNOWN: those that nobody
+named."""
 STUCK = ("never-answered", "starved-by-flow-control", "behind")
-"""Verdicts of streams on open connections that nothing moves, although something should."""
+"""Verdicts of streams on open connections on which nothing moves, although something should."""
 
 Kind = Literal["gauge", "counter", "histogram"]
 PAIR = ("client", "bucket")
@@ -59,7 +60,7 @@ PAIR = ("client", "bucket")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric."""
+    """A family of samples: one metric."""
 
     name: str
     kind: Kind
@@ -137,15 +138,15 @@ BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 
 
 class Source(Protocol):
-    """What numbers are made of: a reading that goes on, or what pipeline runs have found by now."""
+    """What the numbers are made from: a running reading, or what pipeline runs have found so far."""
 
     @property
     def tracker(self) -> Tracker | None:
-        """The streams."""
+        """The tracker of the streams."""
 
     @property
     def tables(self) -> Tables:
-        """Its tables."""
+        """The tables of the reading."""
 
     @property
     def engine(self) -> HasLinks:
@@ -169,7 +170,7 @@ class HasLinks(Protocol):
 
     @property
     def links(self) -> list[Link]:
-        """All of them."""
+        """All connections."""
 
 
 class HasPackets(Protocol):
@@ -177,24 +178,24 @@ class HasPackets(Protocol):
 
     @property
     def packets(self) -> int:
-        """All of them."""
+        """Number of all packets."""
 
     @property
     def files(self) -> Sequence[CaptureFile]:
-        """Where they come from, with what got lost there."""
+        """The files that packets come from, with what got lost there."""
 
 
 class Times(NamedTuple):
     """A histogram of seconds."""
 
     counts: Sequence[int]
-    """Up to each of ``BOUNDS_S``, those below included, and all."""
+    """Number of answers up to each of ``BOUNDS_S``, smaller ones included, and the number of all."""
     sum: float
 
 
 Value = float | Times
 Snapshot = Mapping[str, Sequence[tuple[tuple[str, ...], Value]]]
-"""By family: labels and value of each sample."""
+"""By name of the family: labels and value of each sample."""
 Pair = tuple[str, str]
 K = TypeVar("K")
 
@@ -209,24 +210,24 @@ _RISING = (
     "dcpinspect_holes_total",
     "dcpinspect_missing_bytes_total",
 )
-"""Counters that are worked out of the tables of connections; those of gaps, by cause, follow them."""
+"""Counters that are computed from the tables of connections; counters of gaps, one for each cause, follow them."""
 _GAPS = len(_RISING)
 
 
 @dataclass(slots=True)
 class _Totals:
-    """What was counted of a pair; commands are as ``_command`` numbers them."""
+    """What was counted for a pair; commands are numbered as ``_command`` does."""
 
     messages: dict[int, Numbers] = field(default_factory=dict)
-    """Messages and bytes by command."""
+    """Numbers of messages and bytes, by command."""
     answers: dict[int, Numbers] = field(default_factory=dict)
-    """By command: answers by the bound that they are up to, then nanoseconds in all."""
+    """By command: numbers of answers by the bound that they are up to, then nanoseconds in all."""
     risen: Numbers = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
     is_open: bool = False
-    """It has an open connection."""
+    """Whether the pair has an open connection."""
 
     def add(self, other: _Totals) -> None:
-        """Takes over what another one has counted."""
+        """Adds what another pair has counted."""
         for mine, theirs in ((self.messages, other.messages), (self.answers, other.answers)):
             for command, numbers in theirs.items():
                 _add(mine, command, numbers)
@@ -234,10 +235,10 @@ class _Totals:
 
 
 class Metrics:
-    """Feed it with every batch of a reading. All of it belongs to the thread of the reading."""
+    """The numbers of a reading. Feed it with every batch. Only the thread of the reading may use it."""
 
     def __init__(self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
-        """Before the first batch. A reading tracks streams from now on."""
+        """Starts before the first batch; from now on the reading tracks streams."""
         if isinstance(reading, Reading):
             if reading.tracker is None:
                 reading.track()
@@ -247,10 +248,10 @@ class Metrics:
         self._most = most
         self._pairs: dict[Pair, _Totals] = {}
         self._messages: dict[int, Numbers] = {}
-        """Since their pairs were looked up: by connection and command."""
+        """Counts since their pairs were last looked up, by connection and command."""
         self._answers: dict[int, Numbers] = {}
         self._seen: dict[int, Numbers] = {}
-        """What rises, by connection, as far as it is in the totals."""
+        """Rising counts by connection, as far as they are in the totals."""
         self._noops: dict[int, int] = {}
         """Capture time of the last noop, by connection."""
 
@@ -289,7 +290,7 @@ class Metrics:
             _add(self._answers, one, numbers)
 
     def snapshot(self) -> Snapshot:
-        """All numbers by now."""
+        """Returns all numbers by now."""
         begin = time.perf_counter()
         reading = self._reading
         tables, links = reading.tables, {link.number: link for link in reading.engine.links}
@@ -315,7 +316,7 @@ class Metrics:
     # -- who it belongs to ---------------------------------------------------------------------------------------------------------
 
     def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
-        """The pair of each connection, which has totals from now on."""
+        """Returns the pair of each connection; the pair has totals from now on."""
         tracker = self._tracker
         sight, sessions, table = Visibility(tracker.state.known, links), tracker.conversation.sessions, tracker.state.connections
         for totals in self._pairs.values():
@@ -330,7 +331,7 @@ class Metrics:
                 found[number] = _label(name), _label(session.bucket or UNKNOWN)
             else:
                 found[number] = _NO_DCPS
-        # first those that are open: those that are not make room for them
+        # open connections first: those that are not open make room for them
         for is_open in (True, False):
             for number, pair in found.items():
                 if bool(links[number].closed) != is_open:
@@ -338,7 +339,7 @@ class Metrics:
         return found
 
     def _with_room(self, pair: Pair, *, is_open: bool) -> Pair:
-        """The pair, or ``other`` where there is no room for it."""
+        """Returns the pair, or ``other`` if there is no room for it."""
         if pair not in self._pairs:
             if self._own_pairs >= self._most:
                 gone = next((one for one, totals in self._pairs.items() if not totals.is_open and one != _OTHERS), None)
@@ -367,7 +368,10 @@ class Metrics:
             pending.clear()
 
     def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
-        """The same of what tables count. They count less once streams have left memory, or a gap turned out to have another cause."""
+        """Adds what tables have counted since the last time to the pairs.
+
+        Tables count less once streams have left memory, or a gap turned out to have another cause.
+        """
         state = self._tracker.state
         streams, size = state.known.streams, len(state.connections)
         owner = streams.connection
@@ -384,7 +388,7 @@ class Metrics:
             del self._seen[number]
 
     def _settled_gaps(self, tables: Tables) -> Numbers:
-        """How many gaps of each cause every stream has that are old enough."""
+        """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
         found = tables.gap_counts.copy()
         is_new = gaps.last_time > now_ns - SETTLED_NS
@@ -467,7 +471,7 @@ class Metrics:
             yield from _by_vbucket(streams[rows], [pairs[place] for place in own.tolist()], stuck, lags)
 
     def _lags(self, tables: Tables, links: Mapping[int, Link], own: Streams) -> list[int | None]:
-        """How far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
+        """Returns how far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
         names = ("client", "vbucket", "high_seqno")
         told = {(client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)}
         sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
@@ -505,7 +509,7 @@ class Metrics:
 
 
 def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-    """Those that nobody described are one command."""
+    """Yields samples by command; commands that nobody described count as one."""
     messages: dict[tuple[str, str], Numbers] = {}
     for command, numbers in totals.messages.items():
         _add(messages, (_opcode(command), SIDES[bool(command & _RESPONSE)]), numbers)
@@ -522,7 +526,7 @@ def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, .
 def _by_vbucket(
     streams: Streams, pairs: Sequence[Pair], stuck: npt.NDArray[np.bool_], lags: Sequence[int | None]
 ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
-    """Of a vbucket with several streams, the one that is least far, and whether any is stuck."""
+    """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and whether any is stuck."""
     found: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
     positions = [
         seqno if is_known else None
@@ -546,7 +550,8 @@ def _known(values: Iterable[int | None]) -> list[int]:
 
 
 def _newest(streams: Streams, pairs: Numbers) -> Numbers:
-    """The newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that counts."""
+    """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that
+    counts."""
     rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
     own = streams[rows]
     key = (pairs[own.connection] * (1 << 17) + own.vbucket) * (1 << 17) + own.sid
@@ -561,7 +566,7 @@ def _opcode(command: int) -> str:
 
 
 def _label(text: str) -> str:
-    """What a peer calls something, as a label: nothing in it that is not seen, and not without end."""
+    """Returns a peer's name for something as a label: without invisible characters, and not too long."""
     return clip(escape_rest(text), _LABEL)
 
 

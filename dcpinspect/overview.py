@@ -13,11 +13,11 @@ from dcpinspect.streams.session import Session
 from dcpinspect.tables.records import Records
 
 Overview = dict[str, Any]
-"""A record of ``INFO``: its columns by their names."""
+"""A record of ``INFO``: values by the names of its columns."""
 
 
 def overview(reading: Reading) -> Overview:
-    """What was found by now. The reading tracks streams."""
+    """Returns what was found by now. The reading must track streams."""
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     tables = reading.tracker.tables(reading.engine.links)
@@ -95,7 +95,7 @@ def _version(session: Session | None) -> str | None:
 
 
 def _next(reading: Reading) -> str | None:
-    """The command to run next; None where no command of ours finds more."""
+    """Returns the command to run next; None if no command of ours finds more."""
     options = [f"--port {port}" for port in reading.options["extra_ports"]] + ["--port auto"] * bool(reading.options["find_ports"])
     options += [f"--keylog {shlex.quote(path)}" for path in reading.engine.keys.paths]
     if reading.messages:
@@ -108,5 +108,5 @@ def _next(reading: Reading) -> str | None:
 
 
 def overview_records(found: Overview) -> Records:
-    """The same as a table of one row."""
+    """Returns the overview as a table of one row."""
     return Records(INFO, {column.name: [found[column.name]] for column in INFO.columns}, 1)

@@ -1,4 +1,4 @@
-"""Who can write a file or a folder: what is loaded or kept for one user must be in no place where another can put something else."""
+"""Who can write a file or a folder: what is loaded or kept for one user must be in no place where another user can put something else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HAS_USERS = hasattr(os, "geteuid")
-"""Not so on Windows, where folders of a user's profile are nobody else's and these numbers say nothing."""
+"""False on Windows, where folders of a user's profile belong to nobody else and these numbers say nothing."""
 
 
 class UnsafeError(OSError):
@@ -18,7 +18,7 @@ class UnsafeError(OSError):
 
 
 def check_own(info: os.stat_result, path: Path) -> None:
-    """Raises ``UnsafeError`` unless this is a file or folder that nobody but its owner can write, who is this user or root."""
+    """Raises ``UnsafeError`` unless this is a file or folder that only its owner, who is this user or root, can write."""
     _check_owner(info, path)
     if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
         raise UnsafeError(None, "it is a link, or something else that is no folder or file", path)
@@ -27,8 +27,11 @@ def check_own(info: os.stat_result, path: Path) -> None:
 
 
 def check_above(info: os.stat_result, path: Path) -> None:
-    """As ``check_own``, of a folder that is not only ours: where all can write, but take away only what is theirs, it may be, and a
-    group that is its user alone, as many systems have one for each, is nobody else."""
+    """Checks a folder that is not only ours, as ``check_own`` does, but allows more.
+
+    All users may write there if they can only remove what is theirs. A group may write there if this user is its only member, as on many
+    systems.
+    """
     _check_owner(info, path)
     has_own_group = info.st_gid == info.st_uid != 0
     others = info.st_mode & (0o002 if has_own_group else 0o022)
@@ -37,7 +40,7 @@ def check_above(info: os.stat_result, path: Path) -> None:
 
 
 def check_around(path: Path) -> None:
-    """Raises ``UnsafeError`` where another user can put something in the place of what is in a folder, or of the folder itself."""
+    """Raises ``UnsafeError`` if another user can put something in the place of what is in a folder, or of the folder itself."""
     for place in [place for place in (path, *path.parents) if place.exists()][:2]:
         check_above(place.stat(), place)
 

@@ -1,8 +1,9 @@
-"""Readings of disjoint sets of connections made one: what a reading of all their packets would have told.
+"""Joins readings of disjoint sets of connections into what one reading of all their packets would have told.
 
-Each reading has all packets of its connections, with their numbers among all packets, so it sees of each what a reading of everything
-sees. What it knows at the end travels as a ``Part``; ``merged`` gives everything the numbers that it has in the whole, and asks the same
-tables and rules. Limits of memory hold for each part by itself: where a reading of everything would have come to one, parts may know more.
+Each reading has all packets of its connections, with their numbers among all packets, so it sees of each connection what a reading of
+everything sees. What it knows at the end travels as a ``Part``. ``merged`` gives everything the numbers that it has in the whole, and asks
+the same tables and rules. Limits of memory hold for each part by itself: parts may know more where a reading of everything would have come
+to a limit.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ if TYPE_CHECKING:
 Known = TypeVar("Known")
 Table = npt.NDArray[np.int64]
 SET_APART = ("snapshots", "gaps")
-"""Tables that parts make themselves, where the whole does without most of their rows."""
+"""Tables that parts make themselves; the whole does without most of their rows."""
 Judge = Callable[[Sequence[Table], Streams, Table], Mask]
-"""Tells which of some streams, with the branch of each, have gaps in dispute, or may tell of one. First, by part: the place among them of
-each stream of the part, -1 for others."""
+"""Returns a mask of streams that have gaps in dispute, or may tell of one.
+
+Parameters: by part, the place of each of its streams among the given ones, -1 for others; the streams; the branch of each.
+"""
 _ALIGNED = 64
-"""Bytes at a multiple of which each table begins."""
+"""Each table begins at a multiple of so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,9 @@ class Part:
     links: Sequence[Link]
     directions: Sequence[DirectionCoverage]
     opened_by: Table
-    """The packet that began each connection, by which they are numbered; number ``n`` is at ``n - 1``."""
+    """The packet that began each connection: connections are numbered by it. Connection ``n`` is at ``n - 1``."""
     packets: Mapping[str, int]
-    """Packets by class."""
+    """Number of packets by class."""
     messages: int
     tls: Mapping[int, TlsConnection]
     """As ``Coverage.tls``, without secrets."""
@@ -71,7 +74,7 @@ class Part:
 
     @staticmethod
     def of(reading: Reading) -> Part:
-        """Of a reading with ``is_part`` that has come to its end. Raises ValueError unless it tracks streams."""
+        """Returns the part of a reading with ``is_part`` that has come to its end. Raises ValueError unless the reading tracks streams."""
         if reading.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
@@ -89,7 +92,7 @@ class Part:
         )
 
     def rows(self, of_whole: OfWhole, files: Sequence[str]) -> dict[str, Records]:
-        """Its snapshots and gaps, as the whole has them. ``files``: all captures of the whole."""
+        """Returns the part's snapshots and gaps, as the whole has them. ``files``: all captures of the whole."""
         tables = self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole)
         found = {}
         for name in SET_APART:
@@ -100,12 +103,12 @@ class Part:
         return found
 
     def to_bytes(self) -> bytes:
-        """To travel, or to be kept; its tables take a tenth of their bytes."""
+        """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size in memory."""
         return to_bytes(self)
 
     @staticmethod
     def from_bytes(data: bytes) -> Part:
-        """Raises ValueError for what ``to_bytes`` did not write."""
+        """Returns the part in ``data``. Raises ValueError for what ``to_bytes`` did not write."""
         return from_bytes(data, Part)
 
 
@@ -131,12 +134,13 @@ class Merged:
         self.coverage = coverage
         """What became of every packet and byte."""
         self.numbers = numbers
-        """By part: the number in the whole of its connection ``n`` at ``n``; nothing at 0."""
+        """By part: the new number of each of its connections, by its number in the part; element 0 is not used."""
         self._things = things
         self.messages = messages
 
     def wanting(self, judge: Judge) -> list[Mask]:
-        """By part: its streams of which all has to be known, where parts were set apart: without it the whole would not be right."""
+        """Returns, by part, a mask of its streams that have to be known completely if parts were set apart; else the whole would not be
+        right."""
 
         def judged(numbers: Table, streams: Streams, branches: Table) -> Mask:
             place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
@@ -149,7 +153,7 @@ class Merged:
         return [found[of.streams] for of in self._things]
 
     def of_parts(self) -> list[OfWhole]:
-        """What each part needs to know of the whole to make tables of what was set apart."""
+        """Returns what each part needs to know of the whole to make tables of what was set apart."""
         tables, state = self.tracker.tables(self.links), self.tracker.state
         streams, lacks_history = state.known.streams, self.tracker.lacks_history()
         sessions, links = self.tracker.conversation.sessions, {link.number: link for link in self.links}
@@ -170,18 +174,18 @@ class Merged:
 
     @property
     def tables(self) -> Tables:
-        """As those of a reading."""
+        """The tables, as a reading has them."""
         return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
 
     def findings(self, *, is_whole: bool = True) -> list[Finding]:
-        """As those of a reading. Raises ValueError unless the parts were checked."""
+        """Returns the findings, as a reading does. Raises ValueError unless the parts were checked."""
         if self.checker is None:
             msg = "these readings did not check"
             raise ValueError(msg)
         return self.checker.findings(self.links, self.coverage, is_whole=is_whole)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
-        """As that of a reading."""
+        """Returns the tables by name, as a reading does."""
         tables = self.tables.by_name
         if self.checker is not None:
             from dcpinspect.findings.record import with_findings
@@ -194,14 +198,14 @@ class Merged:
     def compare(self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
         """Compares streams by events that are read a second time, before the tables are asked for.
 
-        ``look`` finds the events wanted: each part by ``shown``, which are then joined. It is not asked where nothing is in dispute.
+        ``look`` finds the events wanted: each part by ``shown``, whose results are then joined. It is not called if nothing is in dispute.
         ``differ``: as in ``Histories.compare``.
         """
         self.tracker.compare(look, differ)
 
 
 def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None) -> Merged:
-    """The parts of a reading of captures with these names as one, in any order of the parts.
+    """Joins the parts of a reading of captures with these names, in any order of the parts.
 
     ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not checked by the same rules.
     """
@@ -240,23 +244,25 @@ def merged_apart(
     *,
     left_out: Mapping[str, int] | None = None,
 ) -> tuple[Merged, list[Table]]:
-    """So many parts as one, each set apart, and what ``opened_by`` says of each; what sets apart is in the rows of the parts only.
+    """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also returns ``opened_by`` of each part.
 
-    ``having``: gives a part by number; the mask has its streams of which all stays, where there are some.
+    ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the streams of the part of which everything
+    stays.
     """
     known = [having(part, None) for part in range(parts)]
     found = merged(known, files, left_out=left_out)
     begun = [part.opened_by for part in known]
     wanting = found.wanting(judge)
     if any(own.any() for own in wanting):
-        del known  # so that they are not in memory twice
+        del known  # otherwise they would be in memory twice
         known = [having(part, own if own.any() else None) for part, own in enumerate(wanting)]
         found = merged(known, files, left_out=left_out)
     return found, begun
 
 
 def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, branches: Table) -> Mask:
-    """Streams that have gaps in dispute, or may tell of one. ``bounds``: by part its ``gap_bounds``; ``places``: as ``Judge`` has them."""
+    """Returns a mask of streams that have gaps in dispute, or may tell of one. ``bounds``: ``gap_bounds`` of each part; ``places``: as in
+    ``Judge``."""
     rows = []
     for own, place in zip(bounds, places, strict=True):
         stream = place[own[:, 0]]
@@ -269,7 +275,7 @@ def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, b
 
 
 def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:
-    """The events of one part that are wanted, found in its messages, which are read again; ``numbers``: those of the part in the whole."""
+    """Returns the wanted events of one part, found in its messages, which are read again; ``numbers``: new numbers of its connections."""
     found = FoundEvents(wanted)
     for batch in batches:
         if int(batch.row[0]) > wanted.last_row:
@@ -279,7 +285,7 @@ def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -
 
 
 def _checkers(parts: Sequence[Part]) -> list[Checker]:
-    """Those of all parts, or none."""
+    """Returns the checkers of all parts, or none."""
     checkers = [part.checker for part in parts if part.checker is not None]
     if len(checkers) not in (0, len(parts)):
         msg = "some of these readings checked, and some did not"
@@ -322,11 +328,11 @@ _ALLOWED = {
     "dcpinspect.transport.tls.search": ("Search",),
     "dcpinspect.transport.tls.suites": ("Suite",),
 }
-"""What bytes may bring to life: arrays, and classes that only hold what was found; and what rules say that they keep."""
+"""What bytes may be turned into: arrays, classes that only hold what was found, and what rules say that they keep."""
 
 
 def _is_kept(module: str, name: str) -> bool:
-    """Whether a rule keeps its state in this class."""
+    """Returns whether a rule keeps its state in this class."""
     from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
 
     kept = [one for rule_set in RULE_SETS for one in (rule_set.watcher, *rule_set.kept) if one is not None]
@@ -335,7 +341,7 @@ def _is_kept(module: str, name: str) -> bool:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Only what is allowed, so that bytes from elsewhere can run nothing."""
+        """Returns only allowed classes, so that bytes from elsewhere can run nothing."""
         if name in _ALLOWED.get(module, ()) or _is_kept(module, name):
             return super().find_class(module, name)
         msg = f"{module}.{name} has no place in a part"
@@ -343,17 +349,17 @@ class _Unpickler(pickle.Unpickler):
 
 
 def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """A part as it is kept: how many pieces, their sizes, and these, what holds the tables first."""
+    """Returns a part as it is kept: number of pieces, their sizes, and the pieces, first the one that holds the tables."""
     import zstandard  # deferred: most readings are whole
 
     sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
     padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
     packing = zstandard.ZstdCompressor(level=1).compressobj(size=sum(map(len, padded)))
-    return b"".join([*map(packing.compress, padded), packing.flush()])  # to join them first would take as much memory as they do
+    return b"".join([*map(packing.compress, padded), packing.flush()])  # to join the pieces first would take as much memory as they do
 
 
 def unpacked(data: bytes) -> list[memoryview]:
-    """What was ``packed``, to be written to. Large tables stay in a temporary file."""
+    """Returns the pieces that were ``packed``; they may be written to. Large tables stay in a temporary file."""
     view = _content(data)
     count = int.from_bytes(view[:8], "little")
     sizes = np.frombuffer(view, "<i8", count, 8).tolist()
@@ -366,14 +372,14 @@ def unpacked(data: bytes) -> list[memoryview]:
 
 
 def to_bytes(known: object) -> bytes:
-    """A part, or something that is part of one, to travel or to be kept."""
+    """Returns a part, or an object that belongs to one, as bytes, to travel or to be kept."""
     tables: list[pickle.PickleBuffer] = []
     plain = pickle.dumps(known, protocol=5, buffer_callback=tables.append)
     return packed([plain, *(table.raw() for table in tables)])
 
 
 def from_bytes(data: bytes, kind: type[Known]) -> Known:
-    """Raises ValueError for what ``to_bytes`` did not write of this kind."""
+    """Returns the object of this kind in ``data``. Raises ValueError for what ``to_bytes`` did not write of this kind."""
     try:
         plain, *tables = unpacked(data)
         found = _Unpickler(io.BytesIO(plain), buffers=tables).load()

@@ -1,9 +1,9 @@
-"""SQL over the tables of captures: DuckDB's language, shut in with these tables.
+"""SQL over the tables of captures: DuckDB's language, limited to these tables.
 
-``messages`` is no copy. Each scan of it reads the captures from the start, makes the columns that the scan asks for and no others, and
-applies the conditions that DuckDB hands down; so a query over any capture needs the memory of its result and of what it sorts or
-groups, and of that no more than MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of
-them is asked for, and kept.
+``messages`` is no copy. Each scan of it reads the captures from the start, makes only the columns that the scan asks for, and applies the
+conditions that DuckDB hands down. So a query over any capture needs the memory of its result and of what it sorts or groups. Of that it
+uses no more than MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of them is asked for, and
+kept.
 """
 
 from __future__ import annotations
@@ -49,34 +49,34 @@ class Captures:
         redactor: Redactor | None = None,
         span: Span | None = None,
     ) -> None:
-        """Opens them. Raises CaptureError when a file cannot be read at all. The options are those of ``Reading``.
+        """Opens the captures. Raises CaptureError if a file cannot be read at all. The options are those of ``Reading``.
 
-        ``redactor``: queries see what it puts in the place of keys, and cannot tell what was there. ``span``: tables have what goes on
-        in it; all of the captures is read for that.
+        ``redactor``: queries see its replacements for keys, and cannot tell what was there. ``span``: tables have what goes on in this span
+        of time; all of the captures is read for that.
         """
         self.span = span
         self._redactor = redactor
         self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
         self.can_repeat = STDIN not in paths
-        """Whether there is a second scan: standard input flows by once."""
+        """Whether a second scan is possible: standard input flows by once."""
         self.readings = [self._open()]
-        """One a scan, and at least one."""
+        """One reading for each scan, and at least one."""
         self.scans = 0
         self.is_whole = False
-        """A scan came to the end of the captures."""
+        """Whether a scan came to the end of the captures."""
         self.is_stopped = False
-        """``stop`` was asked for, so the tables end where the scan was."""
+        """Whether ``stop`` was called, so that the tables end where the scan was."""
         self.is_waiting = False
-        """Input is waited for just now, so that KeyboardInterrupt ends a scan."""
+        """Whether input is waited for just now, so that KeyboardInterrupt ends a scan."""
         self.failure: Exception | None = None
-        """What ended a scan; DuckDB knows its text only."""
+        """What ended a scan; DuckDB only knows its text."""
         self._tables: dict[str, Records] = {}
         self._has_findings = False
         self._one_makes_tables = Lock()
         self._given = 0
-        """Messages that the last scan gave."""
+        """Number of messages that the last scan gave."""
         self._end: int | None = None
-        """Messages that the tables have, once a scan came to their end."""
+        """Number of messages that the tables have, once a scan came to their end."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,19 +91,20 @@ class Captures:
         return self.readings[-1].capture
 
     def stop(self) -> bool:
-        """Let the tables end where the scan is, as if the captures ended there; from any thread.
+        """Lets the tables end where the scan is, as if the captures ended there; any thread may call this.
 
-        False where nothing was read, and where that would tear them apart: an earlier scan has seen more.
+        Returns False if nothing was read, or if tables would not agree: an earlier scan has seen more.
         """
         self.is_stopped = self.scans == 1 and self._given > 0
         return self.is_stopped
 
     def batches(self) -> Iterator[tuple[MessageBatch, int]]:
-        """One scan: batches, and how many of each one's messages count. Raises UsageError for a second scan where there is none."""
+        """Returns one scan: batches, and how many of each one's messages count. Raises UsageError if no second scan is possible."""
         return self._noted(self._scan(self._reading()))
 
     def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """A table that is made of all messages, as a ``pyarrow.Table`` of these columns or all. Raises UsageError as ``batches`` does."""
+        """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns or all. Raises UsageError as ``batches``
+        does."""
         with self._one_makes_tables:
             checks = name in CHECKED and not self._has_findings
             if not self._tables or checks:
@@ -119,7 +120,7 @@ class Captures:
         return self._tables[name].arrow(columns)
 
     def _within(self, reading: Reading, tables: dict[str, Records]) -> dict[str, Records]:
-        """What goes on in the span of time of them, as their commands have it."""
+        """Returns the tables with what goes on in the span of time, as the commands of the tables select it."""
         if self.span is None:
             return tables
         from dcpinspect.findings.record import finding_records
@@ -142,7 +143,7 @@ class Captures:
             raise
 
     def _reading(self) -> Reading:
-        """One that has not begun."""
+        """Returns a reading that has not begun."""
         self.scans += 1
         if self.scans > 1:
             if not self.can_repeat:
@@ -166,7 +167,7 @@ class Captures:
             yield batch.redacted(self._redactor), count
 
     def _next(self, source: Iterator[MessageBatch]) -> MessageBatch | None:
-        """The next batch; None at the end, which may be here and now."""
+        """Returns the next batch; None at the end, which may be here and now."""
         if self.is_stopped and self._end is None:
             return None
         try:
@@ -181,15 +182,15 @@ class Captures:
 
 
 class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
-    """A table whose rows are made anew by each scan. It is a dataset to DuckDB, which says what columns and rows it wants."""
+    """A table whose rows are made anew by each scan. To DuckDB it is a dataset; DuckDB says what columns and rows it wants."""
 
     def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]]) -> None:
-        """``rows(columns)``: record batches of these columns, as many as ``schema`` has or fewer."""
+        """``rows(columns)``: returns record batches of these columns, as many as ``schema`` has or fewer."""
         super().__init__(schema.empty_table())
         self._rows = rows
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002 - DuckDB's words
-        """What DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an Arrow expression, is true."""
+        """Returns what DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an Arrow expression, is true."""
         return _Scan(self.schema, self._rows, columns, filter)
 
 
@@ -205,7 +206,7 @@ class _Scan:
         self._condition = condition
 
     def to_reader(self) -> Any:
-        """The record batches of the scan, as a stream."""
+        """Returns the record batches of the scan, as a stream."""
         return pa.RecordBatchReader.from_batches(self._schema, self._batches())
 
     def _batches(self) -> Iterator[Any]:
@@ -242,7 +243,7 @@ class Query(DuckQuery):
 
     def __init__(self, text: str, captures: Captures) -> None:
         self._captures = captures
-        # On one thread the scan is in the main one, where Ctrl-C ends its wait for input.
+        # On one thread the scan runs in the main one, where Ctrl-C ends its wait for input.
         super().__init__(text, TABLES, **({} if captures.can_repeat else {"threads": 1}))
         for name, table in TABLES.items():
             self.register(name, table(captures))
@@ -253,7 +254,7 @@ class Query(DuckQuery):
         return self._captures.failure
 
     def register_events(self, logs: Sequence[str]) -> None:
-        """Let the text speak of what these logs say, as ``log_events``. Raises CaptureError where one cannot be read."""
+        """Lets the text refer to what these logs say, as ``log_events``. Raises CaptureError if a log cannot be read."""
         events = event_records(chain.from_iterable(map(LogReading, logs))).arrow()
 
         def rows(columns: Sequence[str]) -> Iterator[Any]:
@@ -262,5 +263,5 @@ class Query(DuckQuery):
         self.register("log_events", ScannedTable(events.schema, rows))
 
     def register(self, name: str, table: ScannedTable) -> None:
-        """Let the text speak of a table under this name."""
+        """Lets the text refer to a table under this name."""
         self.database.register(name, table)

@@ -1,4 +1,4 @@
-"""One reading of captures: files opened, packets through the engine, what was and was not found."""
+"""One reading of captures: opens files, sends packets through the engine, and tells what was and was not found."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ if TYPE_CHECKING:
     from dcpinspect.transport.tls.keylog import KeyLog
 
     LookedAt = tuple[MessageBatch, MessageBatch, Sequence[Candidates]]
-    """A batch, the same as rules see it, and what is wrong with its messages by themselves."""
+    """A batch, the batch as rules see it, and what is wrong with its messages by themselves."""
 
 T = TypeVar("T")
 
 MUCH = 1 << 20
-"""Bytes of a capture that is worth loading machine code: to decode them interpreted takes as long, to write lines five times."""
+"""Size in bytes of a capture that is worth loading machine code: to decode it interpreted takes as long, to write lines five times as
+long."""
 MOST_CLOSED = 1000
-"""As ``Reading.most_closed``."""
+"""The default of ``Reading.most_closed``."""
 MANY = 10
-"""So many times as many stay of those that were closed a short time ago, or of which something is missing: it casts doubt on others."""
+"""Of connections that were closed a short time ago, or of which something is missing, so many times as many stay: they cast doubt on
+others."""
 LONG_AGO_NS = 60_000_000_000
-"""What was closed so long ago is no more spoken of by what comes."""
+"""What comes now has nothing more to do with a connection that was closed so long ago, in nanoseconds."""
 
 
 def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The batches, each made by a thread while the caller works on the one before; kernels let both run."""
+    """Yields the batches; a thread makes each one while the caller works on the one before. Kernels let both run."""
     from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
 
     with closing(batches), ThreadPoolExecutor(max_workers=1) as pool:
@@ -62,25 +64,25 @@ class Packets(Protocol):
 
     @property
     def position(self) -> int:
-        """Bytes read so far."""
+        """Number of bytes read so far."""
 
     @property
     def size(self) -> int | None:
-        """Bytes that ``position`` gets to; None if unknown, and where they cannot be read again."""
+        """Number of bytes that ``position`` reaches; None if unknown, or if the bytes cannot be read again."""
 
     @property
     def packets(self) -> int:
-        """Packets delivered so far."""
+        """Number of packets delivered so far."""
 
     @property
     def problems(self) -> list[Problem]:
         """Damaged places met so far."""
 
     def __iter__(self) -> Iterator[PacketBatch]:
-        """Their packets in order, once."""
+        """Returns the packets in order, once."""
 
     def stop(self) -> None:
-        """Ends what is live, as if it ended there."""
+        """Ends a live source, as if it ended there."""
 
     def close(self) -> None:
         """Frees what is open."""
@@ -89,7 +91,7 @@ class Packets(Protocol):
 class Reading:
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
-    Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
+    Raises CaptureError if a file cannot be read at all; damage inside a file is in ``capture.problems``.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class Reading:
         is_part: bool = False,
         keys: KeyLog | None = None,
     ) -> None:
-        """``capture``: names of files, or packets, which are closed with the reading. ``track``: ``tables`` are wanted.
+        """``capture``: names of files, or packets, which are closed with the reading. ``track``: keep ``tables``.
 
-        ``find_ports``: connections of other ports, too, that prove to carry the protocol. ``keeper``: who wants to come back to the
-        bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
+        ``find_ports``: also read connections on other ports that prove to carry the protocol. ``keeper``: an object that will come back to
+        the bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
         ``keys``: secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
@@ -120,33 +122,33 @@ class Reading:
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
         self.clock_ns: int | None = None
-        """The same, and the time that has passed since while nothing came, where the capture is one that is waited for."""
+        """The latest capture time so far; if packets are waited for, plus the time that has passed since while nothing came."""
         self.truncated = 0
-        """Packets so far of which the capture has less than was sent."""
+        """Number of packets so far of which the capture has less than was sent."""
         self.messages = 0
-        """Messages delivered so far."""
+        """Number of messages delivered so far."""
         self.is_through = False
-        """The end of the captures was reached, and all messages were delivered."""
+        """Whether the end of the captures was reached, and all messages were delivered."""
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": self.engine.keys}
-        """Those by which another reading finds the same connections, with the secrets that are known by then."""
+        """Options by which another reading finds the same connections, with the secrets that are known by then."""
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part
-        self._compared = -1  # after so many messages
+        self._compared = -1  # number of messages at the last comparison
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
-        """Called now and then while nothing comes, where the capture is one that is waited for."""
+        """Called now and then while nothing comes, if packets are waited for."""
         self.on_end: Callable[[], object] = lambda: None
         """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
-        """Sees every batch of packets before the engine does; what came before was decoded by then, unless the reading goes ahead."""
+        """Gets every batch of packets before the engine does. Earlier batches were decoded by then, unless the reading goes ahead."""
         self.is_looking = True
-        """Messages are looked at by themselves, too, if the reading checks; else somebody else does that."""
+        """Whether messages are also looked at by themselves, if the reading checks; else somebody else does that."""
         self.most_closed = MOST_CLOSED
-        """Connections that were closed and stay, where the reading has no end: the latest ones."""
+        """Number of closed connections that stay in a reading without end: the latest ones."""
         self._is_endless = False
-        self._reset = 0  # connections, when those that were reset ended last
-        self._met = 0, 0  # connections, and streams, when some left last
+        self._reset = 0  # number of connections when those that were reset were last ended
+        self._met = 0, 0  # numbers of connections and streams when some last left
         self._has_keeper = keeper is not None
         self.redactor: Redactor | None = None
         """Replaces what tables and findings say of documents, users and names; messages come as they are."""
@@ -154,7 +156,7 @@ class Reading:
             self.track()
 
     def track(self, redactor: Redactor | None = None) -> None:
-        """Keep ``tables`` from now on, which is before the first batch; ``redactor`` as there."""
+        """Keeps ``tables`` from now on; call this before the first batch. ``redactor``: as the attribute."""
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
         self.redactor = redactor or self.redactor
@@ -168,11 +170,10 @@ class Reading:
         with_rows: bool = False,
         evidence: Evidence | None = None,
     ) -> None:
-        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
-        those of the family lint.
+        """Looks for what is wrong from now on; call this before the first batch.
 
-        ``redactor`` as there. ``with_rows``: findings have the rows of all messages that show them.
-        ``evidence``: logs and checkpoints to look at beside the captures.
+        ``rules``: ids of the rules that are wanted; else all but the lint rules. ``redactor``: as the attribute. ``with_rows``: findings
+        get the rows of all messages that show them. ``evidence``: logs and checkpoints to look at beside the captures.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
@@ -183,10 +184,11 @@ class Reading:
         self.checker.evidence = evidence
 
     def forget_what_is_over(self) -> None:
-        """The reading may have no end: what is over and can be part of no finding leaves memory from now on, which is before the first
-        batch. Streams and vbuckets count it still; the tables of snapshots and gaps have the latest, and what is not as it should be.
+        """Lets what is over leave memory from now on, if it can be part of no finding: the reading may have no end. Call this before the
+        first batch.
 
-        Captures that can be read again have an end, and nothing of them leaves. Raises ValueError unless the reading tracks streams.
+        Streams and vbuckets still count it. The tables of snapshots and gaps have the latest, and what is not as it should be. Captures
+        that can be read again have an end, and nothing of them leaves. Raises ValueError unless the reading tracks streams.
         """
         if self.tracker is None:
             msg = "this reading does not track streams"
@@ -196,7 +198,7 @@ class Reading:
             self.tracker.forget_what_is_over()
 
     def _let_go(self, checker: Checker) -> None:
-        """Lets connections leave that were closed long ago, and streams that ended, where there have come many since this was done."""
+        """Lets connections leave that were closed long ago, and streams that ended, if many have come since the last time."""
         assert self.tracker is not None, "it checks"
         met = self.engine.transport.count, self.tracker.state.counts.streams
         if met[0] < self._met[0] + self.most_closed and met[1] < self._met[1] + self.tracker.most_streams:
@@ -224,7 +226,7 @@ class Reading:
 
     @property
     def tables(self) -> Tables:
-        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks them."""
+        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks streams."""
         return self._tables(self.engine.links)
 
     def _tables(self, links: list[Link]) -> Tables:
@@ -238,10 +240,10 @@ class Reading:
     def findings(
         self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None, links: list[Link] | None = None
     ) -> list[Finding]:
-        """What is wrong so far, worst first. Raises ValueError unless the reading checks.
+        """Returns what is wrong so far, worst first. Raises ValueError unless the reading checks.
 
         ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
-        cases, each of which is one vbucket of one connection. ``links``: those of the engine, if the caller has them: there may be many.
+        cases, each of which is one vbucket of one connection. ``links``: the engine's links, if the caller has them: there may be many.
         """
         return self._findings(self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted)
 
@@ -254,11 +256,11 @@ class Reading:
         return self.checker.findings(links, self.coverage, is_whole=is_whole, wanted=wanted)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
-        """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
+        """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which the table of vbuckets then counts."""
         return self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
 
     def worked_out(self, *, is_whole: bool = True) -> tuple[Tables, list[Finding], dict[str, Records]]:
-        """``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
+        """Returns ``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
         from dcpinspect.findings.record import with_findings
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
@@ -269,7 +271,7 @@ class Reading:
         return tables, found, with_findings(tables.by_name, found, RULES, clients, [file.name for file in self.capture.files])
 
     def _compare(self, tracker: Tracker) -> None:
-        """Compares streams, where the captures can be read again and that was not done since the latest message."""
+        """Compares streams, if the captures can be read again and this was not done since the latest message."""
         if self._is_repeatable and self._compared != self.messages:
             tracker.compare(self._look_again)
             self._compared = self.messages
@@ -289,13 +291,14 @@ class Reading:
         return self._delivered(self._decoded(self._framed()))
 
     def ahead(self) -> Generator[MessageBatch, None, None]:
-        """As iterating, for all processors: threads make the next batches meanwhile. Close it unless it came to its end.
+        """Yields what iterating yields, but uses all processors: threads make the next batches meanwhile. Close it unless it came to its
+        end.
 
-        Without threads where there is but one batch, or where packets are waited for.
+        There are no threads if there is only one batch, or if packets are waited for.
         """
         if (self.capture.size or 0) <= BATCH_BYTES:
             return iter(self)
-        framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it sees no packets of later ones before
+        framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it must see no later packets before
         return self._delivered(ahead(self._decoded(framed if self._has_keeper else ahead(framed))))
 
     def _delivered(self, batches: Generator[LookedAt, None, None]) -> Generator[MessageBatch, None, None]:
@@ -322,7 +325,7 @@ class Reading:
                     yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None and self.is_looking else ()
 
     def _framed(self) -> Generator[Frames, None, None]:
-        taken: dict[int, int] = {}  # blocks of secrets, by file
+        taken: dict[int, int] = {}  # number of blocks of secrets, by file
         for packets in self.capture:
             for number, file in enumerate(self.capture.files):
                 for text in file.secrets[taken.get(number, 0) :]:

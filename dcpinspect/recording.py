@@ -1,6 +1,6 @@
-"""Captures as Python has them: ``dcpinspect.open``.
+"""Captures for Python programs: ``dcpinspect.open``.
 
-Tables go to Arrow, which pandas, Polars and DuckDB take from there. Any message can be had by its row: its bytes, and every field.
+Tables go to Arrow, from where pandas, Polars and DuckDB take them. Any message can be had by its row: its bytes, and every field.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from dcpinspect.tables.schema import COLUMNS, column_name
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 _NESTED = 2048
-"""Levels of a document that is JSON, twice over: it may have 1024."""
+"""Twice the greatest number of levels of a JSON document, which may have 1024."""
 _TAKEN = 1 << 16
-"""Rows of a record batch of those that met a filter."""
+"""Number of rows in a record batch of those that met a filter."""
 
 Name = str | os.PathLike[str]
 Port = int | Literal["auto"]
@@ -67,19 +67,20 @@ class Annotation:
 
     @cached_property
     def message(self) -> Message:
-        """All that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
+        """Everything that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
         return self._batch.annotate(0)
 
     @property
     def fields(self) -> Sequence[FieldValue]:
-        """The fields in wire order, which hold every byte of the message; each has those inside it in its own ``fields``.
+        """The fields in wire order, which hold every byte of the message; each has the fields inside it in its own ``fields``.
 
         ``offset`` and ``size`` are in bytes from the start of the message.
         """
         return self.message.fields
 
     def to_dict(self, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
-        """What ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes it.
+        """Returns what ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes
+        it.
 
         ``fields``: with the field table. ``values``: how much of a document, "full", "none" or so many bytes.
         """
@@ -102,9 +103,9 @@ class Annotation:
 class Recording:
     """The messages of one or more captures; ``dcpinspect.open`` makes one. A context manager, for one thread.
 
-    Files are read again for each ``messages``, a batch at a time, so that memory does not grow with them. Whoever asks for a message
-    by its row has all of them kept in a folder for temporary files (``TMPDIR``), 80 bytes a message, until ``close``. What comes
-    from a pipe can be read once, so it is kept from the start.
+    Files are read again for each ``messages``, a batch at a time, so that memory does not grow with them. Once a caller asks for a message
+    by its row, all messages are kept in a folder for temporary files (``TMPDIR``), 80 bytes a message, until ``close``. What comes from a
+    pipe can only be read once, so it is kept from the start.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Forgets all that was kept. What was made before stays."""
+        """Forgets everything that was kept. What was made before stays."""
         self._is_closed = True
         if self._opened is not None:
             self._opened.capture.close()
@@ -171,17 +172,18 @@ class Recording:
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
-        """A ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets or findings. Raises UsageError."""
+        """Returns a ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets or findings. Raises UsageError."""
         if name not in CONTRACTS:
             raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
         return self._whole(track=True, check=name in CHECKED).by_name()[name].arrow()
 
     def findings(self) -> list[Finding]:
-        """What is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for ``annotate``."""
+        """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for
+        ``annotate``."""
         return self._whole(track=True, check=True).findings()
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
-        """Write what ``dcpinspect report`` writes: a page where ``path`` ends in ``.html``, else Markdown.
+        """Writes what ``dcpinspect report`` writes: a page if ``path`` ends in ``.html``, else Markdown.
 
         ``redact``: with pseudonyms for keys, values and names, by this salt or a random one. Raises UsageError and OutputError.
         """
@@ -218,7 +220,7 @@ class Recording:
     # -- one message ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Messages in the captures; those of a pipe count also when they were dropped."""
+        """Returns the number of messages in the captures; those of a pipe also count if they were dropped."""
         return self._whole().messages
 
     @property
@@ -228,15 +230,15 @@ class Recording:
         return range(store.first_row, store.rows + 1)
 
     def bytes_of(self, row: int) -> bytes:
-        """The bytes of the message with this row, header included, as they were on the wire; zeros where the capture lacks some.
+        """Returns the bytes of the message with this row, header included, as they were on the wire; zeros where the capture lacks some.
 
-        Raises IndexError when there is no such row, NotKeptError when it is kept no longer, and ChangedCaptureError when the file is
-        not what it was.
+        Raises IndexError if there is no such row, NotKeptError if it is no longer kept, and ChangedCaptureError if the file is not what it
+        was.
         """
         return self._filled().bytes_of(row)
 
     def annotate(self, row: int) -> Annotation:
-        """The message with this row and every field of it. Raises as ``bytes_of``."""
+        """Returns the message with this row and every field of it. Raises as ``bytes_of``."""
         return Annotation(self._filled().messages([row]))
 
     # -- the captures -----------------------------------------------------------------------------------
@@ -268,7 +270,7 @@ class Recording:
         return self._opened
 
     def _begun(self) -> Store:
-        """A store that ``_filling`` fills, as far as it is asked to."""
+        """Returns a store that ``_filling`` fills, as far as it is asked to."""
         store = Store(keep=self._keep)
         try:
             self._filling = self._fill(store, self._read(track=True, check=self._is_pipe, keeper=store))
@@ -295,7 +297,7 @@ class Recording:
         return store
 
     def _whole(self, *, track: bool = False, check: bool = False) -> Reading:
-        """A reading that came to the end."""
+        """Returns a reading that came to its end."""
         self._check()
         if self._store is not None:
             self._filled()
@@ -308,7 +310,7 @@ class Recording:
         return done
 
     def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
-        """Of captures that can be read again."""
+        """Yields record batches of captures that can be read again."""
         with self._read() as reading, closing(reading.ahead()) as batches:
             for batch in batches:
                 rows = np.arange(len(batch))
@@ -319,7 +321,7 @@ class Recording:
         self._done = self._done or reading
 
     def _kept(self, store: Store, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
-        """Of what is in the store, and of what comes to it on the way."""
+        """Yields record batches of what is in the store, and of what comes to it on the way."""
         row = 0
         while True:
             self._check()
@@ -338,7 +340,7 @@ class Recording:
 
 
 def _names(columns: Iterable[str] | None) -> list[str]:
-    """The columns that are wanted. Raises UsageError."""
+    """Returns the columns that are wanted. Raises UsageError."""
     if columns is None:
         return [column.name for column in COLUMNS]
     if isinstance(columns, str):
@@ -353,7 +355,7 @@ def _names(columns: Iterable[str] | None) -> list[str]:
 
 
 def _ports(given: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
-    """The ports that are named, and whether others are to be found. Raises UsageError."""
+    """Returns the ports that are named, and whether other ports are to be found. Raises UsageError."""
     values: Sequence[Any] = [] if given is None else [given] if isinstance(given, int | str) else given
     for value in values:
         if value != "auto" and not (type(value) is int and 0 < value < 65_536):

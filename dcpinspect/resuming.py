@@ -1,9 +1,9 @@
-"""A reading that is put aside before its end, and gone on with later: the same messages, tables and findings as if it had not stopped.
+"""A reading that is put aside before its end, and continued later: it gives the same messages, tables and findings as without a stop.
 
-What is kept are the attributes of its objects: numbers, texts, tables. It is data: nothing in it names code to run, and objects are made
-without running any of theirs. Tables are checked, since kernels take the row numbers in them as they are.
+The attributes of its objects are kept: numbers, texts, tables. They are data: nothing in them names code to run, and objects are made
+without running any code of theirs. Tables are checked, since kernels take the row numbers in them as they are.
 
-Nothing is kept where TLS is decrypted, for its keys are secrets.
+Nothing is kept if TLS is decrypted, for its keys are secrets.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FORMAT = "dcpinspect.reading/1"
 _KEPT = ("coverage", "engine", "findings", "numbering", "protocol", "streams", "tables", "transport")
 """Modules and packages whose objects are kept."""
 _NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction")
-"""Those that have keys."""
+"""Modules whose objects have keys."""
 _CONSTANTS = ("default_legal_extras", "_no_release", "_NO_CHAINS", "_NONE_WAITING", "_NO_CURSORS")
-"""What objects are compared with, or call."""
+"""Names of what objects are compared with, or call."""
 _OF_READING = ("first_time_ns", "last_time_ns", "clock_ns", "truncated", "messages")
 
 
@@ -41,9 +41,9 @@ class NotKeptError(ValueError):
 
 
 def put_aside(reading: Reading) -> bytes:
-    """What a reading knows between two batches of packets, which goes on as if nothing had been asked.
+    """Returns what a reading knows between two batches of packets; the reading goes on as if nothing had been asked.
 
-    Raises NotKeptError where it cannot be kept.
+    Raises NotKeptError if it cannot be kept.
     """
     engine, tracker = reading.engine, reading.tracker
     if not engine.tls.is_plain or tracker is None or reading.checker is None:
@@ -71,9 +71,9 @@ def put_aside(reading: Reading) -> bytes:
 
 
 def go_on(reading: Reading, data: bytes) -> None:
-    """Makes a new reading, which has the options of the one that was put aside, what that one was; its packets are those that come next.
+    """Puts a new reading, which has the same options, into the state of the one that was put aside; its packets are those that come next.
 
-    One that does not check knows only what it takes to find messages. Raises NotKeptError for what was not put aside by this version.
+    A reading that does not check knows only what it takes to find messages. Raises NotKeptError for what was not put aside by this version.
     """
     try:
         plain, *tables = unpacked(data)
@@ -93,7 +93,7 @@ def go_on(reading: Reading, data: bytes) -> None:
 
 
 def _named(reading: Reading) -> dict[str, Any]:
-    """What a reading has from who makes it, by names."""
+    """Returns the objects that a reading has from its maker, by names."""
     engine, checker = reading.engine, reading.checker
     found: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
     found |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_files", "_ports")}
@@ -147,7 +147,7 @@ class _Unpickler(pickle.Unpickler):
         return self._named.get(pid)
 
     def find_class(self, module: str, name: str) -> Any:
-        """Only what makes data of data."""
+        """Returns only functions that make data from data."""
         if (module, name) in _GLOBALS:
             return super().find_class(module, name)
         msg = f"{module}.{name} has no place in a reading"
@@ -177,7 +177,7 @@ def _name(kind: type) -> str:
 
 
 def _class(name: str, base: type) -> Any:
-    """A class of what is kept. Raises ValueError for all else."""
+    """Returns a class whose objects are kept. Raises ValueError for all other names."""
     module, _, own = name.partition(":")
     kind = getattr(import_module(module), own, None) if _is_kept(module) else None
     if not (isinstance(kind, type) and kind.__module__ == module and issubclass(kind, base)):
@@ -186,7 +186,8 @@ def _class(name: str, base: type) -> Any:
     return kind
 
 
-# -- what makes objects of data: no code of theirs runs ---------------------------------------------------------------------------------
+# -- makes objects from data: no code of theirs runs
+# ----------------------------------------------------------------------------------------
 
 
 def _blank(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What was said how often, how large, how fast, and how whole the capture is: of one reading, as it goes on."""
+"""Statistics of one reading, as it goes on: what was said how often, how large, how fast, and how whole the capture is."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ class Charts:
     """What can be drawn of one reading: numbers in spans of time, and by powers of two."""
 
     start_ns: int = 0
-    """Nanoseconds since 1970 of the begin of the first span."""
+    """Starts of the first span, in nanoseconds since 1970."""
     span_ns: int = 1
     used: int = 0
-    """Spans."""
+    """Number of spans."""
     commands: Sequence[Counted] = ()
-    """Those that were said most first."""
+    """Commands, those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, Whole]] = ()
-    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each."""
+    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each span."""
     round_trips: Sequence[tuple[int, int, int, Whole]] = ()
-    """Connection, start and length of its spans, nanoseconds of the slowest answer in each."""
+    """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
     noops: Sequence[tuple[int, int, int, Whole]] = ()
-    """The same of answers to noops."""
+    """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in each span."""
     answers: Sequence[tuple[str, Whole]] = ()
-    """Command, its answers by the power of two at or below their nanoseconds."""
+    """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
     sizes: Whole = field(default_factory=lambda: np.zeros(64, np.int64))
-    """Messages by the power of two at or below their bytes."""
+    """Number of messages by the power of two at or below their bytes."""
     by_connection: Whole = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    """Messages and bytes, by number of the connection; those without messages may be missing at the end."""
+    """Messages and bytes, by number of the connection; connections without messages may be missing at the end."""
 
 
 def charts_of(
     counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Whole]] = (), round_trips: RoundTrips | None = None
 ) -> Charts:
-    """What can be drawn of messages that were counted."""
+    """Returns what can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
     return Charts(
         start_ns=messages.start_ns or 0,
@@ -75,10 +75,10 @@ def charts_of(
 
 
 class Statistics:
-    """Feed it with every batch of a reading."""
+    """The statistics of a reading. Feed it with every batch."""
 
     def __init__(self, *, of_all: bool = True) -> None:
-        """``of_all``: all messages are counted; then there are also snapshots and windows, which belong to all of them."""
+        """``of_all``: all messages are counted; then there are also snapshots and windows, which belong to all messages."""
         self._of_all = of_all
         self._counted = MessageStats()
         self._balance = Balance()
@@ -86,30 +86,31 @@ class Statistics:
 
     @property
     def messages(self) -> int:
-        """Messages that were counted."""
+        """Number of messages that were counted."""
         return self._counted.messages
 
     def feed(self, batch: MessageBatch, rows: Rows | None = None) -> None:
-        """Takes the next messages of the reading; ``rows``: those that are to be counted."""
+        """Takes the next messages of the reading; ``rows``: the messages that are to be counted."""
         self._counted.feed(batch, np.arange(len(batch)) if rows is None else rows)
         if self._of_all:
             self._balance.feed(batch)
             self._round_trips.feed(batch)
 
     def rows(self, reading: Reading, tables: Tables | None = None) -> list[Row]:
-        """The table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made already."""
+        """Returns the table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made
+        already."""
         of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
         return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 
     def charts(self, tables: Tables) -> Charts:
-        """What can be drawn by now; ``tables``: those of the reading."""
+        """Returns what can be drawn by now; ``tables``: the tables of the reading."""
         if not self._of_all:
             return charts_of(self._counted)
         return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
 
 
 def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
-    """Of connections that have a window and lost nothing, as ``Charts.windows``."""
+    """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
     for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
@@ -118,13 +119,13 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
 
 
 def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Whole]]:
-    """As ``Charts.round_trips``."""
+    """Yields the entries of ``Charts.round_trips``."""
     for connection in sorted(series.rows):
         yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
 def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
-    """Sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
+    """Yields sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, Worded)
     assert isinstance(items, Numbers)
@@ -141,7 +142,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
 
 
 def _of_capture(reading: Reading) -> Iterator[Row]:
-    """What became of packets and bytes; messages of the whole reading, whatever was filtered."""
+    """Yields what became of packets and bytes, and messages of the whole reading, whatever was filtered."""
     coverage = reading.coverage
     for place, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:

@@ -56,14 +56,14 @@ class Field:
     is_pair: bool
     reset: int
     of: str
-    """Table whose rows it counts, or nothing."""
+    """Name of the table of which the field holds row numbers; empty for none."""
     least: int
-    """The least number that it may be, if it counts rows."""
+    """The least number that the field may hold, if it holds row numbers."""
     bits: int
 
     @property
     def dtype(self) -> Any:
-        """As NumPy takes it in the list of fields."""
+        """The field's type, as NumPy takes it in a list of fields."""
         if self.is_pair:
             return (self.name, "<i8", (2,))
         return (self.name, f"<i{self.bits // 8}" if self.struct is None else self.struct.dtype)
@@ -99,32 +99,30 @@ class _Declared:
 
 
 def number(meaning: str, *, reset: int = 0, of: str = "", least: int = -1, bits: int = 64) -> Any:
-    """A signed integer. ``reset``: what a new record has. ``of``: the table that it is a row number of; -1 is none of them then.
+    """Declares a signed integer. ``reset``: its value in a new record. ``of``: the table of which it is a row number; -1 is then none.
 
-    ``least``: -1, or less where numbers below 0 say something else.
-
-    ``bits``: 8, 16 or 32 in tables that may have millions of rows; put them behind the others, since each field begins at a multiple of
-    its size.
+    ``least``: -1, or less if numbers below 0 say something else. ``bits``: 8, 16 or 32 in tables that may have millions of rows; put such
+    fields behind the others, since each field begins at a multiple of its size.
     """
     return _Declared(meaning, reset=reset, of=of, least=least, bits=bits)
 
 
 def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
-    """Two integers: of direction 0, from the client to the server, and of direction 1."""
+    """Declares two integers: of direction 0, from the client to the server, and of direction 1."""
     return _Declared(meaning, is_pair=True, reset=reset, of=of)
 
 
 def nested(struct: type[Struct[Any]], meaning: str) -> Any:
-    """Another struct inside this one."""
+    """Declares another struct inside this one."""
     return _Declared(meaning, struct=struct)
 
 
 class Pair(Generic[T]):
-    """A field of two integers, one a direction; of a table, two columns."""
+    """A field of two integers, one for each direction; in a table, two columns."""
 
     def __init__(self, array: Ints) -> None:
         self.array = array
-        """(rows, 2)"""
+        """Shape (rows, 2)."""
 
     def __getitem__(self, direction: int) -> T:
         return self.array[..., direction]  # type: ignore[return-value] # T is an array here: of one record ctypes has a type of its own
@@ -133,17 +131,17 @@ class Pair(Generic[T]):
         self.array[..., direction] = value  # type: ignore[call-overload] # the same
 
     def of(self, direction: Ints) -> Ints:
-        """Of each record the one of its direction."""
+        """Returns for each record the integer of its direction."""
         return np.take_along_axis(self.array, direction.reshape(-1, 1), axis=1)[:, 0]
 
 
 class Struct(Generic[T]):
-    """A record of integers, or, as T is arrays, the columns of many."""
+    """A record of integers; if T is arrays, the columns of many records."""
 
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
     declared: ClassVar[type[Struct[Any]]]
-    """The class that declares the fields: this one, or of a table that of its records."""
+    """The class that declares the fields: this class, or for a table the class of its records."""
     array: npt.NDArray[np.void]
 
     def __init_subclass__(cls) -> None:
@@ -163,24 +161,24 @@ class Struct(Generic[T]):
 
     @classmethod
     def ctype(cls) -> type[ctypes.Structure]:
-        """The record as interpreted kernels see it."""
+        """Returns the type of the record for interpreted kernels."""
         return _ctype(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
     @classmethod
     def one(cls) -> Self:
-        """A record of its own, reset."""
+        """Returns a new record with memory of its own, reset."""
         record: Any = cls.ctype()()
         cls.resetter()(record)
         return record  # type: ignore[no-any-return] # a structure with the same fields
 
     @classmethod
     def as_bytes(cls, record: Self) -> bytes:
-        """A record made by ``one``, to travel."""
+        """Returns a record made by ``one`` as bytes, to travel."""
         return bytes(record)  # type: ignore[call-overload, no-any-return] # it is a structure
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """A record of its own: what ``as_bytes`` gave. Raises ValueError for another number of bytes."""
+        """Returns a record with memory of its own, from what ``as_bytes`` returned. Raises ValueError for another number of bytes."""
         if len(data) != cls.dtype.itemsize:
             msg = f"{len(data)} bytes are no {cls.__name__}"
             raise ValueError(msg)
@@ -189,7 +187,7 @@ class Struct(Generic[T]):
 
     @classmethod
     def resets(cls, prefix: str = "") -> dict[str, int]:
-        """The fields of a new record that are not 0, by their names with dots."""
+        """Returns the fields of a new record that are not 0, by their names with dots."""
         found: dict[str, int] = {}
         for field in cls.fields.values():
             if field.struct is not None:
@@ -202,7 +200,7 @@ class Struct(Generic[T]):
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """What makes a record of zeros a new one; for kernels to be marked ``inline``."""
+        """Returns a function that turns a record of zeros into a new one; kernels have to mark it ``inline``."""
         return _resetter(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
 
 
@@ -234,7 +232,7 @@ def _reset_row(struct: Any) -> npt.NDArray[np.void]:
 
 
 class Rows(Generic[R]):
-    """A table of records, which a class that declares them makes one of columns as well."""
+    """A table of records. A class that also inherits from their struct has their fields as columns."""
 
     dtype: ClassVar[np.dtype[np.void]]
     fields: ClassVar[Mapping[str, Field]]
@@ -245,28 +243,28 @@ class Rows(Generic[R]):
 
     @classmethod
     def zeros(cls, count: int) -> Self:
-        """Rows of zeros; what nobody has written yet takes no memory."""
+        """Returns rows of zeros; rows that nobody has written yet take no memory."""
         return cls(np.zeros(count, cls.dtype))
 
     @classmethod
     def mapped(cls, count: int) -> Self:
-        """The same, whatever was freed before: where NumPy would reuse that, it writes the zeros."""
+        """Returns rows of zeros in memory that was never used: where NumPy reuses freed memory, it writes the zeros."""
         return cls(np.frombuffer(mmap.mmap(-1, count * cls.dtype.itemsize), cls.dtype))
 
     @classmethod
     def reset(cls, count: int) -> Self:
-        """Rows as new records are."""
+        """Returns rows with the values of new records."""
         struct: Any = cls
         return cls(np.repeat(plain(_reset_row(struct)), count).view(cls.dtype))
 
     @classmethod
     def joined(cls, tables: Sequence[Self]) -> Self:
-        """One table behind the other."""
+        """Returns one table with the rows of all, one table behind the other."""
         return cls(np.concatenate([plain(table) for table in (np.empty(0, cls.dtype), *(table.array for table in tables))]).view(cls.dtype))
 
     @classmethod
     def of_integers(cls, integers: Ints) -> Self:
-        """What ``as_integers`` gave. Raises ValueError for another number of integers in a row."""
+        """Returns the table from what ``as_integers`` returned. Raises ValueError for another number of integers in a row."""
         return cls(np.ascontiguousarray(integers, dtype="<i8").view(cls.dtype).reshape(-1))
 
     def __len__(self) -> int:
@@ -295,7 +293,7 @@ class Rows(Generic[R]):
         return iter(self.records())
 
     def records(self) -> Any:
-        """The records as interpreted kernels see them: views, unless the table itself is one of parts of another."""
+        """Returns the records as interpreted kernels see them: views, unless the table itself is part of another one."""
         if self._records is None:
             array = np.require(self.array, requirements=("C", "W"))
             struct: Any = type(self)
@@ -306,7 +304,7 @@ class Rows(Generic[R]):
         return type(self), (self.array,)
 
     def as_integers(self) -> Ints:
-        """(rows, integers of a row): the whole table as numbers."""
+        """Returns the whole table as numbers, of shape (rows, integers of a row)."""
         return np.ascontiguousarray(self.array).view(np.int64).reshape(len(self.array), self.dtype.itemsize // 8)
 
 
@@ -316,12 +314,12 @@ class Tables:
     @classmethod
     @functools.cache
     def members(cls) -> Mapping[str, Any]:
-        """Type of each by its name, in order."""
+        """Returns the type of each member by its name, in order."""
         return {name: kind for name, kind in get_type_hints(cls).items() if _is_member(kind)}
 
     @classmethod
     def layout(cls) -> str:
-        """What decides how machine code reads them."""
+        """Returns a text of everything that decides how machine code reads the members."""
         return repr(
             [
                 (name, kind.dtype.descr if isinstance(kind, type) and issubclass(kind, Struct) else str(kind))
@@ -330,17 +328,17 @@ class Tables:
         )
 
     def views(self) -> Any:
-        """The members as interpreted kernels see them."""
+        """Returns the members as interpreted kernels see them."""
         return SimpleNamespace(**{name: _view(getattr(self, name)) for name in self.members()})
 
     def check(self) -> None:
-        """Raises ValueError where the number of a row is none of its table, which would make a kernel write anywhere."""
+        """Raises ValueError if a row number is outside its table: it would make a kernel write anywhere."""
         rows = {name: len(table) for name in self.members() if isinstance(table := getattr(self, name, None), Rows)}
         for name in rows:
             _check(f"{type(self).__name__}.{name}", getattr(self, name), getattr(self, name).array, rows)
 
     def words(self) -> Ints:
-        """Address and length of each member, as compiled kernels take them; an integer stands for itself."""
+        """Returns address and length of each member, as compiled kernels take them; an integer stands for itself."""
         return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 HEADINGS = {"vb": "vbucket", "con": "connection", "seqno": "by_seqno", "message": "name", "bytes": "length"}
-"""Columns by what lists call them, where that is another word."""
+"""Columns by the words that lists use for them, where these differ."""
 
 _ALIKE, _MOST = 0.65, 3
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A clause to add to an error: a question with the known names that look like it, or nothing."""
+    """Returns a clause to add to an error: a question with the known names that look like ``name``, or nothing."""
     import difflib  # deferred: only a mistake needs it
 
     known = list(known)
@@ -21,7 +21,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean_file(name: str, beside: Iterable[str]) -> str:
-    """The same with names of files, which are alike where they are alike up to the first dot: all captures end alike."""
+    """Returns such a clause for names of files, which are compared up to their first dot: all captures end alike."""
     from difflib import SequenceMatcher  # deferred, as above
 
     def likeness(one: str, other: str) -> float:

@@ -1,4 +1,4 @@
-"""Temporary files: where they belong, tables that are in one, and that none stays when the program is asked to end."""
+"""Temporary files: where they belong, tables that are in one, and their removal when the program is asked to end."""
 
 from __future__ import annotations
 
@@ -20,36 +20,37 @@ from dcpinspect.errors import SpoolError
 from dcpinspect.ownership import check_around
 
 LARGE = 8 << 20
-"""Bytes of a table from which on a file is worth it."""
+"""Size in bytes from which on a file for a table is worth it."""
 _ON_DISK = "/var/tmp"  # noqa: S108 - who uses it makes a folder of its own there
 _kept: dict[str, int] = {}
-"""Files and folders that are there for now, and the process that made each: a child that was forked must leave them to it."""
+"""Files and folders that exist for now, and the process that made each: a forked child must leave them to that process."""
 
 
 def large_files() -> str:
-    """The folder for those that may be large: ``TMPDIR``, else one on a disk rather than in memory. Raises OSError where there is none."""
+    """Returns the folder for files that may be large: ``TMPDIR``, else one on a disk rather than in memory. Raises OSError if there is
+    none."""
     return os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
 
 
 def own_large_files() -> str:
-    """The same for those that have a name. Raises OSError also where another user could put something in their place."""
+    """Returns the folder for large files that have a name. Raises OSError also if another user could put something in their place."""
     folder = large_files()
     check_around(Path(folder).absolute())
     return folder
 
 
 def new_folder() -> str:
-    """A new folder there, which only this user may read. Raises SpoolError."""
+    """Makes a new folder there, which only this user may read. Raises SpoolError."""
     with _told():
         folder = os.path.join(own_large_files(), f"dcpinspect-{secrets.token_hex(8)}")
-        remember(folder)  # before it is there: Ctrl-C may come at any time
+        remember(folder)  # before it exists: Ctrl-C may come at any time
         os.mkdir(folder, 0o700)
     return folder
 
 
 @contextmanager
 def named_file(suffix: str) -> Iterator[IO[bytes]]:
-    """A new file there with a name, which only this user may read; gone at the end. Raises SpoolError."""
+    """Gives a new file with a name there, which only this user may read; it is removed at the end. Raises SpoolError."""
     with _told():
         file = tempfile.NamedTemporaryFile(prefix="dcpinspect-", suffix=suffix, dir=own_large_files())  # noqa: SIM115 - closed below
     remember(file.name)
@@ -69,12 +70,12 @@ def _told() -> Iterator[None]:
 
 
 def remember(path: str | os.PathLike[str]) -> None:
-    """``remove_all`` removes this file or folder, until it is forgotten."""
+    """Lets ``remove_all`` remove this file or folder, until it is forgotten."""
     _kept[os.fspath(path)] = os.getpid()
 
 
 def forget(path: str | os.PathLike[str]) -> None:
-    """It has another name by now, or is gone."""
+    """Forgets a file or folder that has another name by now, or is gone."""
     _kept.pop(os.fspath(path), None)
 
 
@@ -90,7 +91,7 @@ def remove_all() -> None:
 
 
 def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A table of zeros. Where it is large, it is a file without a name: the system may put aside what nobody works on."""
+    """Returns a table of zeros. A large one is a file without a name, so that the system may move unused parts out of memory."""
     kind = np.dtype(dtype)
     size = rows * kind.itemsize
     if size < LARGE:
@@ -101,5 +102,5 @@ def room(rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def mapped(file: IO[bytes]) -> memoryview:
-    """What is in a file, which may be closed then; what is changed in it stays in memory."""
+    """Returns what is in a file, which may be closed then; changes stay in memory."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
