@@ -29,7 +29,7 @@ _HEADER = 28
 
 
 class Sink(Protocol):
-    """Where the bytes go: the write half of a binary file."""
+    """The file that the bytes go to: the write half of a binary file."""
 
     def write(self, data: bytes | memoryview, /) -> int:
         """Takes all of the data, or raises OSError."""

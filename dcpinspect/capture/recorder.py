@@ -95,7 +95,7 @@ class Wishes:
 
 
 class _Told:
-    """Lines of JSON for the reader. A reader that takes none does not stop the recording."""
+    """Sends lines of JSON to the reader. A reader that takes none does not stop the recording."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

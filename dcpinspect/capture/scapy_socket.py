@@ -26,7 +26,7 @@ class ScapySocket:
         self.link_type = _link_type(sock)
         self.number = 0
         self.is_gone = True
-        """After an error no more comes: nothing says whether the interface will be back."""
+        """Whether the interface is gone. It is after an error: nothing says whether it will be back."""
         self._socket = sock
         self._snaplen = snaplen
         self._error: OSError | None = None

@@ -1,4 +1,4 @@
-"""All rules at work on one reading: fed with every batch, asked at the end, or at any time while live."""
+"""All rules at work on one reading: fed with every batch, and asked at the end, or at any time while live."""
 
 from __future__ import annotations
 

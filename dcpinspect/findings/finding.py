@@ -57,7 +57,7 @@ class Occurrence:
     places: tuple[Place, ...]
     """Messages that show the case, the offender first."""
     vbucket: int | None = None
-    """None: the whole connection."""
+    """The vbucket; None: the whole connection."""
     sid: int | None = None
     cause: str | None = None
     next: str | None = None
@@ -107,7 +107,7 @@ class Finding:
     connections: tuple[int, ...]
     """Numbers of the connections; empty: the finding is about a log or a checkpoint, not about a connection."""
     vbuckets: tuple[int, ...]
-    """Sorted; empty: the whole connection."""
+    """The vbuckets, sorted; empty: the whole connection."""
     sid: int | None
     places: tuple[Place, ...]
     """Evidence: messages that show the finding, the first offender first."""
@@ -126,7 +126,7 @@ class Finding:
     who: str = ""
     """The clients in words."""
     server: str = ""
-    """Their server, in words."""
+    """The server of the connections, in words."""
     whose: Whose = "unknown"
     """Who has to change something, or that nobody has to."""
     over: Over = "unknown"

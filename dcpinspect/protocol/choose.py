@@ -32,9 +32,9 @@ class Choice:
     """Empty if everything fits, else the rule that is broken."""
     reason: str = ""
     extras_fit: bool = True
-    """False: extras are raw bytes."""
+    """Whether the extras fit the layout; if not, they are raw bytes."""
     value_fits: bool = True
-    """False: the value is raw bytes."""
+    """Whether the value fits the layout; if not, it is raw bytes."""
 
     @property
     def generation(self) -> str | None:

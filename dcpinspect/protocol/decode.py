@@ -118,7 +118,7 @@ class Decoded:
         self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
-        """False: the layout is only the nearest one, and extras are raw bytes."""
+        """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw bytes."""
         self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
         """Whether extras and value fit; if not, some of them are raw bytes."""
         self.hides_key: Mask = np.zeros(len(start), dtype=np.bool_)

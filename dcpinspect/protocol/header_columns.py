@@ -37,9 +37,9 @@ class HeaderColumns:
         self.is_response: Mask = flags[_IS_RESPONSE]
         self.is_server: Mask = flags[_IS_SERVER]
         self.has_magic: Mask = flags[_HAS_MAGIC]
-        """False: the first byte starts no message."""
+        """Whether the first byte is a magic; if not, it starts no message."""
         self.is_divided: Mask = flags[_IS_DIVIDED]
-        """False: the lengths contradict each other, so there are no sections."""
+        """Whether there are sections; if not, the lengths contradict each other."""
         self.has_undeclared_sid: Mask = flags[_UNDECLARED]
         """Whether it has a stream-id of three bytes that the header does not count: see ``annotate.undeclared_stream_id``."""
         self.extras_size: Rows = wide[_EXTRAS_SIZE]

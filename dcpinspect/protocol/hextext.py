@@ -1,4 +1,4 @@
-"""Bytes out of pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump -X and Wireshark, literals of C, Go and
+"""Reads bytes from pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump -X and Wireshark, literals of C, Go and
 Python, and base64."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UTF-8 for kernels."""
+"""The sizes of UTF-8 characters, for kernels."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Messages to the state of every DCP stream."""
+"""Turns messages into the state of every DCP stream."""

@@ -42,7 +42,7 @@ class Events(Event[Ints], Rows[Event]):
 
 
 class Change(Struct[T]):
-    """What tells whether two events are the same change; all as ``Event`` has it."""
+    """The parts of an event by which it is compared with others; the fields are as in ``Event``."""
 
     row: T = number("Row of the message.")
     seqno: T = number("Its seqno, biased.")

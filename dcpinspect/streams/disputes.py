@@ -131,7 +131,7 @@ class Disputes:
 
     @property
     def streams(self) -> set[int]:
-        """The streams that have the gaps."""
+        """The streams that have these gaps."""
         return {int(self._gaps.stream[gap]) for gap, _ in self.pairs}
 
     def wanted(self) -> EventQuery:

@@ -20,7 +20,7 @@ MOST = 1 << 20
 
 
 class Item(Struct[T]):
-    """An event, or neighbours that are told together."""
+    """An event, or neighbouring events that were merged into one entry."""
 
     connection: T = number("Its connection.")
     sid: T = number("Its stream-id, -1 for none.")

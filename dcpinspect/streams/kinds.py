@@ -19,7 +19,7 @@ IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 stream was lost since its answer; its request was captured."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
-"""What gave the position of a stream: its start, an event, a SeqnoAdvanced, the end of a snapshot that did not bring it."""
+"""What gave the position of a stream: its start, an event, a SeqnoAdvanced, or the end of a snapshot that did not bring its last seqno."""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 """Layouts of snapshots without a range: the marker of UPR, and an OSO snapshot."""

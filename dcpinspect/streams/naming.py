@@ -27,7 +27,7 @@ class NameTeller:
         self.names = Names()
         self._heard: dict[int, Manifest] = {}
         self._asked: dict[int, bytes] = {}
-        """By row of a request: its key, else its value."""
+        """What each request asked for, by its row: its key, or its value if it has no key."""
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading."""

@@ -24,7 +24,7 @@ class Heard(Struct[T]):
 
 
 class NoopMessage(Struct[T]):
-    """A message as noops need it."""
+    """A message, with what the kernel of noops needs of it."""
 
     code: T = number("What it is: OTHER and those after it.")
     connection: T = number("Its connection.")
@@ -64,7 +64,7 @@ class Peers(Peer[Ints], Rows[Peer]):
 
 
 class NoopEvent(Struct[T]):
-    """Something about noops that is worth a word."""
+    """A fault of noops, or a silence, that may be reported."""
 
     code: T = number("What it is: UNANSWERED and those after it.")
     connection: T = number("The connection.")
@@ -78,7 +78,7 @@ class NoopEvents(NoopEvent[Ints], Rows[NoopEvent]):
 
 
 class NoopCounts(Struct[T]):
-    """Rows in use."""
+    """Number of rows in use of each table that grows."""
 
     events: T = number("Events.")
 

@@ -132,7 +132,7 @@ HIGH, LATEST, LOG = range(3)
 
 
 class Report(Struct[T]):
-    """What a connection was told of a vbucket, once."""
+    """One thing that a connection was told of a vbucket."""
 
     connection: T = number("The connection.")
     vbucket: T = number("The vbucket.")

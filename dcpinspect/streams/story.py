@@ -42,12 +42,12 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class StreamStory:
-    """What is known of one stream."""
+    """One stream with its rows, in the form that a timeline is drawn from."""
 
     row: Records
     """The stream's row in the table of streams."""
     stream: Mapping[str, Any]
-    """The same row as plain values, by name of the column."""
+    """The stream's row as plain values, by name of the column."""
     snapshots: Records
     """The stream's rows in the table of snapshots."""
     gaps: Records

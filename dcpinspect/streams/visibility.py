@@ -34,7 +34,7 @@ class _Lost(NamedTuple):
 
 
 class Visibility:
-    """What is seen of the connections of a reading, as far as it has come."""
+    """What the capture shows of the connections of a reading, as far as it was read."""
 
     def __init__(self, known: Known, links: Mapping[int, Link]) -> None:
         self._connections: Connections = known.connections

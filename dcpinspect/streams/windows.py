@@ -57,11 +57,11 @@ OTHER_ANSWER = KINDS
 
 
 STALL, OVERRUN, EXCESS = range(3)
-"""Codes of ``FlowEvent``."""
+"""Values of ``FlowEvent.code``."""
 
 
 class FlowMessage(Struct[T]):
-    """A message as flow control sees it."""
+    """A message, with what flow control needs of it."""
 
     kind: T = number("What it is: see ``kinds``; OTHER_ANSWER; 0 for an answer that no way of counting counts.")
     size: T = number(

@@ -88,13 +88,13 @@ class FirstBytes(NamedTuple):
     length: Column
     """Number of bytes. 0: no byte came, only the end. -1: what came is something else."""
     packet: Column
-    """As in ``Segments``; so are the next four fields."""
+    """Number of the packet that gave the bytes, as in ``Segments``; ``frame``, ``file``, ``time`` and ``release`` are also as there."""
     frame: Column
     file: Column
     time: Column
     release: Column
     is_start: npt.NDArray[np.bool_]
-    """As in ``StreamChunk``; so is the next field."""
+    """Whether the bytes are the first ones after a SYN, as in ``StreamChunk``; ``is_end`` is also as there."""
     is_end: npt.NDArray[np.bool_]
     end_release: Column
     """Greatest number of a packet up to the one of the end."""
@@ -103,7 +103,7 @@ class FirstBytes(NamedTuple):
     end_time: Column
     """Capture time of the packet of the end, if it has come."""
     place: Column | None
-    """As in ``StreamChunk.places``; only for readings with places."""
+    """Places of the bytes, as in ``StreamChunk.places``; None for readings without places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ ASIDE_BITS = 15
 """Bits of ``-1 - Connection.flows`` for each flow that is put aside: 2 times ``next``, and 1 more if all of it was acknowledged."""
 
 SENT, GIVEN_UP = 1, 2
-"""Values of ``Flow.passed``."""
+"""Values of ``Flow.passed``; 0 means neither."""
 
 RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""

@@ -61,7 +61,7 @@ class TlsConnection:
     certificate: bytes | None = None
     """Certificate of the server, in DER; None if it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
-    """By direction of the chunks."""
+    """What became of the records of each direction; the directions are those of chunks."""
     own: list[Column] = field(default_factory=list)
     """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for readings with places."""
     sides: tuple[int, int] = (C2S, S2C)

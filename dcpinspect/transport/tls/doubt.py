@@ -56,7 +56,7 @@ class _Head:
         self.end = 0
         """Stream offset of the end of what came; ``data`` may have less."""
         self.columns = _NO_COLUMNS
-        """Stream offset and release of the segments from the first record on."""
+        """Stream offset and release packet of the segments from the first record on."""
         self.release = 0
         """Release of the latest segment that was looked at."""
         self.is_start = chunk.is_start and not (chunk.holes and chunk.holes[0][0] < _START)
