@@ -1,4 +1,4 @@
-"""Advice of rules as one follows it inside the terminal UI: where it names a command or an option, the key that does it here."""
+"""Rewords the advice of rules for readers inside the terminal UI: names the key to press in place of a command or an option."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _HERE = {
     ),
     "give the client's key log with --keylog,": "give the client's key log (K),",
 }
-"""What is said outside, and what stands for it here."""
+"""Phrases of the advice for the command line, and the phrases that replace them in the terminal UI."""
 
 
 def here(advice: str) -> str:
-    """The advice, for who reads it in the terminal UI."""
+    """Returns the advice of a rule, worded for the terminal UI."""
     for outside, inside in _HERE.items():
         advice = advice.replace(outside, inside)
     return advice

@@ -1,4 +1,4 @@
-"""The application: views side by side, keys for all of them, what runs behind."""
+"""The application of the terminal UI: it holds the views, binds the keys, and starts the work in the background."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from dcpinspect.tui.type_ahead import TypeAhead
 from dcpinspect.tui.vbuckets import VbucketsView
 
 BEAT = 0.1
-"""Seconds between two looks at what reading has brought."""
+"""Seconds between two checks whether reading has brought anything new."""
 TYPING = "typing"
-"""The workers that wait for keys."""
+"""Group of the workers that wait for keys; they never end by themselves."""
 
 
 class InspectApp(ThemedApp):
-    """The views of one inspection."""
+    """The terminal UI of one inspection."""
 
     COMMANDS = {Commands}  # noqa: RUF012 - Textual's way
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
@@ -81,10 +81,11 @@ class InspectApp(ThemedApp):
         can_read_again: bool = True,
         beside: Inspection | None = None,
     ) -> None:
-        """``saved``: filters by name, besides those that are built in. ``colors``: the user's own rules. ``beside``: another capture, to
-        compare its timelines.
+        """Makes the application. ``saved``: the user's filters by name, added to the built-in ones. ``colors``: the user's own rules.
 
-        ``theme_name``: empty: the one that was chosen last. ``can_read_again``: the capture is in files that are complete.
+        ``beside``: another capture, whose timelines are compared. ``theme_name``: if empty, the theme that was chosen last is used.
+
+        ``can_read_again``: whether the capture is in complete files.
         """
         super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
         self.inspection = inspection
@@ -93,7 +94,7 @@ class InspectApp(ThemedApp):
             inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
         self._is_untouched = not filter_text
-        """Whether nobody has asked for anything, so that the view may be chosen for them."""
+        """Whether the user has not pressed a key or clicked yet, so that the program may choose the first view."""
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
         self.bar = FilterBar(dict(saved or {}), self.memory.filters, self.glyphs, frequent, odd)
@@ -120,14 +121,14 @@ class InspectApp(ThemedApp):
         self._type_ahead = TypeAhead(self, super().on_event)
 
     def compose(self) -> ComposeResult:
-        """The parts of all views."""
+        """Yields the lines around the views, and the views."""
         yield self._tabs
         yield self.navigation
         yield self._progress
         yield self._keys
 
     def on_mount(self) -> None:
-        """Reading begins."""
+        """Starts reading, and the workers and timers."""
         self.call_after_refresh(self._load)
         self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
@@ -137,12 +138,12 @@ class InspectApp(ThemedApp):
             self.bar.apply(self._first_filter)
 
     def _load(self) -> None:
-        """Once there is something to see: reading takes the processor from who draws."""
+        """Starts reading after the first screen is drawn, because reading takes processor time from drawing."""
         for loader in self._loaders:
             loader.start()
 
     async def on_event(self, event: events.Event) -> None:
-        """As Textual's, but keys wait for those before them."""
+        """Handles an event as Textual does, but puts keys and pasted text into a queue, so that each waits for those before it."""
         if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._is_untouched = False
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
@@ -151,20 +152,20 @@ class InspectApp(ThemedApp):
             await super().on_event(event)
 
     async def _listen(self) -> None:
-        """Hears keys until the application ends."""
+        """Handles keys from the queue until the application ends."""
         try:
             await self._type_ahead.run()
         except Exception as error:
             self._handle_exception(error)
 
     def exit(self, *arguments: Any, **options: Any) -> None:
-        """As Textual's; what runs behind ends."""
+        """Ends the application as Textual does, and also stops the work in the background."""
         self._exporting.stop()
         self.packets.search.stop()
         super().exit(*arguments, **options)
 
     def close(self) -> None:
-        """Ends reading, which ends its thread; after the application has."""
+        """Stops reading and waits for its threads. Call it after the application has ended."""
         self.packets.search.stop()
         read = [self.inspection] if self._beside is None else [self.inspection, self._beside]
         for one in read:
@@ -179,24 +180,24 @@ class InspectApp(ThemedApp):
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether all that was read and worked out is shown."""
+        """Whether the screen shows all that was read and worked out."""
         is_beside_shown = self._beside is None or (self._beside.state != "reading" and self._shown_beside is self._beside.results)
         return self._shown_results is self.inspection.results and self._shown_rows == self.inspection.store.rows and is_beside_shown
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing runs behind that will change what is shown."""
+        """Whether no work in the background will change the screen any more."""
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
 
     def _choose_first(self) -> None:
-        """The overview, where a capture is large or sick, and nobody has asked for anything else."""
+        """Shows the overview first if the capture is large or has problems, unless the user has already chosen something."""
         if self._is_untouched and is_first(self.inspection):
             self._is_untouched = False
             self.navigation.begin_with("overview")
 
     def beat(self) -> None:
-        """Takes up what reading has brought since the last look."""
+        """Shows what reading has brought since the last call."""
         rows = self.inspection.store.rows
         if rows != self._shown_rows:
             self._shown_rows = rows
@@ -209,7 +210,7 @@ class InspectApp(ThemedApp):
             self._choose_first()
         elif self.inspection.state != "reading" and not self._has_given_back:
             self._has_given_back = True
-            give_back()  # only now does nothing hold the results before the last
+            give_back()  # only here is the last reference to the older results gone
         if self._beside is not None and self._shown_beside is not self._beside.results:
             self._shown_beside = self._beside.results
             self.timeline.compare()
@@ -223,11 +224,11 @@ class InspectApp(ThemedApp):
 
     @property
     def view(self) -> str:
-        """The view that is shown."""
+        """Name of the view that is shown."""
         return self.navigation.current or "packets"
 
     def draw_frame(self) -> None:
-        """Tabs, progress, keys."""
+        """Draws the tabs, the progress line and the line of keys."""
         self._tabs.update(frame.tabs(self.inspection, self.view, self.glyphs, self.size.width))
         self._keys.update(frame.keys(self.view, self.size.width, is_typing=self.bar.is_typing))
         self._draw_progress()
@@ -238,19 +239,22 @@ class InspectApp(ThemedApp):
         self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
 
     def say(self, text: str) -> None:
-        """A word in the line above the keys, until the next key."""
+        """Shows a short text in the line above the keys, until the next key."""
         self._said = f" {text}" if text else ""
         self._draw_progress()
 
     def on_key(self) -> None:
-        """What was said is old."""
+        """Removes the short text of ``say``: a new key makes it outdated."""
         if self._said:
             self.say("")
 
     # -- keys and clicks ----------------------------------------------------------------------------------
 
     async def run_action(self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any) -> bool:
-        """As Textual's, but of the view that is shown where it has the action; what a changed capture makes impossible is said."""
+        """Runs an action as Textual does, but on the shown view if that has the action.
+
+        Shows the error if a changed capture makes it fail.
+        """
         if default_namespace in (None, self) and isinstance(action, str) and hasattr(self.navigation.view, _method(action)):
             default_namespace = self.navigation.view
         try:
@@ -260,11 +264,11 @@ class InspectApp(ThemedApp):
             return False
 
     def action_press(self, key: str) -> None:
-        """As if the key was pressed."""
+        """Acts as if the key was pressed."""
         self._type_ahead.add(events.Key(key, None))
 
     def action_severity(self, severity: str) -> None:
-        """To the first finding that is so bad."""
+        """Shows the first finding of this severity."""
         number = next((at for at, one in enumerate(self.inspection.results.findings) if one.severity == severity), None)
         if number is None:
             self.say(f"there is no {severity}")
@@ -272,29 +276,29 @@ class InspectApp(ThemedApp):
             self.navigation.to_finding(number)
 
     def action_view(self, view: str) -> None:
-        """Another view."""
+        """Shows another view."""
         self.navigation.show(view)
 
     def action_return(self) -> None:
-        """To where the user came from."""
+        """Goes back to the place that the user came from."""
         self.navigation.back()
 
     def action_forward(self) -> None:
-        """Forward again."""
+        """Goes forward again, after going back."""
         self.navigation.forward()
 
     def action_open(self) -> None:
-        """Deeper."""
+        """Opens what is under the cursor of the focused pane."""
         self.action_pane("open")
 
     def action_pane(self, what: str, *arguments: int) -> None:
-        """Something that the pane with the keyboard does in its own way."""
+        """Calls the focused pane's own version of an action, if it has one."""
         action = getattr(self.focused, f"action_{what}", None)
         if action is not None:
             action(*arguments)
 
     def action_leave(self) -> None:
-        """Closes, stops, or clears: what comes first."""
+        """Does the first of these that applies: stops an export or a search, leaves the filter, stops reading, clears."""
         if self._exporting.stop() or self.navigation.view.stop() or (self.bar.is_typing and self.packets.leave()):
             return
         if self.inspection.state == "reading":
@@ -304,21 +308,21 @@ class InspectApp(ThemedApp):
             self.navigation.choose(None)
 
     def action_go(self) -> None:
-        """Somewhere that is typed."""
+        """Asks for a place, and goes there."""
         self.push_screen(Prompt("go to", hint=FORMS), lambda text: self.navigation.go(text) if text and text.strip() else None)
 
     def action_next_mark(self) -> None:
-        """The next mark, after the last the first."""
+        """Goes to the next mark; after the last mark, to the first."""
         self.navigation.to_next_mark()
 
     def action_connections(self) -> None:
-        """All connections, to look at one alone, or at all."""
+        """Lists all connections, so that the user can choose one to show alone, or all."""
         dialog = ConnectionDialog(talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0)
         self.push_screen(dialog, lambda number: None if number is None else self.navigation.choose(number or None))
 
     @work(thread=True, group="count", exclusive=True)
     def _count(self, results: Results) -> None:
-        """The messages of the one connection that is looked at."""
+        """Counts the messages of the one connection that is shown alone."""
         worker = get_current_worker()
 
         def goes_on(share: float) -> bool:
@@ -336,7 +340,7 @@ class InspectApp(ThemedApp):
                 self.navigation.from_thread(self.say, "")
 
     def action_marks(self) -> None:
-        """All marks, to go to one or to take it away."""
+        """Lists all marks, so that the user can go to a mark or remove it."""
         rows = self.packets.list
         notes = self.inspection.notes
         if not notes.of:
@@ -347,7 +351,7 @@ class InspectApp(ThemedApp):
         self.push_screen(marks, lambda row: self.navigation.to_row(row) if row else None)
 
     def action_export(self) -> None:
-        """To a file that is named: what is under the cursor, marked, shown, all."""
+        """Asks what to export (the row under the cursor, marked rows, shown rows or all rows) and to which file."""
         rows, store = self.packets.list, self.inspection.store
         index, marks, first, last = rows.index, np.array(self.navigation.marks, np.int64), store.first_row, store.rows
         choices = [*self.navigation.view.exports()]
@@ -365,32 +369,32 @@ class InspectApp(ThemedApp):
             self.say("there is nothing to export")
 
     async def action_quit(self) -> None:
-        """Leaves."""
+        """Quits the program."""
         self._leave()
 
     def action_help(self) -> None:
-        """Keys and glyphs."""
+        """Shows the help: keys and glyphs."""
         glyphs = self.glyphs
         signs = f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  {glyphs.mark} marked  {glyphs.link} Enter follows"
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
     async def do(self, command: Command) -> None:
-        """An entry of the palette; in the view that it belongs to."""
+        """Runs an entry of the palette, in a view that the entry belongs to."""
         if self.view not in command.views:
             self.navigation.show(command.views[0])
         await self.run_action(command.action)
 
     def action_suspend(self) -> None:
-        """To the shell, until it wants us back."""
+        """Suspends the program and returns to the shell, until the shell resumes it."""
         self.action_suspend_process()
 
     def action_another(self) -> None:
-        """Another capture, in place of this one; asks before what is nowhere else is gone."""
+        """Lets the user open another capture in place of this one. Asks first if messages would be lost that are in no file."""
         screen = OpenScreen(self.memory.captures.texts[::-1], self.glyphs)
         self.push_screen(screen, lambda opening: self._leave(opening) if opening is not None else None)
 
     def action_keylog(self) -> None:
-        """The secrets of TLS, with which the capture is read again."""
+        """Asks for a key log, and reads the capture again with its TLS secrets."""
         if not self._can_read_again:
             self.say("what comes only once cannot be read again; start with --keylog FILE")
             return
@@ -404,7 +408,7 @@ class InspectApp(ThemedApp):
             self.say(f"{escape(path)}: there is no such file")
 
     def _leave(self, opening: Opening | None = None) -> None:
-        """Ends, and says what is to be opened next; asks before what is nowhere else is gone."""
+        """Ends the application and returns what to open next. Asks first if messages would be lost that are in no file."""
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit(opening)
         elif not isinstance(self.screen, Leaving):
@@ -421,17 +425,17 @@ class InspectApp(ThemedApp):
             self.push_screen(ExportDialog([everything], self.glyphs, leave))
 
     def action_preset(self, name: str) -> None:
-        """A filter that has a name."""
+        """Applies the filter with this name."""
         self.navigation.show("packets")
         self.bar.apply(f"@{name}")
 
     def action_theme(self, name: str) -> None:
-        """Other colours, also the next time."""
+        """Changes the theme, and remembers it for the next start."""
         self.theme = name
         self.memory.themes.add(name)
 
     def action_picture(self) -> None:
-        """The screen, as a picture in a new file."""
+        """Saves a picture of the screen to a new file."""
         prompt = Prompt("save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg")
         self.push_screen(prompt, lambda name: self._draw_to(Path(name)) if name else None)
 
@@ -446,7 +450,7 @@ class InspectApp(ThemedApp):
 
 
 def _never_ends(worker: Worker[Any]) -> bool:
-    """Whether it waits for what the user does next: keys, or folders to look into."""
+    """Whether a worker only waits for the user, for keys or for folders to list, and so never ends by itself."""
     return worker.group == TYPING or isinstance(worker.node, DirectoryTree)
 
 

@@ -1,4 +1,4 @@
-"""In what another capture differs, in one line: as far as the tables of both tell, without reading either again."""
+"""Says in one line how another capture differs, as far as the tables of both captures tell; neither capture is read again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dcpinspect.render.lines import counted
 from dcpinspect.tui.results import Results
 
 _NAMED = 2
-"""Rules that are named."""
+"""Number of rules that are named."""
 
 
 def difference(here: Results, beside: Results, name: str) -> str:
-    """``name``: of the other capture, safe for a terminal."""
+    """Returns the line about the differences. ``name``: of the other capture, safe for a terminal."""
     own, other = _reached(here), _reached(beside)
     common = own.keys() & other.keys()
     moved = sum(own[vbucket] != other[vbucket] for vbucket in common)
@@ -32,7 +32,7 @@ def difference(here: Results, beside: Results, name: str) -> str:
 
 
 def _reached(results: Results) -> dict[int, Sequence[int]]:
-    """By vbucket the greatest seqno of each client, rising."""
+    """Returns, for each vbucket, the greatest seqno of each client, in rising order."""
     table = results.records.get("vbuckets")
     found: dict[int, list[int]] = {}
     if table is not None:
@@ -42,5 +42,5 @@ def _reached(results: Results) -> dict[int, Sequence[int]]:
 
 
 def _rules(results: Results) -> set[str]:
-    """Of errors and warnings."""
+    """Returns the names of the rules that found errors or warnings."""
     return {case.rule for one in results.findings for case in one.each if case.severity != "note"}

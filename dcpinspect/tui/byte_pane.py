@@ -1,6 +1,6 @@
-"""The bytes of one message as hex and text, or as the specification's grid; those of the selected field are lit.
+"""Shows the bytes of one message as hex and text, or as the grid of the specification. Bytes of the selected field are highlighted.
 
-Colours are the parts of the message, as in the names of its fields.
+Each part of the message has a colour of its own, the same as in the names of its fields.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Span = tuple[int, int]
 
 
 class BytePane(LineView, can_focus=True, inherit_bindings=False):
-    """The bytes of a message, each in a cell."""
+    """The bytes of a message; each byte has a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field", "bytes--dim"}
 
     form: reactive[Form] = reactive("hex")
 
     class Picked(Event):
-        """A click on a byte, or a key that goes to it."""
+        """Sent when the user clicks a byte, or moves to it with a key."""
 
         def __init__(self, offset: int) -> None:
             super().__init__()
@@ -45,11 +45,11 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._parts = Parts(None)
         self._span: Span | None = None
         self._at = 0
-        """The byte that keys go on from."""
+        """Offset of the byte that the keys move from."""
 
     @property
     def columns(self) -> int:
-        """Bytes of a line."""
+        """Number of bytes in a line."""
         if self.form == "grid":
             return 4
         return next((count for count in (16, 8) if room(self) >= hex_width(count)), 4)
@@ -59,14 +59,14 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         return self._cells.count if self._cells is not None else 0
 
     def show(self, message: Message | None) -> None:
-        """Another message."""
+        """Shows another message, or nothing for None."""
         self._cells = Cells(message) if message is not None else None
         self._parts = Parts(message)
         self._span = None
         self._resize()
 
     def light(self, span: Span | None) -> None:
-        """Bytes [start, end); None: what is selected has none, as what is inside an unpacked value."""
+        """Highlights the bytes [start, end). None: the selected field has no bytes here, such as a field inside an unpacked value."""
         self._span = span
         if span is not None:
             if not span[0] <= self._at < span[1]:
@@ -77,12 +77,12 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def watch_form(self) -> None:
-        """The other form."""
+        """Switches between hex and grid."""
         self._resize()
         self.light(self._span)
 
     def on_resize(self) -> None:
-        """As many bytes a line as fit."""
+        """Puts as many bytes on a line as fit."""
         self._resize()
 
     def _resize(self) -> None:
@@ -90,7 +90,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """The field that the byte belongs to is selected."""
+        """Selects the field that the clicked byte belongs to."""
         inside = event.get_content_offset(self)
         if inside is None:
             return
@@ -106,34 +106,34 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Picked(self._at))
 
     def action_step(self, lines: int) -> None:
-        """A line on, or back."""
+        """Moves the cursor down by so many lines, or up."""
         if 0 <= self._at + lines * self.columns < self._count:
             self._go(self._at + lines * self.columns)
 
     def action_fold(self) -> None:
-        """A byte back."""
+        """Moves the cursor one byte back."""
         self._go(self._at - 1)
 
     def action_unfold(self) -> None:
-        """A byte on."""
+        """Moves the cursor one byte on."""
         self._go(self._at + 1)
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         self._go(self._at + pages * self.columns * max(1, self.size.height - 1))
 
     def action_first(self) -> None:
-        """To the first byte."""
+        """Moves the cursor to the first byte."""
         self._go(0)
 
     def action_last(self) -> None:
-        """To the last one."""
+        """Moves the cursor to the last byte."""
         self._go(self._count - 1)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
+        """Draws one visible line."""
         start = (int(self.scroll_offset.y) + y) * self.columns
         base = self.rich_style
         if self._cells is None or start >= self._count:
@@ -148,7 +148,10 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         return self._span is not None and self._span[0] <= at < self._span[1]
 
     def _style(self, at: int, base: Style, lit: Style) -> Style:
-        """Of a byte: lit, or in the colour of its part; the one that keys go on from stands out while they do."""
+        """Returns the style of a byte: highlighted, or the colour of its part.
+
+        The byte at the cursor is reversed while the pane has the focus.
+        """
         own = lit if self._is_lit(at) else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
         return own + Style(reverse=True) if self.has_focus and at == self._at else own
 
@@ -176,13 +179,13 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         return pieces + [("".join(letter for letter, _ in run), style) for style, run in groupby(letters, key=lambda one: one[1])]
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
 
 def hex_width(columns: int) -> int:
-    """Columns of the terminal for so many bytes a line."""
+    """Returns how many terminal columns a line of so many bytes takes in hex."""
     return 7 + 3 * columns + 1 + columns
 
 

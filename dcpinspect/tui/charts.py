@@ -1,4 +1,7 @@
-"""Charts as lines of text, in eighths of a cell: a library for plots would draw the same with a dependency more, and not in ASCII."""
+"""Draws charts as lines of text, in eighths of a cell.
+
+A library for plots would draw the same, but would add a dependency and could not draw in ASCII.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from dcpinspect.escape import cells, clip
 BLOCKS = "▁▂▃▄▅▆▇█"
 FULL = "█"
 LABEL = 9
-"""Columns of the numbers beside a chart, with a blank behind."""
+"""Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
 
 Whole = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 
 def fitted(values: Whole, width: int) -> Values:
-    """So many columns: each value in some of them, or in each the greatest of several neighbours, so that no peak is lost."""
+    """Fits values to ``width`` columns: repeats each value, or takes the greatest of several neighbours, so that no peak is lost."""
     if not len(values) or width < 1:
         return np.zeros(0)
     found: Values = np.maximum.reduceat(values, np.arange(width) * len(values) // width).astype(np.float64)
@@ -27,7 +30,10 @@ def fitted(values: Whole, width: int) -> Values:
 
 
 def columns(values: Values, height: int, *, most: float | None = None) -> list[str]:
-    """Lines from the top down, a column a value, as high as its share of ``most`` (of the greatest without); nothing only for 0."""
+    """Returns lines from the top down, with one column per value. A column is as high as the share of its value in ``most``.
+
+    Without ``most``, the greatest value counts as the whole. Only the value 0 has an empty column.
+    """
     top = max(float(values.max(initial=0)), 0) if most is None else most
     share = values / top if top > 0 else np.zeros(len(values))
     eighths = np.clip(np.ceil(share * height * 8), 0, height * 8).astype(np.int64)
@@ -38,10 +44,11 @@ def columns(values: Values, height: int, *, most: float | None = None) -> list[s
 def chart(
     title: str, values: Whole, span: tuple[float, float], *, width: int, height: int, each: float = 1, limit: int | None = None
 ) -> list[str]:
-    """A heading, so many lines of columns with numbers beside them, and the begin and end of ``span`` in seconds below.
+    """Returns a heading, ``height`` lines of columns with numbers beside them, and a line with the begin and end of ``span`` in seconds.
 
-    ``each``: what values are divided by, seconds of a span for rates. ``limit``: the most there should be, a line where nothing is drawn
-    over it.
+    ``each``: what values are divided by, such as the seconds of a span for rates. ``limit``: the greatest value that should occur; a line
+
+    marks it where no column covers it.
     """
     room = max(1, width - LABEL)
     drawn = fitted(values, room) / each
@@ -58,22 +65,22 @@ def chart(
 
 
 def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
-    """Two charts next to each other; ``width``: of the left one."""
+    """Puts two charts next to each other. ``width``: of the left chart."""
     return [f"{one}{' ' * max(0, width - cells(one))}{other}" for one, other in zip(left, right, strict=True)]
 
 
 def bar(value: int, most: int, width: int) -> str:
-    """A line as long as its share of ``most``; nothing only for 0."""
+    """Returns a bar whose share of ``width`` is the share of ``value`` in ``most``; it is empty only for 0."""
     return FULL * max(1, round(width * value / most)) if value > 0 and most > 0 else ""
 
 
 def spark(values: Whole, width: int) -> str:
-    """One line of columns."""
+    """Returns a chart that is one line high."""
     return columns(fitted(values, width), 1)[0] if len(values) else ""
 
 
 def short(number: float) -> str:
-    """A number in at most six letters: 950, 36k, 7.66M."""
+    """Writes a number in at most six letters: 950, 36k, 7.66M."""
     for unit in ("", "k", "M", "G", "T", "P"):
         if number < 999.5 or unit == "P":
             return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
@@ -82,7 +89,7 @@ def short(number: float) -> str:
 
 
 def duration(span_ns: int) -> str:
-    """Nanoseconds in their own unit, no digits behind: 16us."""
+    """Writes nanoseconds in the largest unit that fits, without decimals: 16us."""
     for unit, name in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
         if span_ns >= unit:
             return f"{span_ns // unit}{name}"

@@ -1,6 +1,6 @@
-"""The command palette: every action by a title that people search for, with its key beside it.
+"""The command palette: lists every action by a title that people search for, with its key beside it.
 
-Actions are those of ``keys.KEYS``, and ``MORE``, which have no key. What belongs to another view goes there first.
+The actions are those of ``keys.KEYS``, and those of ``MORE``, which have no key. An action of another view shows that view first.
 """
 
 from __future__ import annotations
@@ -79,21 +79,21 @@ TITLES = {
     "help": "Help: keys and symbols",
     "quit": "Quit",
 }
-"""What the palette calls actions, in its order; those that are not here follow with their text."""
+"""Titles of actions in the palette, in its order. Actions without a title here follow, with their text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One entry."""
+    """One entry of the palette."""
 
     title: str
     action: str
     shown: str = ""
-    """Its key, as help writes it."""
+    """The key of the action, as help writes it."""
     about: str = ""
-    """More of what it does, which is searched, too."""
+    """More words about the action; the search looks at them, too."""
     views: Sequence[str] = VIEWS
-    """Where it does something."""
+    """Views in which the action does something."""
 
 
 MORE = (
@@ -102,11 +102,11 @@ MORE = (
     *(Command(f"Copy: {words}", f"copy_as('{form}')", views=("packets",)) for form, words in FORMS.items()),
     Command("Save a picture of the screen (SVG)", "picture", about="screenshot"),
 )
-"""Actions without a key."""
+"""Entries for actions that have no key."""
 
 
 def commands() -> list[Command]:
-    """All of them, in order."""
+    """Returns all entries of the palette in order."""
     by_action = {key.action: key for key in KEYS if not key.action.startswith(("app.", "pane"))}
     order = [*(action for action in TITLES if action in by_action), *(action for action in by_action if action not in TITLES)]
     keyed = [by_action[action] for action in order]
@@ -120,17 +120,17 @@ _KEY_WIDTH = 9
 
 
 def rank(one: Command, words: Sequence[str]) -> int:
-    """How well an entry matches what was typed, a word (in lower case) each: 0, if one of them is nowhere in it."""
+    """Returns how well an entry matches the typed words, which are in lower case; 0 if the entry lacks one of them."""
     title, about = one.title.casefold(), one.about.casefold()
     ranks = [3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about for word in words]
     return sum(ranks) * all(ranks)
 
 
 class Commands(Provider):
-    """The entries, for Textual's palette."""
+    """Gives the entries to Textual's palette."""
 
     def _run(self, one: Command) -> None:
-        app: InspectApp = self.app  # type: ignore[assignment] # the only one that has this palette
+        app: InspectApp = self.app  # type: ignore[assignment] # no other application has this palette
         app.call_later(app.do, one)
 
     def _line(self, one: Command, words: Sequence[str] = ()) -> Content:
@@ -140,15 +140,15 @@ class Commands(Provider):
         return Content.assemble((f"{one.shown:>{_KEY_WIDTH}}  ", "dim"), title)
 
     async def discover(self) -> Hits:
-        """All of them."""
+        """Yields all entries; Textual asks for them before anything is typed."""
         for one in commands():
             yield DiscoveryHit(self._line(one), partial(self._run, one), text=one.title)
 
     async def search(self, query: str) -> Hits:
-        """Those that have the words, in the title or in more that is said of them."""
+        """Yields the entries whose title or further words contain all typed words."""
         words = query.casefold().split()
         found = commands()
         for number, one in enumerate(found):
             ranked = rank(one, words)
-            if ranked:  # of those that match as well, the one that comes first in the table
+            if ranked:  # among equal matches, the entry that is first in the table comes first
                 yield Hit(ranked - number / len(found), self._line(one, words), partial(self._run, one), text=one.title)

@@ -1,4 +1,4 @@
-"""What may come next in a filter that is being typed: columns, operators, values; each with a word about it."""
+"""What can come next in a filter that is being typed: columns, operators and values, each with a short explanation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dcpinspect.tables.schema import BY_NAME, Column
 from dcpinspect.tables.vocabulary import vocabulary
 
 MOST = 200
-"""Completions that are offered."""
+"""Greatest number of completions that are offered."""
 SAMPLE = 4096
-"""Messages that are looked at for the values that are frequent."""
+"""Number of messages that are searched for frequent values."""
 LONGEST = 60
-"""Characters of a value that is offered."""
+"""Greatest length of an offered value, in characters."""
 
 Frequent = Callable[[str], Sequence[str]]
-"""The most frequent values of a column in the capture."""
+"""Returns the most frequent values of a column in the capture."""
 
 _IN_TEXT = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|like|(?:not\s+)?in\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$", re.IGNORECASE)
 _AT_VALUE = re.compile(r"([a-z_0-9]+)\s*(?:=|<>|<=|>=|<|>|(?:not\s+)?in\s*\((?:[^()']*,)?)\s*([0-9]*)$", re.IGNORECASE)
-_AT_OPERATOR = re.compile(rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE)  # of the last column
+_AT_OPERATOR = re.compile(rf".*\b({'|'.join(BY_NAME)})\s+([a-z ]*|[<>=]*)$", re.IGNORECASE)  # matches after the last column name
 _WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_]*$")
 _LAST = re.compile(r"([A-Za-z_0-9]+|'[^']*'|[()]|[=<>,]+)$")
 _OPERATORS = {
@@ -47,24 +47,24 @@ _OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Something that may stand next."""
+    """A text that can come next."""
 
     text: str
-    """In full, from ``start`` on."""
+    """The whole text that is inserted from ``start`` on."""
     doc: str
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """All that may stand next, the likeliest first."""
+    """All completions, the likeliest first."""
 
     start: int
-    """Where in the text it begins; from there on it replaces what was typed."""
+    """Place in the text where a completion begins; from there on it replaces what was typed."""
     completions: Sequence[Completion] = ()
 
 
 def offer(text: str, frequent: Frequent) -> Offer:
-    """What may stand at the end of ``text``."""
+    """Returns what can come at the end of ``text``."""
     if match := _IN_TEXT.search(text):
         return Offer(match.start(2), _fitting(match[2], (Completion(f"{one.text}'", one.doc) for one in _values(match[1], frequent))))
     if text.count("'") % 2:
@@ -89,9 +89,9 @@ def offer(text: str, frequent: Frequent) -> Offer:
 
 
 def frequent_values(store: Store, column: str) -> list[str]:
-    """The most frequent values of a column in messages from all over the capture, as they are written in a filter without quotes.
+    """Returns the most frequent values of a column, written as in a filter but without quotes. A sample of the whole capture is counted.
 
-    Those that hold what a terminal cannot show as it is are left out.
+    Values with characters that a terminal cannot show as they are are left out.
     """
     first, last = store.first_row, store.rows
     if column not in BY_NAME or last < first:
@@ -103,7 +103,7 @@ def frequent_values(store: Store, column: str) -> list[str]:
 
 
 _UNCOUNTED = ("words", "records", "bytes", "time", "hex64")
-"""Kinds whose values are lists, or are not written as they are."""
+"""Kinds of columns whose values are lists, or are written in another form in filters."""
 
 
 def _names() -> Iterable[Completion]:
@@ -127,7 +127,7 @@ def _is_text(column: Column) -> bool:
 
 
 def _fitting(typed: str, all_: Iterable[Completion]) -> list[Completion]:
-    """Those that begin with what was typed, then those that hold it; not what stands there already."""
+    """Returns the completions that begin with the typed text, then those that contain it. The text itself is left out."""
     low = typed.lower()
     fitting = [one for one in all_ if low in one.text.lower() and one.text.rstrip("'") != typed]
     if not low:

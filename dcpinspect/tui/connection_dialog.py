@@ -1,4 +1,4 @@
-"""The list of connections that opens over a view, to choose the one that is looked at alone."""
+"""The list of connections that opens over a view, so that the user can choose one connection to show alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dcpinspect.tui.theme import Glyphs
 
 
 class ConnectionDialog(ModalScreen[int | None]):
-    """The number of a connection; 0 for all, None for no change."""
+    """Returns the number of the chosen connection; 0 for all connections, None for no change."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape,q,C", "dismiss(None)", "Close"),
@@ -31,31 +31,31 @@ class ConnectionDialog(ModalScreen[int | None]):
     ]
 
     def __init__(self, told: Sequence[Talk], glyphs: Glyphs, here: int) -> None:
-        """``here``: the connection that is chosen; 0: all."""
+        """Makes the dialog. ``here``: number of the connection that is shown alone now; 0: all are shown."""
         super().__init__()
         self._told = told
         self._here = here
         self.list = ConnectionList(glyphs, id="connections")
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="connections-box"):
             yield Static(Text("connections, the worst first", "bold"))
             yield self.list
             yield Static(Text("Enter shows one alone   Esc closes", "dim"))
 
     def on_mount(self) -> None:
-        """The cursor is at the one that is chosen."""
+        """Puts the cursor on the connection that is shown now."""
         self.list.styles.height = len(self._told) + 2
         self.list.show(self._told, self._here, has_all=True)
         self.list.focus()
 
     def action_move(self, how: str, *steps: int) -> None:
-        """Of the list."""
+        """Moves the cursor of the list."""
         getattr(self.list, f"action_{how}")(*steps)
 
     def action_choose(self) -> None:
-        """The connection under the cursor."""
+        """Chooses the connection under the cursor."""
         self.list.action_open()
 
     @on(ConnectionList.Opened)

@@ -1,4 +1,4 @@
-"""Who talks to whom: connections with what was said on them and what was found, as a list to choose from."""
+"""The list of connections: who talks to whom, how much was sent, and how many findings there are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dcpinspect.tui.theme import Glyphs
 
 
 class Talk(NamedTuple):
-    """One connection, safe for a terminal."""
+    """One connection; its texts are safe for a terminal."""
 
     number: int
     client: str
@@ -34,18 +34,18 @@ class Talk(NamedTuple):
     bytes: int
     streams: int
     tls: str
-    """Empty: plain."""
+    """State of TLS in words; empty if the connection is not encrypted."""
     found: Counter[Severity]
-    """Findings that are no effects."""
+    """Number of findings of each severity; effects of other findings are not counted."""
 
     @property
     def words(self) -> str:
-        """Who it is between: ``10.0.0.1:5000 → 10.0.0.2:11210  replica``."""
+        """Client, server and name of the connection: ``10.0.0.1:5000 → 10.0.0.2:11210  replica``."""
         return f"{self.client} → {self.server}{f'  {self.name}' if self.name else ''}"
 
 
 def talks(results: Results) -> list[Talk]:
-    """All connections: those with most errors first, then with most warnings, then those that said most."""
+    """Returns all connections: those with most errors first, then those with most warnings, then those with most messages."""
     table = results.records.get("connections")
     if table is None:
         return []
@@ -67,12 +67,12 @@ def talks(results: Results) -> list[Talk]:
 
 
 class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
-    """A line for each connection, below a heading; as many columns as fit."""
+    """A heading, and below it a line for each connection, with as many columns as fit."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"talks--cursor", "talks--heading", "talks--error", "talks--warning", "talks--note"}
 
     class Opened(Message):
-        """Enter on a connection, or on "all", which is 0."""
+        """Sent when the user opens a connection, or the line "all", whose number is 0."""
 
         def __init__(self, connection: int) -> None:
             super().__init__()
@@ -87,7 +87,10 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self._columns: list[tuple[str, list[str], bool]] = []
 
     def show(self, told: Sequence[Talk], here: int | None = None, *, has_all: bool = False) -> None:
-        """These connections, the cursor at one of them. ``has_all``: the first line stands for all together, and is 0."""
+        """Shows these connections, with the cursor on connection ``here``.
+
+        ``has_all``: the first line stands for all connections; its number is 0.
+        """
         here = self.connection if here is None else here
         self.talks, self._has_all = told, has_all
         self._at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
@@ -95,12 +98,12 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def connection(self) -> int:
-        """Number of the connection under the cursor; 0: all of them, or none."""
+        """Number of the connection under the cursor; 0: the line for all connections, or an empty list."""
         place = self._at - self._has_all
         return self.talks[place].number if 0 <= place < len(self.talks) else 0
 
     def _arrange(self) -> None:
-        """Columns that fit, those that matter most; a line that stands for all has its sums."""
+        """Chooses the columns that fit, the most important first. The line for all connections has the sums."""
         told, both = self.talks, [("con", [str(one.number) for one in self.talks], True)]
         between = [f"{one.client} → {one.server}" for one in told]
         columns = [
@@ -131,7 +134,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Columns that fit now."""
+        """Chooses the columns that fit the new width."""
         self._arrange()
 
     # -- the cursor ---------------------------------------------------------------------------------------
@@ -142,33 +145,33 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
-        """Whether the cursor is on the first line, and on the last."""
+        """Whether the cursor is on the first line, and whether it is on the last."""
         return self._at == 0, self._at == self._last
 
     def action_step(self, lines: int) -> None:
-        """Up or down."""
+        """Moves the cursor down by so many lines, or up."""
         self._at = min(max(self._at + lines, 0), self._last)
         self._bring()
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         self.action_step(pages * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
-        """To the first."""
+        """Moves the cursor to the first line."""
         self.action_step(-self._at)
 
     def action_last(self) -> None:
-        """To the last."""
+        """Moves the cursor to the last line."""
         self.action_step(self._last)
 
     def action_open(self) -> None:
-        """Chooses the connection."""
+        """Chooses the connection under the cursor."""
         if self.talks:
             self.post_message(self.Opened(self.connection))
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked line; a second click opens it."""
         place = int(self.scroll_offset.y) + event.y - 1
         if event.y > 0 and place <= self._last:
             is_same = place == self._at
@@ -179,7 +182,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """The heading stays; below it what is in view."""
+        """Draws one visible line; the heading always stays at the top."""
         base = self.rich_style
         dim = base + self.get_component_rich_style("talks--heading", partial=True)
         if y == 0:
@@ -199,7 +202,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         return strip([cursor, *self._cells(own, style), *self._found(self.talks[own], style)], self.size.width, style)
 
     def _cells(self, place: int | None, style: Style) -> Iterator[Piece]:
-        """A line of the table; None for the heading."""
+        """Yields the cells of a line of the table; ``place`` None: of the heading."""
         for column in self._columns:
             heading, values, is_number = column
             text = heading if place is None else values[place]
@@ -216,7 +219,7 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 yield f" {one.found[severity]}  ", style
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 

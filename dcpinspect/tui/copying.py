@@ -1,4 +1,4 @@
-"""What can be copied of a message, besides what is under the cursor."""
+"""The forms in which a message can be copied, besides the field under the cursor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FORMS: Mapping[str, str] = {
     "filter": "a filter for the messages of its stream",
     "tshark": "a tshark command that shows its packets",
 }
-"""Forms of a message, and what they are called."""
+"""Names of the forms, and their titles."""
 
 _PORTS = ("11210", "11207")
-"""Those that Wireshark knows the protocol by."""
+"""Ports for which Wireshark decodes the protocol without being told."""
 
 
 def copied(form: str, batch: MessageBatch, line: str) -> str:
-    """The one message of a batch in one of the forms; ``line``: as the list shows it."""
+    """Returns the only message of ``batch`` in one of the forms. ``line``: the message as the list shows it."""
     if form == "line":
         return line
     if form == "json":
@@ -35,7 +35,7 @@ def copied(form: str, batch: MessageBatch, line: str) -> str:
 
 
 def conversation(batch: MessageBatch) -> str:
-    """A filter for the conversation that the one message of a batch is part of: that of its stream, else all of its connection."""
+    """Returns a filter for the conversation of the only message of ``batch``: the messages of its stream, else all of its connection."""
     where = f"connection = {int(batch.connection[0])}"
     vbucket = batch.vbucket_of(0)
     if vbucket is None:
@@ -44,12 +44,12 @@ def conversation(batch: MessageBatch) -> str:
 
 
 def tshark(batch: MessageBatch) -> str:
-    """A command that shows the packets that carried the one message of a batch."""
+    """Returns a command that shows the packets that carried the only message of ``batch``."""
     first, last = int(batch.frame[0]), int(batch.last_frame[0])
     connection = int(batch.connection[0]) - 1
     client, server = (side[connection].rpartition(":")[2] for side in (batch.endpoints.client, batch.endpoints.server))
     if batch.file[0] != batch.last_file[0]:
-        first = last  # the packets before are in another file
+        first = last  # the packets before the last one are in another file
     frames = f"frame.number == {last}" if first == last else f"frame.number >= {first} && frame.number <= {last} && tcp.port == {client}"
     name = batch.files[int(batch.last_file[0])]
     decode = [] if server in _PORTS else ["-d", f"tcp.port=={server},couchbase"]

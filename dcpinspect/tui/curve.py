@@ -1,4 +1,4 @@
-"""Seqnos against time: each stream a curve, so that backfill, steady state, stalls and catching up are seen as slopes."""
+"""Draws seqnos against time, one curve per stream. Backfill, steady state, stalls and catching up can be seen as slopes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from dcpinspect.streams import words as w
 from dcpinspect.tui.tracks import Track
 
 COLOURS = ("verdict-advancing", "kind-removal", "snapshot-disk", "verdict-caught-up", "kind-item", "kind-end")
-"""Of streams, one after another; each has its name at its end, too."""
+"""Colours that streams get in turn; each stream also has its name at the end of its curve."""
 Place = Callable[[int], int]
 _APART = 3
-"""Lines between two numbers of the seqnos, at least."""
+"""Least number of lines between two seqnos on the axis."""
 _DOT = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The picture, a character a place."""
+    """The picture; all arrays have one element per character."""
 
     text: npt.NDArray[np.str_]
     paints: npt.NDArray[np.object_]
-    """The colour of each, as the palette names it."""
+    """Colour of each character, as the palette names it."""
     owner: npt.NDArray[np.int64]
-    """The place of the stream of each; -1 for none."""
+    """Which stream each character belongs to, as its place in the list of streams; -1: none."""
     ticks: dict[int, str]
-    """The seqno beside a line."""
+    """The seqnos on the axis, by line."""
 
 
 def _points(track: Track, limit: Scale) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Times and seqnos of a stream in order, from the last before what is shown to the first after it."""
+    """Returns times and seqnos of a stream in order, from the last point before the shown span to the first point after it."""
     story, shape = track.story, track.shapes["time"]
     order = np.argsort(shape.item_first, kind="stable")
     time = np.column_stack((shape.item_first[order], shape.item_last[order])).reshape(-1).astype(np.int64)
@@ -51,7 +51,7 @@ def _points(track: Track, limit: Scale) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def curve(tracks: Sequence[Track], scale: Scale, columns: int, lines: int, glyphs: Glyphs) -> Curve:
-    """The streams over a span of time, as high as their seqnos in it."""
+    """Draws the streams over a span of time. The height of the picture is the range of seqnos that they have in that span."""
     points = [_points(track, scale) for track in tracks]
     seen = [int(seqno) for _, own in points if len(own) for seqno in (own.min(), own.max())]
     for track in tracks:
@@ -87,13 +87,13 @@ def curve(tracks: Sequence[Track], scale: Scale, columns: int, lines: int, glyph
 
 
 def _ticks(low: int, high: int, lines: int, line: Place) -> dict[int, str]:
-    """Round seqnos, each on its line."""
+    """Returns round seqnos, by the line that they stand on."""
     ticks = Scale.filling(low, high, max(1, lines)).ticks(_APART)
     return {line(tick): str(tick) for tick in ticks if low <= tick <= high}
 
 
 def _mark(picture: Curve, place: int, track: Track, scale: Scale, glyphs: Glyphs, column: Place, line: Place) -> None:
-    """What happened: borders of snapshots where there is room for them, request, rollback, end, findings."""
+    """Draws events on the curve of a stream: snapshot borders where there is room, request, rollback, end and findings."""
     stream, shape, bars = track.story.stream, track.shapes["time"], track.story.bars
 
     def put(time: int, seqno: int, glyph: str, paint: str, aside: int = 0) -> None:
@@ -103,7 +103,7 @@ def _mark(picture: Curve, place: int, track: Track, scale: Scale, glyphs: Glyphs
 
     for severity, glyph in (("warning", glyphs.warning), ("error", glyphs.error)):
         for one in track.found:
-            if one.severity == severity:  # beside what it is about, which has a letter of its own
+            if one.severity == severity:  # the sign stands beside its message, which may have a letter of its own
                 put(one.time, one.seqno, glyph, "kind-refusal" if severity == "error" else "kind-removal", -1)
     began = shape.bars.first.astype(np.int64)
     shown = np.flatnonzero((began >= scale.first) & (began <= scale.last))
@@ -124,7 +124,7 @@ def _mark(picture: Curve, place: int, track: Track, scale: Scale, glyphs: Glyphs
 
 
 def _name(picture: Curve, tracks: Sequence[Track]) -> None:
-    """The name of each stream beside its last place, where nothing else is."""
+    """Writes the name of each stream beside the end of its curve, where nothing else is drawn."""
     several = len({track.connection for track in tracks}) > 1
     for place, track in enumerate(tracks):
         lines, columns = np.nonzero(picture.owner == place)

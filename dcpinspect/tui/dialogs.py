@@ -1,4 +1,4 @@
-"""What opens over a view: the keys, and a line to type into."""
+"""Dialogs that open over a view: help, prompts, and lists to choose from."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dcpinspect.tui.keys import KEYS, PALETTE, VIEWS, Key
 from dcpinspect.tui.theme import Glyphs
 
 KEY_WIDTH = 14
-"""Columns of the keys in help."""
+"""Width of the keys in help, in terminal columns."""
 
 
 class Help(ModalScreen[None]):
-    """Keys of a view, and what its glyphs mean."""
+    """Shows the keys of a view, and what its glyphs mean."""
 
     BINDINGS = [Binding("escape,question_mark,q,enter", "dismiss(None)", "Close")]  # noqa: RUF012 - Textual's way
 
@@ -36,7 +36,7 @@ class Help(ModalScreen[None]):
         self._legend = legend
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with VerticalScroll(id="help"):
             yield Static(Text(f"Keys of {self._view}", "bold"))
             yield Static(_key_table(key for key in KEYS if self._view in key.views and tuple(key.views) != VIEWS))
@@ -49,7 +49,7 @@ class Help(ModalScreen[None]):
 
 
 def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
-    """Keys and what they do, in two columns, so that what wraps stays in its own."""
+    """Returns keys and their texts as two columns, so that a wrapped text stays in its own column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=KEY_WIDTH, style="bold", no_wrap=True)
     table.add_column()
@@ -59,7 +59,7 @@ def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
 
 
 class Prompt(ModalScreen[str | None]):
-    """A line to type into; Esc gives None."""
+    """Asks for one line of text; Esc returns None."""
 
     BINDINGS = [Binding("escape", "dismiss(None)", "Close")]  # noqa: RUF012 - Textual's way
 
@@ -70,7 +70,7 @@ class Prompt(ModalScreen[str | None]):
         self._hint = hint
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="prompt"):
             yield Static(Text(self._title))
             yield Input(self._value, compact=True)
@@ -84,7 +84,7 @@ class Prompt(ModalScreen[str | None]):
 
 
 class ExportDialog(ModalScreen[None]):
-    """What to export, and to which file; stays until that is one it can go to."""
+    """Asks what to export and to which file; stays open until the file name can be used."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape", "dismiss(None)", "Close"),
@@ -93,7 +93,7 @@ class ExportDialog(ModalScreen[None]):
     ]
 
     def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, begin: Callable[[str, Choice], None]) -> None:
-        """``choices``: the likeliest first. ``begin`` begins the export, or raises UsageError."""
+        """Makes the dialog. ``choices``: the likeliest first. ``begin`` starts the export, or raises UsageError."""
         super().__init__()
         self._choices = choices
         self._glyphs = glyphs
@@ -102,7 +102,7 @@ class ExportDialog(ModalScreen[None]):
         self._offered, self._said = Static(id="export-choices"), Static(id="export-said")
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="prompt"):
             yield Static(Text("export"))
             yield self._offered
@@ -111,11 +111,11 @@ class ExportDialog(ModalScreen[None]):
             yield self._said
 
     def on_mount(self) -> None:
-        """The first choice is chosen."""
+        """Selects the first choice."""
         self.action_choose(0)
 
     def action_choose(self, steps: int) -> None:
-        """Another one."""
+        """Moves the selection by so many choices."""
         self._at = min(max(self._at + steps, 0), len(self._choices) - 1)
         text = Text()
         for number, choice in enumerate(self._choices):
@@ -137,7 +137,7 @@ class ExportDialog(ModalScreen[None]):
 
 
 class MarksDialog(ModalScreen[int | None]):
-    """The rows that are marked: the one that is chosen, or None."""
+    """Lists the marked rows; returns the chosen row, or None."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape,q,M", "dismiss(None)", "Close"),
@@ -150,8 +150,10 @@ class MarksDialog(ModalScreen[int | None]):
     def __init__(
         self, lines: Mapping[int, tuple[str, str]], glyphs: Glyphs, forget: Callable[[int], None], export: Callable[[], None]
     ) -> None:
-        """``lines``: what is shown of each row, and the note on it. ``forget`` takes the mark from one; ``export`` is called in place of
-        going to one."""
+        """Makes the dialog. ``lines``: for each row, its text and the note on it. ``forget`` removes the mark from a row.
+
+        ``export`` is called when the user wants to export the marked messages instead of going to one.
+        """
         super().__init__()
         self._lines = lines
         self._forget = forget
@@ -161,14 +163,14 @@ class MarksDialog(ModalScreen[int | None]):
         )
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="marks-box"):
             yield Static(Text("marked messages", "bold"))
             yield self._list
             yield Static(Text("Enter goes there   d removes the mark   x exports them   Esc closes", "dim"))
 
     def on_mount(self) -> None:
-        """The keyboard begins in the list."""
+        """Gives the focus to the list."""
         self._list.focus()
 
     @on(OptionList.OptionSelected)
@@ -176,7 +178,7 @@ class MarksDialog(ModalScreen[int | None]):
         self.dismiss(int(event.option.id or 0))
 
     def action_forget(self) -> None:
-        """Takes the mark from the one under the cursor; the last one closes the list."""
+        """Removes the mark from the row under the cursor. Closes the list if that was the last row."""
         at = self._list.highlighted
         if at is not None:
             self._forget(int(self._list.get_option_at_index(at).id or 0))
@@ -185,21 +187,21 @@ class MarksDialog(ModalScreen[int | None]):
                 self.dismiss(None)
 
     def action_export(self) -> None:
-        """To a file."""
+        """Exports the marked messages to a file."""
         self.dismiss(None)
         self._export()
 
     def action_down(self) -> None:
-        """The next one."""
+        """Moves the cursor to the next row."""
         self._list.action_cursor_down()
 
     def action_up(self) -> None:
-        """The one before."""
+        """Moves the cursor to the row before."""
         self._list.action_cursor_up()
 
 
 class Choose(ModalScreen[str | None]):
-    """One of several things, by its name; Esc gives None."""
+    """Asks for one of several things, and returns its name; Esc returns None."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape,q", "dismiss(None)", "Close"),
@@ -208,20 +210,20 @@ class Choose(ModalScreen[str | None]):
     ]
 
     def __init__(self, title: str, choices: Mapping[str, str]) -> None:
-        """``choices``: what each is called, by its name."""
+        """Makes the dialog. ``choices``: the title of each thing, by its name."""
         super().__init__()
         self._title = title
         self._list = OptionList(*(Option(Text(words), id=name) for name, words in choices.items()), id="marks", compact=True)
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="prompt"):
             yield Static(Text(self._title, "bold"))
             yield self._list
             yield Static(Text("Enter takes it   Esc closes", "dim"))
 
     def on_mount(self) -> None:
-        """The keyboard begins in the list."""
+        """Gives the focus to the list."""
         self._list.focus()
 
     @on(OptionList.OptionSelected)
@@ -229,16 +231,16 @@ class Choose(ModalScreen[str | None]):
         self.dismiss(event.option.id)
 
     def action_down(self) -> None:
-        """The next one."""
+        """Moves the cursor to the next choice."""
         self._list.action_cursor_down()
 
     def action_up(self) -> None:
-        """The one before."""
+        """Moves the cursor to the choice before."""
         self._list.action_cursor_up()
 
 
 def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
-    """A row in the list of marks, with its note below."""
+    """Returns the text of a row in the list of marks, with its note below."""
     text = Text(line, no_wrap=True, overflow="ellipsis")
     if note:
         text.append(f"\n{glyphs.remark:>9} {escape(note)}", "bold")
@@ -249,7 +251,7 @@ Answer = Literal["leave", "save", "stay"]
 
 
 class Leaving(ModalScreen[Answer]):
-    """Whether to lose what is in no file."""
+    """Asks whether to leave although some messages are in no file."""
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape,n", "dismiss('stay')", "Stay"),
@@ -262,7 +264,7 @@ class Leaving(ModalScreen[Answer]):
         self._what = what
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the dialog."""
         with Vertical(id="prompt"):
             yield Static(Text(self._what))
             yield Static(Text("s saves them first   y or q leaves   Esc stays", "bold"))

@@ -1,4 +1,4 @@
-"""What stands between two panes, and moves with the mouse."""
+"""The line between two panes, which the mouse can drag."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dcpinspect.tui.frame import Line
 
 
 class Divider(Line):
-    """A line between panes, with text or without. Where it is dragged to is told; the view makes the panes as large."""
+    """A line between panes, with or without text. A drag sends the new place; the view then resizes the panes."""
 
     class Dragged(Message):
-        """It was dragged to a column and a line of the screen."""
+        """Sent when the divider was dragged to a column and a line of the screen."""
 
         def __init__(self, divider: Divider, x: int, y: int) -> None:
             super().__init__()
@@ -23,25 +23,25 @@ class Divider(Line):
 
         @property
         def control(self) -> Divider:
-            """The line that was dragged."""
+            """The divider that was dragged."""
             return self.divider
 
         def share(self, around: Widget, *, is_across: bool) -> float:
-            """The part of a widget that is before the place: to the left of it, or above."""
+            """Returns how much of ``around`` lies before the new place, to the left of it or above it, as a share of 0.1 to 0.9."""
             region = around.content_region
             part = (self._x - region.x) / max(region.width, 1) if is_across else (self._y - region.y) / max(region.height, 1)
             return min(max(part, 0.1), 0.9)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """The mouse stays with it until the button is up."""
+        """Captures the mouse until the button is released."""
         self.capture_mouse()
         event.stop()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Panes follow."""
+        """Reports the new place, so that the panes follow the mouse."""
         if self.app.mouse_captured is self:
             self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
 
     def on_mouse_up(self) -> None:
-        """It stays where it is."""
+        """Releases the mouse; the divider stays where it is."""
         self.release_mouse()

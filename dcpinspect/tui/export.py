@@ -1,4 +1,7 @@
-"""What can be exported: messages, their packets, tables; to a file of the form that its name says, there when it is complete."""
+"""What the terminal UI can export: messages, their packets and tables. The name of the file decides the format.
+
+The file appears only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,15 @@ from dcpinspect.tui.inspection import Inspection
 
 PACKETS = ".pcapng"
 NAMES = (PACKETS, *SUFFIXES)
-"""What the name of a file of messages may end in."""
+"""Endings that a file of messages can have."""
 REPORTS = (".html", ".md")
 PAGE = 4096
-"""Messages that are in memory at once."""
+"""Number of messages that are in memory at once."""
 WIDTH = 200
-"""Columns of a table that is written as text."""
+"""Width of a table that is written as text, in columns."""
 
 Tell = Callable[[float], None]
-"""Takes how much is done, 0 to 1, and may raise to end it."""
+"""Takes the share that is done, 0 to 1, and can raise an error to stop the export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +46,18 @@ class Choice:
     """Something that can be exported."""
 
     words: str
-    """What it is, for the user."""
+    """Description of the choice, for the user."""
     names: Sequence[str]
-    """What the name of its file may end in."""
+    """Endings that the name of the file can have."""
     write: Callable[[str, Tell], str]
-    """Writes it to a new file of that name, and says how much there is. There is no file when it raises: UsageError, OutputError, what
-    ``Tell`` and the store raise."""
+    """Writes the choice to a new file of that name, and returns how much was written, in words.
+
+    Raises UsageError, OutputError, and what ``Tell`` and the store raise; then there is no file.
+    """
 
 
 def messages(words: str, inspection: Inspection, rows: Callable[[], Rows]) -> Choice:
-    """Messages: ``rows`` finds out which, rising, when they are written."""
+    """Returns the choice to export messages. ``rows`` returns their rows in rising order; it is called when they are written."""
 
     def write(path: str, tell: Tell) -> str:
         found = rows()
@@ -64,13 +69,13 @@ def messages(words: str, inspection: Inspection, rows: Callable[[], Rows]) -> Ch
 
 
 def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
-    """The messages about a vbucket."""
+    """Returns the choice to export the messages about a vbucket."""
     condition = FilterRows(parse_filter(f"vbucket = {vbucket}"))
     return messages(f"the messages of vbucket {vbucket}", inspection, lambda: inspection.store.matching(condition).astype(np.int64))
 
 
 def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[str]] | None = None) -> Choice:
-    """A table of ``what``, with its own ``lines`` as text if it has some."""
+    """Returns the choice to export a table of ``what``. ``lines``: yields its text form, if that is not the usual one."""
 
     def write(path: str, tell: Tell) -> str:
         tell(0)
@@ -90,7 +95,7 @@ def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[
 
 
 def report(inspection: Inspection) -> Choice:
-    """All that was found, for somebody who has nothing but a browser."""
+    """Returns the choice to export a report of all findings and results, for readers who have only a browser."""
 
     def write(path: str, tell: Tell) -> str:
         from dcpinspect.report.contents import of_reading
@@ -120,7 +125,7 @@ def report(inspection: Inspection) -> Choice:
 
 
 def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
-    """Raises UsageError for a file that nothing can be exported to, saying what can."""
+    """Raises UsageError if nothing can be exported to this file; the error says which files can be used."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix == PACKETS and inspection.reading.redactor is not None:
         raise UsageError(f"{escape(path)}: packets have what --redact replaces; export messages in another format")
@@ -136,12 +141,12 @@ def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
 
 
 def _are_files(inspection: Inspection) -> bool:
-    """Whether what was captured can be read again."""
+    """Whether the captures are files, which can be read again."""
     return all(os.path.isfile(name) for name in inspection.files)
 
 
 def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
-    """Writes these rows, which rise. Raises as ``Choice.write``."""
+    """Writes these rows, which are in rising order. Raises the same errors as ``Choice.write``."""
     refuse(path, NAMES, inspection)
     if not len(rows):
         raise UsageError(f"{escape(path)}: nothing was written, because no message matches")
@@ -172,7 +177,10 @@ def _messages(file: AtomicFile, format_: TableFormat, store: Store, rows: Rows, 
 
 
 def _packets(file: AtomicFile, inspection: Inspection, rows: Rows, tell: Tell) -> None:
-    """The captures are read once more: nobody has kept which packets a message came in. Notes become comments of packets."""
+    """Writes the packets of the messages. Reads the captures again, because the packets of a message are not kept.
+
+    Notes become comments of packets.
+    """
     last = int(rows[-1]) if len(rows) else 0
     with Subset() as subset, Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading:
         subset.follow(reading)

@@ -1,4 +1,4 @@
-"""The export that runs behind what is shown."""
+"""Runs an export in the background."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dcpinspect.tui.view import Host
 
 
 class Exporting:
-    """One export at a time; says how far it is, and can be stopped."""
+    """One export at a time; it shows its progress and can be stopped."""
 
     def __init__(self, app: App[Any], host: Host) -> None:
         self._app = app
@@ -26,14 +26,14 @@ class Exporting:
         self._is_wanted = threading.Event()
 
     def begin(self, path: str, choice: Choice, *, then: Callable[[], object] = lambda: None) -> None:
-        """Writes what was chosen to a file, ``then`` does what is to follow. Raises UsageError for one that it cannot go to."""
+        """Starts writing the choice to a file, and calls ``then`` at the end. Raises UsageError if the file cannot be used."""
         path = os.path.expanduser(path.strip())
         refuse(path, choice.names, self._host.inspection)
         self._is_wanted.set()
         self._app.run_worker(partial(self._write, path, choice, then), thread=True, group="export", exclusive=True)
 
     def stop(self) -> bool:
-        """Ends it, leaving no file; whether one ran."""
+        """Stops the export and leaves no file. Returns whether an export was running."""
         was_wanted = self._is_wanted.is_set()
         self._is_wanted.clear()
         return was_wanted

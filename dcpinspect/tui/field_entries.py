@@ -1,6 +1,6 @@
-"""The lines of the field tree: fields, what is inside of them, JSON a level at a time, long text in lines as wide as the tree.
+"""The lines of the field tree: fields, their inner values, JSON one level at a time, and long text in lines as wide as the tree.
 
-What is inside of a line is made when the line is opened. So a value costs what is shown of it, however long or deep it is.
+The inner lines of a line are made when the user opens it. So a value costs only what is shown of it, however long or deep it is.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dcpinspect.tui import json_parts
 from dcpinspect.tui.json_parts import Part
 
 MOST = 200
-"""Lines inside of one that are shown at once; the last of them shows as many more."""
+"""Greatest number of inner lines that are shown at once; the last line then offers as many more."""
 _PREVIEW = 400
-"""Bytes of an object that is folded that may be shown in its line."""
+"""Greatest number of bytes of a folded object that are shown in its line."""
 
 Kind = Literal["field", "json", "text", "more", "problem"]
 
@@ -29,31 +29,33 @@ class Entry:
     """A line of the tree."""
 
     path: str
-    """Names of the lines around it, and its own."""
+    """Names of the lines around this line, and its own name, separated by ``/``."""
     kind: Kind
     depth: int
     field: FieldValue | None
-    """The field that it is, or is part of; None where it says what is wrong with the message."""
+    """The field that the line shows, or shows a part of; None if the line names a problem of the message."""
     label: str = ""
     offsets: str = ""
     text: str = ""
     part: str = ""
-    """What it is in JSON: ``string``, ``number`` …"""
+    """Kind of the JSON value: ``string``, ``number`` …"""
     span: tuple[int, int] | None = None
-    """Its bytes in the message, [start, end); None where they are not in it as they are shown."""
+    """Bytes of the line in the message, [start, end); None if the message has them in another form, such as compressed."""
     source: Callable[[], str] | None = None
-    """What is copied of it, where that is not the field."""
+    """Returns the text to copy; None: the field is copied."""
     inner: Callable[[int], Sequence[Entry]] | None = None
-    """What is inside of it, up to so many lines; None: nothing."""
+    """Returns at most so many inner lines; None if there are none."""
     is_open: bool = False
-    """Whether it is open until somebody folds it."""
+    """Whether the line is unfolded until the user folds it."""
 
 
 class Entries:
     """Makes the lines of one message."""
 
     def __init__(self, message: Message, width: int, head: int, *, as_bytes: bool) -> None:
-        """``width``: columns of a line, ``head`` of them before the value of a field. ``as_bytes``: values are bytes, also text."""
+        """``width``: columns of a line; ``head``: how many of them come before the value of a field. ``as_bytes``: shows text as bytes,
+        too.
+        """
         self._message = message
         self._width = max(width, 8)
         self._head = head
@@ -61,7 +63,7 @@ class Entries:
         self._encoded: dict[int, bytes] = {}
 
     def top(self) -> list[Entry]:
-        """The outermost lines."""
+        """Returns the outermost lines."""
         found = self._fields(self._message.fields, "", MOST * MOST)
         return found + [
             Entry(f"!{number}", "problem", 0, None, text=text, inner=self._rest(f"!{number}", 0, None, text))
@@ -111,7 +113,7 @@ class Entries:
         return value_text(field, limit)
 
     def _content(self, field: FieldValue) -> bytes:
-        """The bytes of a value that is text or bytes, unpacked."""
+        """Returns the bytes of a text or bytes value, unpacked."""
         if isinstance(field.value, str):
             if id(field) not in self._encoded:
                 self._encoded[id(field)] = field.value.encode("utf-8", "surrogatepass")
@@ -138,7 +140,7 @@ class Entries:
         return found
 
     def _part(self, path: str, field: FieldValue, part: Part, depth: int) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
-        """(what is shown of a part, what is inside of it)."""
+        """Returns the text that is shown for a part, and the function that makes its inner lines."""
         text = self._content(field)
         if part.is_container:
             preview = " ".join(text[part.start : part.end][:_PREVIEW].decode("utf-8", "replace").split())
@@ -158,7 +160,7 @@ class Entries:
     def _rest(
         self, path: str, depth: int, field: FieldValue | None, text: str, shown: str = "", room: int | None = None
     ) -> Callable[[int], Sequence[Entry]] | None:
-        """All of a text in lines, where one line has no ``room`` for it."""
+        """Returns the function that makes lines of the whole text; None if one line of ``room`` columns is enough."""
         if cells(shown or text[: 4 * self._width]) <= (self._width - self._head if room is None else room):
             return None
         return partial(self._lines, path, depth, field, text)
@@ -184,14 +186,14 @@ class Entries:
 
 
 def _step(name: str, seen: dict[str, int]) -> str:
-    """A name in a path; with its number where others before it are called the same."""
+    """Returns a name as a step of a path; with a number if earlier steps have the same name."""
     again = seen[name] = seen.get(name, -1) + 1
     own = name.replace("/", "\\")
     return f"{own}#{again}" if again else own
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Text in lines of at most so many columns, safe for a terminal; its own lines are kept."""
+    """Splits a text into lines of at most ``width`` columns, safe for a terminal. Line breaks of the text are kept."""
     found: list[str] = []
     for own in text.split("\n"):
         if own.isascii() and own.isprintable():
@@ -209,7 +211,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def escape_plain(text: str) -> str:
-    """As ``escape``, but a backslash stays as it is: what is shown in lines is read, not compared."""
+    """Escapes a text as ``escape`` does, but keeps backslashes: this text is read by people, not compared."""
     return escape(text).replace("\\\\", "\\") if "\\" in text else escape(text)
 
 
@@ -218,7 +220,7 @@ def _source(text: bytes, part: Part) -> str:
 
 
 def _base(field: FieldValue, content: bytes) -> int | None:
-    """Where the content of a field stands in the message; None where it is not there as it is."""
+    """Returns where the content of a field stands in the message; None if the message has it in another form."""
     at = field.raw.rfind(content)
     return field.offset + at if at >= 0 else None
 

@@ -1,4 +1,4 @@
-"""The fields of one message as the specification's table; what is inside of fields, and of JSON values, folds."""
+"""The fields of one message as the table of the specification. Inner fields and JSON values can be folded."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dcpinspect.tui.theme import Glyphs
 LABEL = 22
 OFFSETS = 9
 CROWDED = 56
-"""Columns below which offsets are left out, so that values have room."""
+"""Width in columns below which offsets are left out, so that values have room."""
 _DEEPEST = 100
-"""Levels that are looked through for a byte."""
+"""Number of levels that are searched for a byte."""
 
 
 class FieldTree(LineView, can_focus=True, inherit_bindings=False):
-    """The field table of a message."""
+    """The table of fields of one message."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "fields--cursor",
@@ -39,14 +39,14 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     }
 
     class Selected(Event):
-        """The cursor came to a line, of these bytes of the message; None: of none."""
+        """Sent when the cursor moves to a line. ``span``: bytes of the line in the message; None if it has none."""
 
         def __init__(self, span: tuple[int, int] | None) -> None:
             super().__init__()
             self.span = span
 
     class Followed(Event):
-        """Enter on a field that leads somewhere."""
+        """Sent when the user presses Enter on a field with a link."""
 
         def __init__(self, link: Link) -> None:
             super().__init__()
@@ -57,15 +57,15 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._glyphs = glyphs
         self.message: Message | None = None
         self.path = ""
-        """Of the line under the cursor; stays when another message is shown."""
+        """Path of the line under the cursor; it stays when another message is shown."""
         self.links: dict[str, Link] = {}
-        """What the fields lead to, by path."""
+        """Links of the fields, by path."""
         self.as_bytes = False
-        """Whether values are shown as bytes, also those that are text."""
+        """Whether all values are shown as bytes, text too."""
         self._turned: set[str] = set()
-        """Lines that somebody folded or unfolded, in place of how they are at first."""
+        """Paths of the lines that the user folded or unfolded; each of them is the opposite of how it is at first."""
         self._most: dict[str, int] = {}
-        """Lines that are shown inside of those where somebody asked for more."""
+        """How many inner lines are shown, by path, where the user asked for more."""
         self._parts = Parts(None)
         self._maker: Entries | None = None
         self._inside: dict[str, Sequence[Entry]] = {}
@@ -80,16 +80,16 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def field(self) -> FieldValue | None:
-        """The field under the cursor, or that the line under it is part of."""
+        """The field under the cursor; for an inner line, the field that it is part of."""
         return self.entry.field if self.entry is not None else None
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The bytes of the line under the cursor."""
+        """Bytes of the line under the cursor."""
         return self.entry.span if self.entry is not None else None
 
     def show(self, message: Message | None, links: dict[str, Link]) -> None:
-        """Another message; the same line stays selected if it has one."""
+        """Shows another message; the same line stays selected if the message has it."""
         self.message = message
         self.links = links
         self._parts = Parts(message)
@@ -104,7 +104,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Selected(self.span))
 
     def show_as(self, *, as_bytes: bool) -> None:
-        """Values as bytes, or as what they are."""
+        """Shows all values as bytes, or each in its own form."""
         self.as_bytes = as_bytes
         self._turned.clear()
         self._remake()
@@ -114,7 +114,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Selected(self.span))
 
     def select(self, field: FieldValue) -> None:
-        """The cursor goes to a field, whatever is folded around it."""
+        """Moves the cursor to a field, and unfolds the lines around it."""
         for path, one in self._fields():
             if one is field:
                 self._open_around(path)
@@ -122,7 +122,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 return
 
     def select_named(self, name: str) -> bool:
-        """The cursor goes to the first field of that name; whether there is one."""
+        """Moves the cursor to the first field of that name. Returns whether there is one."""
         for _, field in self._fields():
             if field.name == name:
                 self.select(field)
@@ -130,7 +130,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         return False
 
     def field_at(self, offset: int) -> FieldValue | None:
-        """The innermost field that holds a byte of the message."""
+        """Returns the innermost field that contains a byte of the message."""
         best: FieldValue | None = None
         for _, field in self._fields():
             if not field.inflated and field.offset <= offset < field.offset + field.size:
@@ -138,7 +138,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         return best
 
     def select_at(self, offset: int) -> None:
-        """The cursor goes to the innermost line that holds a byte of the message, in JSON, too."""
+        """Moves the cursor to the innermost line that contains a byte of the message, also inside JSON."""
         level, found = self._top(), ""
         for _ in range(_DEEPEST):
             here = next((one for one in level if one.span is not None and one.span[0] <= offset < one.span[1]), None)
@@ -153,41 +153,41 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.move_to(found)
 
     def move_to(self, path: str) -> None:
-        """The cursor goes to a line."""
+        """Moves the cursor to the line with this path."""
         self.path = path
         self._reveal()
         self.post_message(self.Selected(self.span))
 
     def step(self, lines: int) -> None:
-        """The cursor moves by so many lines."""
+        """Moves the cursor down by so many lines, or up."""
         if self._entries:
             place = min(max(self._places.get(self.path, 0) + lines, 0), len(self._entries) - 1)
             self.move_to(self._entries[place].path)
 
     def action_step(self, lines: int) -> None:
-        """As ``step``, for keys."""
+        """Moves the cursor as ``step`` does; for keys."""
         self.step(lines)
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         self.step(pages * max(1, self.size.height - 1))
 
     def action_first(self) -> None:
-        """To the first field."""
+        """Moves the cursor to the first field."""
         self.step(-len(self._entries))
 
     def action_last(self) -> None:
-        """To the last one."""
+        """Moves the cursor to the last line."""
         self.step(len(self._entries))
 
     def action_unfold(self) -> None:
-        """Shows what is inside the field."""
+        """Shows the inner lines of the field."""
         entry = self.entry
         if entry is not None and entry.inner is not None and not self._is_open(entry):
             self._turn(entry)
 
     def action_fold(self) -> None:
-        """Hides what is inside, or goes to what the field is inside of."""
+        """Hides the inner lines of the field; if there are none to hide, moves the cursor to the line around it."""
         entry = self.entry
         if entry is not None and entry.inner is not None and self._is_open(entry):
             self._turn(entry)
@@ -195,12 +195,12 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.move_to(self.path.rpartition("/")[0])
 
     def action_toggle_fold(self) -> None:
-        """Folds, or unfolds."""
+        """Folds the line under the cursor, or unfolds it."""
         if self.entry is not None and self.entry.inner is not None:
             self._turn(self.entry)
 
     def action_open(self) -> None:
-        """Follows the link of the field, shows more, or unfolds it."""
+        """Follows the link of the field, shows more lines, or unfolds the field."""
         entry = self.entry
         if self.path in self.links:
             self.post_message(self.Followed(self.links[self.path]))
@@ -215,7 +215,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.action_toggle_fold()
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second follows; one on the sign of a fold folds."""
+        """Selects the clicked line; a second click follows it. A click on the fold sign folds the line."""
         place = int(self.scroll_offset.y) + event.y
         if place < len(self._entries):
             entry = self._entries[place]
@@ -232,7 +232,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     # -- what is shown ------------------------------------------------------------------------------------
 
     def _fields(self) -> Iterator[tuple[str, FieldValue]]:
-        """Every field with its path, whatever is folded."""
+        """Yields every field with its path, folded or not."""
         waiting = [entry for entry in reversed(self._top()) if entry.field is not None]
         while waiting:
             entry = waiting.pop()
@@ -261,7 +261,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
 
     def _open_around(self, path: str) -> None:
-        """Unfolds what a line is inside of."""
+        """Unfolds the lines around a line."""
         parts = path.split("/")
         for number in range(1, len(parts)):
             place = self._places.get("/".join(parts[:number]))
@@ -270,7 +270,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 self._flatten()
 
     def _remake(self) -> None:
-        """Lines are made for the message, the width, and for what is to be shown of values."""
+        """Makes the lines again for the message, the width and the form of the values."""
         head = 4 + LABEL + (OFFSETS + 3 if room(self) >= CROWDED else 2)
         self._maker = Entries(self.message, room(self), head, as_bytes=self.as_bytes) if self.message is not None else None
         self._inside.clear()
@@ -296,7 +296,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Lines are made for the width."""
+        """Makes the lines for the new width."""
         self._remake()
         self._reveal()
 
@@ -306,11 +306,11 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         return self.get_component_rich_style(name, partial=True)
 
     def _indent(self, entry: Entry) -> int:
-        """The column of the sign that says whether a line is folded."""
+        """Returns the column of the fold sign."""
         return 1 if entry.kind == "field" else 1 + 2 * entry.depth
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
+        """Draws one visible line."""
         place = int(self.scroll_offset.y) + y
         base = self.rich_style
         if place >= len(self._entries):
@@ -351,6 +351,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         ]
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()

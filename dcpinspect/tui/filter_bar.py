@@ -1,4 +1,4 @@
-"""Where filters are typed: checked at every key, completed with columns, operators and the capture's own values."""
+"""The bar where filters are typed. It checks the filter at every key, and completes columns, operators and values of the capture."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from dcpinspect.tui.history import History
 from dcpinspect.tui.theme import Glyphs
 
 OFFERED = 8
-"""Completions that are shown at once."""
+"""Number of completions that are shown at once."""
 REST = 0.25
-"""Seconds without a key before it is looked whether a filter shows anything."""
+"""Seconds without a key, after which the bar checks whether the filter shows any messages."""
 
 Judge = Callable[[Filter], str]
-"""What is odd about a valid filter; empty: nothing. Takes its time."""
+"""Returns what is odd about a valid filter; empty if nothing is. May take long."""
 
 
 class Completions(Static):
-    """What may come next, below the filter; or where its mistake is."""
+    """Shows below the filter what can come next, or where the filter is wrong."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="completions")
@@ -43,21 +43,21 @@ class Completions(Static):
 
     @property
     def is_open(self) -> bool:
-        """Whether there are some to choose from."""
+        """Whether there are completions to choose from."""
         return self.display and bool(self._offered.completions)
 
     @property
     def chosen(self) -> Completion | None:
-        """The one that was gone to with the keys."""
+        """The completion that was selected with the keys."""
         return self._offered.completions[self._at] if self.is_open and self._at >= 0 else None
 
     def show(self, offered: Offer) -> None:
-        """Others than before."""
+        """Shows other completions."""
         self._offered, self._at = offered, -1
         self._draw()
 
     def point(self, at: int, what: str) -> None:
-        """A mistake, in a line of its own below its place: it is to cover nothing."""
+        """Shows an error below the place where it is, in a line of its own, so that nothing is covered."""
         self._offered, self._at = Offer(0), -1
         self.add_class("pointing")
         self.styles.offset = (0, 0)
@@ -65,16 +65,16 @@ class Completions(Static):
         self.display = True
 
     def hide(self) -> None:
-        """Nothing is to be chosen."""
+        """Offers nothing any more."""
         self.show(Offer(0))
 
     def step(self, lines: int) -> None:
-        """To another one; above the first there is none."""
+        """Moves the selection by so many completions; above the first, none is selected."""
         self._at = min(max(self._at + lines, -1), len(self._offered.completions) - 1)
         self._draw()
 
     def completed(self, text: str) -> str:
-        """The text with the one that was gone to, else with the first."""
+        """Returns the text with the selected completion added, else with the first."""
         one = self.chosen or self._offered.completions[0]
         return text[: self._offered.start] + one.text + ("" if one.text.endswith(("(", " '")) else " ")
 
@@ -99,17 +99,17 @@ class Completions(Static):
 
 
 class FilterInput(Input):
-    """The text itself; up and down go through what is offered, and through filters that were used before."""
+    """The input line. Up and down move through the completions, and through filters that were used before."""
 
     def __init__(self, history: History, completions: Completions) -> None:
         super().__init__(placeholder="filter, as in vbucket = 417 and name <> 'dcp_noop'", id="filter-input", compact=True)
         self._history = history
         self._completions = completions
         self.place = len(history.texts)
-        """Of the filter that was gone back to; behind the last: none."""
+        """Place in the history of the filter that is shown; the number of filters if none is."""
 
     def on_key(self, event: events.Key) -> None:
-        """Keys that choose."""
+        """Handles the keys that choose a completion or an earlier filter."""
         if self._takes(event.key):
             event.stop()
             event.prevent_default()
@@ -131,7 +131,7 @@ class FilterInput(Input):
         return True
 
     def complete(self) -> None:
-        """Takes up what is offered, in place of what was typed of it."""
+        """Inserts the completion in place of the typed part."""
         text = self._completions.completed(self.value[: self.cursor_position])
         rest = self.value[self.cursor_position :]
         self.value = text + rest
@@ -147,10 +147,10 @@ class FilterInput(Input):
 
 
 class FilterBar(Horizontal):
-    """The filter, and beside it what is to be said of it: ``…`` looking, ``✔`` valid, ``✖`` invalid, ``?`` valid but odd."""
+    """The filter, and beside it its state: ``…`` being checked, ``✔`` valid, ``✖`` invalid, ``?`` valid but odd."""
 
     class Changed(Message):
-        """Enter: this filter is wanted; None: none."""
+        """Sent at Enter with the wanted filter; None: no filter."""
 
         def __init__(self, text: str, filter_: Filter | None) -> None:
             super().__init__()
@@ -169,43 +169,43 @@ class FilterBar(Horizontal):
         self._state = Static(id="filter-state")
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the bar."""
         yield Static("/", id="filter-sign")
         yield self.input
         yield self._state
 
     @property
     def is_typing(self) -> bool:
-        """Whether keys go into the text."""
+        """Whether keys go into the filter."""
         return self.input.has_focus
 
     def on_descendant_blur(self) -> None:
-        """Nothing is offered to who is elsewhere."""
+        """Hides the completions when the focus leaves the bar."""
         self.completions.hide()
 
     def on_descendant_focus(self) -> None:
-        """What may come next, unless there is a filter already."""
+        """Offers completions when the bar gets the focus, unless there is a filter already."""
         if not self.input.value:
             self.completions.show(offer("", self._frequent))
 
     def say(self, text: str, *, is_error: bool = False) -> None:
-        """Beside the filter."""
+        """Shows a text beside the filter."""
         self._state.set_class(is_error, "error")
         self._state.update(Text(text))
 
     def reset(self, text: str) -> None:
-        """Back to the filter that holds; what was typed and not taken is forgotten."""
+        """Shows the filter that is in use; a typed filter that was not applied is forgotten."""
         with self.input.prevent(Input.Changed):
             self.input.value = text
         self.completions.hide()
         self.say("")
 
     def parsed(self, text: str) -> Filter | None:
-        """Raises PlacedError, UsageError."""
+        """Parses a filter; returns None for an empty text. Raises PlacedError, UsageError."""
         return parse_filter(text, name="filter", saved=self._saved) if text.strip() else None
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Checks what stands there, and offers what may come next."""
+        """Checks the typed filter, and offers what can come next."""
         event.stop()
         self.input.place = len(self._history.texts)
         if self._rest is not None:
@@ -242,7 +242,7 @@ class FilterBar(Horizontal):
         self.say(f"✖ {clip(what, 70)}", is_error=True)
 
     def _point(self, error: PlacedError) -> None:
-        """A mistake in the line below, so that the text has the room beside it."""
+        """Shows an error in the line below, so that the text keeps the room beside it."""
         self.completions.point(error.at, here(error.what))
         self.say(f"✖ at {error.at + 1}", is_error=True)
 
@@ -260,12 +260,12 @@ class FilterBar(Horizontal):
             self.say(f"? {odd}")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter."""
+        """Applies the filter when Enter is pressed."""
         event.stop()
         self.apply(event.value)
 
     def apply(self, text: str) -> bool:
-        """Takes a filter, if it is one."""
+        """Applies a filter if it is valid. Returns whether it is."""
         if self._rest is not None:
             self._rest.stop()
             self._rest = None
@@ -287,7 +287,7 @@ class FilterBar(Horizontal):
 
 
 def pointed(at: int, what: str, room: int) -> str:
-    """A line that says what is wrong at a place of the line above it."""
+    """Returns a line that points at a place in the line above it, and says what is wrong there."""
     if at + 2 + cells(what) <= room or at < room // 2:
         return clip(f"{' ' * at}^ {what}", room)
     place = min(at, room - 1)
@@ -295,7 +295,7 @@ def pointed(at: int, what: str, room: int) -> str:
 
 
 def by_field(name: str, value: object, columns: Sequence[str]) -> str | None:
-    """A condition that is true for messages with this value in this column; None where there is no such column."""
+    """Returns a condition that is true for messages with this value in this column; None if there is no such column."""
     if name not in columns or value is None:
         return None
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Which messages a filter lets through: found behind what is shown, on all of them and then on those that come."""
+"""Finds in the background which messages a filter lets through: first among all messages, then among each new one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dcpinspect.tui.row_index import RowIndex, Rows
 from dcpinspect.tui.view import Host
 
 LOOKED = 1 << 16
-"""Rows of a capture that is looked through while a filter is typed."""
+"""Greatest number of rows in a capture that is searched while a filter is typed."""
 HELD = 0.05
-"""Seconds that the screen stays as it was while rows are looked for."""
+"""Seconds for which the screen stays unchanged while rows are searched."""
 
 
 class Filtering:
-    """The filter of a list. Its old rows stay until the new ones are known."""
+    """The filter of a list. The list keeps its old rows until the new ones are known."""
 
     def __init__(self, rows: PacketList, bar: FilterBar, host: Host) -> None:
         self._list = rows
@@ -36,13 +36,13 @@ class Filtering:
         self._index = rows.index
         self._scanning: FilterRows | None = None
         self.text = ""
-        """As it was typed; empty for none."""
+        """The filter as it was typed; empty for none."""
         self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = "", None, None, rows.index
-        """What holds of what is shown, while other rows are looked for."""
+        """Filter and rows that are shown while other rows are searched."""
         self._held = ExitStack()
 
     def set(self, text: str, filter_: Filter | None) -> None:
-        """Another filter; None for none."""
+        """Sets another filter; None for none."""
         if self._index is self._list.index:
             self._before = self.text, self._typed, self._filter, self._index
         self.text, self._typed = text, filter_
@@ -58,33 +58,33 @@ class Filtering:
             self._scan(self._filter)
 
     def _hold(self) -> None:
-        """A filter and its rows are drawn at once: drawing twice takes longer, and the processor from who looks for the rows."""
+        """Delays drawing, so that a filter and its rows are drawn together: drawing twice takes processor time from the search."""
         self._held.close()
         self._held.enter_context(self._list.app.batch_update())
         self._list.set_timer(HELD, self._look_on)
 
     def release(self) -> None:
-        """Everything that shows the rows knows of them."""
+        """Draws the delayed changes."""
         self._held.close()
         self._list.screen.check_idle()
 
     def _look_on(self) -> None:
-        """The rows are not there yet, or long since."""
+        """Ends the delay, and shows a sign if the search is still running."""
         self.release()
         if self._index is not self._list.index:
             self._bar.say("…")
 
     def narrow(self, only: Filter | None) -> None:
-        """Only what this lets through, besides the filter that was typed; None: everything."""
+        """Restricts the list to messages that ``only`` lets through, besides the typed filter; None: no restriction."""
         if only != self._only:
             self._only = only
             self._before = self.text, self._typed, self._filter, self._index
             self.set(self.text, self._typed)
             if self._filter is not None:
-                self._list.show(self._index)  # what was shown is of others
+                self._list.show(self._index)  # the shown rows belong to the restriction before
 
     def stop(self) -> bool:
-        """Back to the filter of the rows that are shown, if others are looked for; whether they were."""
+        """Ends a running search and restores the filter of the shown rows. Returns whether a search was running."""
         if self._index is self._list.index:
             return False
         self.text, self._typed, self._filter, self._index = self._before
@@ -94,7 +94,7 @@ class Filtering:
         return True
 
     def catch_up(self) -> None:
-        """Takes up the messages that came since the last time, and lets go of those that were dropped."""
+        """Adds the messages that came since the last call, and removes those that the store dropped."""
         first = self._host.inspection.store.first_row
         self._list.forget_before(first)
         self._index.drop(first)
@@ -113,7 +113,7 @@ class Filtering:
         self._list.run_worker(partial(self._scan_behind, filter_, self._index.scanned), thread=True, group="filter")
 
     def _scan_behind(self, filter_: FilterRows, scanned: int) -> None:
-        """In a thread. What comes meanwhile is left for the next time."""
+        """Searches the rows in a thread. Messages that come meanwhile are left for the next search."""
         store, progress = self._host.inspection.store, Progress()
         until = store.rows
 
@@ -159,7 +159,7 @@ class Filtering:
 
 
 def oddity(inspection: Inspection, filter_: Filter) -> str:
-    """What is odd about a filter: that it shows nothing of a capture that was read, or all. Empty: nothing, or too much to look through."""
+    """Returns what is odd about a filter: that it shows no message of a complete capture, or all. Empty: nothing, or too much to search."""
     store = inspection.store
     if inspection.state == "reading" or not 0 < store.rows <= LOOKED:
         return ""

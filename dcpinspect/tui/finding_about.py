@@ -1,4 +1,4 @@
-"""All there is to say of a finding: what happened, to whom, when it is none, what to do, and the messages that show it."""
+"""The full text about a finding: what happened, where, when the rule does not apply, what to do, and the messages that show it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 MOST_CASES = 5
-"""Vbuckets and connections of a finding that are told by themselves."""
+"""Number of single cases of a finding (by vbucket and connection) that are listed."""
 AROUND = 4
-"""Messages of the evidence that are shown before and after the one that is chosen."""
+"""Number of messages of the evidence that are listed before and after the chosen one."""
 _ENDLESS = 1 << 20
-"""Columns where lines are not broken."""
+"""Width that is so large that no line is wrapped."""
 _ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-refused", "unknown-vbucket-uuid")
-"""Rules of which a request that works is shown, where there was a rollback."""
+"""Rules for which a request that works is suggested after a rollback."""
 
 
 def about(
@@ -41,10 +41,11 @@ def about(
     width: int = _ENDLESS,
     is_brief: bool = False,
 ) -> Text:
-    """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect.
+    """Returns the text about a finding. ``others``: all findings; the finding may be the cause or an effect of some of them.
 
-    ``rows``: the evidence, and ``evidence`` the place of the one that is chosen; ``told``: rows in words; ``rollbacks``: the table of
-    them. ``is_brief``: without what the list says.
+    ``rows``: the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words; ``rollbacks``: the table of
+
+    rollbacks. ``is_brief``: leaves out what the list of findings says.
     """
     out = Text()
     if one is None:
@@ -102,7 +103,7 @@ def about(
 
 
 def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
-    """Messages in a line each: ``stream_req vb 384 from 1100``. Those that are not kept any more are left out."""
+    """Returns one line per message: ``stream_req vb 384 from 1100``. Messages that the store has dropped are left out."""
     kept = [row for row in rows if store.first_row <= row <= store.rows]
     try:
         batch = store.messages(kept) if kept else None
@@ -118,7 +119,7 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
 
 
 def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str]:
-    """What the client may ask for instead, of the latest rollback of each vbucket."""
+    """Yields what the client can request instead, for the latest rollback of each vbucket."""
     if rollbacks is None or one.rule not in _ASKS_AGAIN:
         return
     names = ("connection", "vbucket", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")

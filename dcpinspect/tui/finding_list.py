@@ -1,4 +1,4 @@
-"""What is wrong, worst first, as a list to walk through: by cause, or by connection."""
+"""The list of findings, the worst first, ordered by cause or by connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dcpinspect.tui.strips import LineView, Piece, strip, wrapped
 from dcpinspect.tui.theme import Glyphs
 
 Heading = Severity | int
-"""What findings stand under: their severity, or the number of their connection."""
+"""What findings are grouped under: their severity, or the number of their connection."""
 Order = Literal["cause", "connection"]
 
 
@@ -28,40 +28,40 @@ class _Item(NamedTuple):
     """A heading, or a finding."""
 
     heading: Heading
-    """Of the finding, or the heading itself."""
+    """The heading above the finding, or the heading itself."""
     finding: int | None = None
     is_effect: bool = False
-    """Of the finding above, or of the same one as that."""
+    """Whether the finding is an effect of the nearest finding above that is a cause."""
 
 
 class _Line(NamedTuple):
-    """One line of an item."""
+    """One screen line of an item."""
 
     item: int
     head: str = ""
-    """What stands out: the rule, or the words of a heading."""
+    """The emphasized part: the rule, or the words of a heading."""
     dim: str = ""
-    """What stands back: where it happened."""
+    """The dimmed part: where it happened."""
     text: str = ""
 
 
 class FindingList(LineView, can_focus=True, inherit_bindings=False):
-    """Findings in whole sentences under headings, which fold."""
+    """Findings in whole sentences under headings that can be folded."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"found--cursor", "found--dim", "found--error", "found--warning", "found--note"}
 
     class Moved(Message):
-        """The cursor came to another line."""
+        """Sent when the cursor moves to another line."""
 
     class Opened(Message):
-        """Enter on a finding."""
+        """Sent when the user presses Enter on a finding."""
 
         def __init__(self, finding: int) -> None:
             super().__init__()
             self.finding = finding
 
     def __init__(self, glyphs: Glyphs, *, is_brief: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        """``is_brief``: causes only, without headings, two lines each at most."""
+        """Makes the list. ``is_brief``: shows only causes, without headings, at most two lines each."""
         super().__init__(id=id)
         self._glyphs = glyphs
         self._is_brief = is_brief
@@ -69,22 +69,22 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.order: Order = "cause"
         self.is_final = False
         self.evidence: int | None = None
-        """Which of the finding's messages ``]`` and ``[`` came to; None: they were not pressed."""
+        """Place of the message in the evidence that ``]`` and ``[`` selected; None if these keys were not pressed."""
         self._connections: Mapping[int, str] = {}
         self._folded: set[Heading] = set()
         self._hidden: set[str] = set()
         self._effects: dict[int, list[int]] = {}
-        """Numbers of the effects of each cause."""
+        """Numbers of the effects, by number of their cause."""
         self._causes: dict[int, int] = {}
-        """By effect, its cause."""
+        """Number of the cause, by number of the effect."""
         self._items: list[_Item] = []
         self._lines: list[_Line] = []
         self._first: list[int] = []
-        """The first line of each item, and where the last one ends."""
+        """First screen line of each item, and the end of the last item."""
         self._at = 0
 
     def show(self, findings: Sequence[Finding], connections: Mapping[int, str], *, is_final: bool) -> None:
-        """What was found by now; ``connections``: in words, safe for a terminal."""
+        """Shows the findings so far. ``connections``: descriptions of the connections by number, safe for a terminal."""
         before = self._items[self._at] if self._at < len(self._items) else None
         kept = self.shown
         self.findings, self.is_final, self._connections = findings, is_final, connections
@@ -103,7 +103,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._move(min(self._at, max(0, len(self._items) - 1)) if kept else self._first_finding())
 
     def next_order(self) -> None:
-        """By cause, or by connection; the cursor stays on its finding."""
+        """Switches between order by cause and order by connection; the cursor stays on its finding."""
         here = self.finding
         self.order = "connection" if self.order == "cause" else "cause"
         self._folded.clear()
@@ -121,11 +121,11 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _room(self) -> int:
-        """Columns beside the scrollbar."""
+        """Width of the list without the scrollbar."""
         return self.scrollable_content_region.width
 
     def _wrap(self) -> None:
-        """Lines as wide as the list."""
+        """Wraps the texts to the width of the list."""
         self._lines, self._first = [], []
         for number, item in enumerate(self._items):
             self._first.append(len(self._lines))
@@ -161,7 +161,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         return self.findings[number].rule not in self._hidden
 
     def _standing(self, severity: Severity) -> list[int]:
-        """Numbers of the findings under a heading: those that are no effects."""
+        """Returns the numbers of the findings with this severity that are not effects of others."""
         return [number for number, one in enumerate(self.findings) if one.severity == severity and number not in self._causes]
 
     # -- in words -----------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             yield _Line(number, f"{self._glyphs.of(heading)} {count:,} {heading}{'' if count == 1 else 's'}")
 
     def _sentence(self, number: int, item: _Item) -> Iterator[_Line]:
-        """Rule and place on one line, the sentence below; all on one where it fits."""
+        """Yields rule and place on one line and the sentence below, or all on one line if it fits."""
         assert item.finding is not None
         one = self.findings[item.finding]
         text, place, count = one_line(one.what or one.message), where(one), one.count
@@ -212,12 +212,12 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def connection(self) -> int | None:
-        """The connection that the cursor is under the heading of; None where there is none."""
+        """Number of the connection whose heading the cursor is under; None if there is no such heading."""
         heading = self._items[self._at].heading if self._at < len(self._items) else None
         return heading if isinstance(heading, int) else None
 
     def select(self, finding: int) -> None:
-        """The cursor goes to a finding."""
+        """Moves the cursor to a finding."""
         cause = self._causes.get(finding, finding)
         self._hidden -= {self.findings[finding].rule, self.findings[cause].rule}
         if self.order == "cause":
@@ -234,7 +234,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self._move(min(self._at, max(0, len(self._items) - 1)))
 
     def show_hidden(self) -> bool:
-        """Shows what was hidden; whether anything was."""
+        """Shows hidden findings again. Returns whether there were any."""
         was_hidden = bool(self._hidden)
         self._hidden.clear()
         self._arrange()
@@ -247,42 +247,42 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def _bring(self) -> None:
-        """The lines of the item come into view, the first of them at least."""
+        """Scrolls the item into view, at least its first line."""
         if self._at < len(self._items):
             first, end = self._first[self._at], self._first[self._at + 1]
             if self._at and self._items[self._at - 1].finding is None:
-                first -= 1  # with its heading
+                first -= 1  # the heading is to be in view, too
             top, height = int(self.scroll_offset.y), max(self.size.height, 1)
             if not top <= first <= end <= top + height:
                 self.scroll_to(y=first if first < top or end - first > height else end - height, animate=False, immediate=True)
         self.refresh()
 
     def action_step(self, lines: int) -> None:
-        """Up or down."""
+        """Moves the cursor down by so many items, or up."""
         if self._items:
             self._move(min(max(self._at + lines, 0), len(self._items) - 1))
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
-        """Whether the cursor is on the first item, and on the last."""
+        """Whether the cursor is on the first item, and whether it is on the last."""
         return self._at == 0, self._at >= len(self._items) - 1
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         if self._items:
             line = self._first[self._at] + pages * max(1, self.size.height - 1)
             self.action_step(self._lines[min(max(line, 0), len(self._lines) - 1)].item - self._at)
 
     def action_first(self) -> None:
-        """To the worst."""
+        """Moves the cursor to the worst finding, which is the first."""
         self.action_step(-len(self._items))
 
     def action_last(self) -> None:
-        """To the last."""
+        """Moves the cursor to the last finding."""
         self.action_step(len(self._items))
 
     def action_fold(self) -> None:
-        """Hides all below this heading."""
+        """Hides all findings under this heading."""
         if self._items and not self._is_brief:
             heading = self._items[self._at].heading
             self._folded.add(heading)
@@ -290,27 +290,27 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             self._move(next(place for place, item in enumerate(self._items) if item.heading == heading))
 
     def action_unfold(self) -> None:
-        """Shows all below this heading."""
+        """Shows all findings under this heading."""
         if self._items:
             self._folded.discard(self._items[self._at].heading)
             self._arrange()
 
     def action_toggle_fold(self) -> None:
-        """Folds, or unfolds."""
+        """Folds the heading, or unfolds it."""
         if self._items and self._items[self._at].heading in self._folded:
             self.action_unfold()
         else:
             self.action_fold()
 
     def action_open(self) -> None:
-        """To the message that shows it."""
+        """Goes to the message that shows the finding; folds or unfolds a heading."""
         if self.finding is None:
             self.action_toggle_fold()
         else:
             self.post_message(self.Opened(self.finding))
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next error or warning; whether there is one."""
+        """Moves the cursor to the next error or warning, or to the one before. Returns whether there is one."""
         places = [
             place
             for place, item in enumerate(self._items)
@@ -322,7 +322,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         return bool(others)
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked item; a second click opens it."""
         place = int(self.scroll_offset.y) + event.y
         if place < len(self._lines):
             item = self._lines[place].item
@@ -332,14 +332,14 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
                 self._move(item)
 
     def on_resize(self) -> None:
-        """Lines are as wide as the list."""
+        """Wraps the texts to the new width."""
         self._wrap()
         self.call_after_refresh(self._bring)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
+        """Draws one visible line."""
         place, base = int(self.scroll_offset.y) + y, self.rich_style
         if self._hidden and place == len(self._lines):
             hidden = sum(one.rule in self._hidden for one in self.findings)
@@ -379,32 +379,32 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
         yield line.text, style
 
     def _colour(self, severity: Severity, item: int, style: Style) -> Style:
-        """Of a sign; under the cursor that of the text, which is seen on its background."""
+        """Returns the style of a severity's sign. Under the cursor it has the colour of the text, which is readable on that background."""
         if item == self._at and self.has_focus:
             return style + Style(bold=True)
         return style + self.get_component_rich_style(f"found--{severity}", partial=True) + Style(bold=True)
 
     @property
     def lines(self) -> int:
-        """That it takes where there is room."""
+        """Height of the whole list, in lines."""
         return len(self._lines)
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
 
 _INDENT = 4
-"""Columns before the rule, with the cursor and the sign."""
+"""Width of what stands before the rule, the cursor and the sign, in columns."""
 
 
 def _key(one: Finding) -> tuple[object, ...]:
-    """What it has in common with itself in an earlier look."""
+    """Returns what identifies a finding, so that it is found again in later results."""
     return one.rule, one.cause, one.connections, one.vbuckets
 
 
 def where(one: Finding) -> str:
-    """Vbuckets by their numbers, and connections: ``vb 30–31, con 5``."""
+    """Writes the vbuckets and connections of a finding by number: ``vb 30–31, con 5``."""
     connections = f"con {ranges(one.connections)}"
     return f"vb {ranges(one.vbuckets)}, {connections}" if one.vbuckets else connections

@@ -1,4 +1,4 @@
-"""What happened, drawn: the stretch of a vbucket's timeline that shows a finding; of a connection, when it was."""
+"""Draws what a finding is about: the part of a vbucket's timeline that shows it, or, for a connection, the rate of messages at its time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from dcpinspect.tui.tracks import Track, Tracks, tracks_of
 from dcpinspect.tui.view import Host
 
 REST = 0.1
-"""Seconds that the cursor rests on a finding before it is drawn."""
+"""Seconds that the cursor rests on a finding before its picture is drawn."""
 _BESIDE = 3
-"""How much more than the stretch between the messages of a finding is shown on each side, in stretches."""
+"""How much is shown on each side of the finding's messages, as a multiple of the stretch between them."""
 _LEAST = 20
-"""Seqnos that are shown on each side at least."""
+"""Least number of seqnos that are shown on each side."""
 
 
 class _Stretch(Timeline):
-    """As on the timeline; the border around it has the heading."""
+    """A timeline whose heading is in the border around it."""
 
     def _heading(self) -> str:
         name = "" if self.told is None or self.track is None else self.told.connections.get((self.track.source, self.track.connection), "")
@@ -36,7 +36,7 @@ class _Stretch(Timeline):
 
 
 class FindingPicture(Container):
-    """A timeline, or the rate of messages."""
+    """The timeline of the vbucket, or the rate of messages."""
 
     def __init__(self, host: Host, glyphs: Glyphs, lanes: LaneGlyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -44,18 +44,18 @@ class FindingPicture(Container):
         self.lanes = _Stretch(lanes, id="finding-lanes")
         self.rate = Rate(glyphs, id="finding-rate")
         self._shown: tuple[int, int, int, int] | None = None
-        """Which results these are of, number of the finding, its vbucket (-1 for none), and the row that the cursor is at."""
+        """What is shown: number of the results, number of the finding, its vbucket (-1 for none), and the row of the cursor."""
         self._results: Results | None = None
         self._turn = 0
         self._told: Tracks | None = None
 
     def compose(self) -> ComposeResult:
-        """Either is shown."""
+        """Yields the timeline and the rate; only one of them is shown."""
         yield self.lanes
         yield self.rate
 
     def show(self, number: int, one: Finding, row: int, vbucket: int | None) -> None:
-        """What a finding is about, with the cursor at a message of it, which is about this vbucket."""
+        """Shows what a finding is about, with the cursor on its message ``row``, which is about ``vbucket``."""
         results = self._host.inspection.results
         if results is not self._results:
             self._results, self._turn = results, self._turn + 1
@@ -92,7 +92,7 @@ class FindingPicture(Container):
             self._go(asked, told)
 
     def _go(self, asked: tuple[int, int, int, int], told: Tracks) -> None:
-        """The streams that show the finding, the stretch of them that does, and the cursor at the message."""
+        """Shows the streams that show the finding, the part of them where it is, and the cursor on the message."""
         _, number, _, row = asked
         one = self._host.inspection.results.findings[number]
         best = {row, *(place.row for case in one.each for place in case.places)}

@@ -1,4 +1,4 @@
-"""The fourth view: what is wrong, each with what it means, what to do, and the messages that show it."""
+"""The fourth view: what is wrong, with what each finding means, what to do, and the messages that show it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.view import Host, View
 
 WIDE = 100
-"""Columns from which list and words stand beside each other, so that the words may repeat what the list says."""
+"""Width in columns from which the list and the text stand side by side; the text may then repeat what the list says."""
 
 
 class FindingsView(View):
-    """A list, all there is to say of one, and a picture of what happened."""
+    """A list of findings, the full text about one of them, and a picture of what happened."""
 
     def __init__(self, host: Host, glyphs: Glyphs, lanes: LaneGlyphs) -> None:
         super().__init__(id="findings")
@@ -47,7 +47,7 @@ class FindingsView(View):
         self._glyphs = glyphs
         self.list = FindingList(glyphs, id="finding-list")
         self.others: Sequence[int] = ()
-        """Numbers of all that was found of the message that one came from."""
+        """Numbers of all findings about the message that the user came from."""
         self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
         self.picture = FindingPicture(host, glyphs, lanes, id="finding-picture")
         self._evidence: tuple[Finding | None, Rows] = (None, NO_ROWS)
@@ -55,7 +55,7 @@ class FindingsView(View):
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the view."""
         with Container(id="finding-upper"):
             yield self.list
             with self._scrolled:
@@ -64,17 +64,17 @@ class FindingsView(View):
 
     @property
     def keyboard(self) -> FindingList:
-        """The list."""
+        """The list, which gets the focus."""
         return self.list
 
     def take_up(self, results: Results) -> None:
-        """What was found by now."""
+        """Shows the findings so far."""
         names = {one.number: one.words for one in talks(results)}
         self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
 
     @on(FindingList.Moved)
     def arrive(self) -> None:
-        """All there is to say of the finding under the cursor; the picture once the cursor rests."""
+        """Shows the full text about the finding under the cursor, and its picture once the cursor rests."""
         self._tell()
         if self._rest is not None:
             self._rest.stop()
@@ -82,7 +82,7 @@ class FindingsView(View):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the finding under the cursor is still to be drawn."""
+        """Whether the picture of the finding under the cursor is not drawn yet."""
         return self._rest is not None
 
     def _tell(self) -> None:
@@ -97,11 +97,11 @@ class FindingsView(View):
         return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, self._told, records, **form)
 
     def on_resize(self) -> None:
-        """Lines are as wide as their part."""
+        """Wraps the text to the new width."""
         self.call_after_refresh(self._tell)
 
     def _draw(self) -> None:
-        """The picture of the finding under the cursor, at the message that is chosen."""
+        """Draws the picture of the finding under the cursor, at the chosen message."""
         self._rest = None
         one, number, row = self.list.shown, self.list.finding, self.row
         self.picture.display = one is not None
@@ -110,7 +110,7 @@ class FindingsView(View):
         self.picture.show(number, one, row or 0, self._vbucket(one, row))
 
     def _vbucket(self, one: Finding, row: int | None) -> int | None:
-        """The one whose timeline shows a message of a finding; None where it is about no vbucket."""
+        """Returns the vbucket whose timeline shows a message of a finding; None if the finding is about no vbucket."""
         store = self.host.inspection.store
         if row is not None and store.first_row <= row <= store.rows:
             own = store.numbers([row], ("vbucket",))[0].at(0)
@@ -120,7 +120,7 @@ class FindingsView(View):
         return case.vbuckets[0] if case.vbuckets else None
 
     def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
-        """The cursor goes to a finding, and to this row of its evidence, or to the first of a vbucket."""
+        """Selects a finding, and in its evidence the message ``row``, or the first message of ``vbucket``."""
         self.list.select(number)
         is_it = self.evidence == row if vbucket is None else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
         self.list.evidence = int(np.argmax(is_it)) if is_it.any() else None
@@ -128,7 +128,7 @@ class FindingsView(View):
 
     @property
     def evidence(self) -> Rows:
-        """All messages that show the finding under the cursor, rising."""
+        """Rows of all messages that show the finding under the cursor, rising."""
         one = self.list.shown
         if self._evidence[0] is not one:
             self._evidence = one, NO_ROWS if one is None else rows_of(one)
@@ -136,7 +136,7 @@ class FindingsView(View):
 
     @property
     def chosen(self) -> int:
-        """The place in the evidence of the message that is chosen: until one goes on, of the one that tells the finding best."""
+        """Place of the chosen message in the evidence; at first that of the message that shows the finding best."""
         one, at = self.list.shown, self.list.evidence
         if at is None:
             at = int(np.searchsorted(self.evidence, one.places[0].row)) if one is not None and one.places else 0
@@ -144,16 +144,16 @@ class FindingsView(View):
 
     @property
     def row(self) -> int | None:
-        """The message of the evidence that is chosen."""
+        """Row of the chosen message of the evidence."""
         rows = self.evidence
         return int(rows[self.chosen]) if len(rows) else None
 
     def spot(self) -> Spot:
-        """Which finding, and which evidence."""
+        """Returns which finding and which message of its evidence are shown."""
         return Spot("findings", finding=self.list.finding, top=self.chosen)
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         if spot.finding is not None and spot.finding < len(self.list.findings):
             self.list.select(spot.finding)
             self.list.evidence = spot.top
@@ -177,28 +177,28 @@ class FindingsView(View):
         self.host.to_time(event.time_ns)
 
     def action_open(self) -> None:
-        """What the part with the keyboard opens; beside the list that is the finding."""
+        """Opens what the focused widget opens; if it opens nothing, the finding."""
         part = self.app.focused
         (self.list if part is None or not hasattr(part, "action_open") else part).action_open()
 
     def action_bad(self, back: bool = False) -> None:
-        """To the next error or warning."""
+        """Moves to the next error or warning, or to the one before."""
         if not self.list.bad(back=back):
             self.host.say("no other error or warning")
 
     def action_near(self, steps: int) -> None:
-        """The next evidence."""
+        """Chooses the next message of the evidence, or the one before."""
         if self.list.shown is not None:
             last = max(0, len(self.evidence) - 1)
             self.list.evidence = min(max(self.chosen + steps, 0), last)
             self.arrive()
 
     def action_display(self) -> None:
-        """By cause, or by connection."""
+        """Switches between order by cause and order by connection."""
         self.list.next_order()
 
     def action_vbucket(self) -> None:
-        """The timeline of the vbucket, at the message that shows it."""
+        """Goes to the timeline of the vbucket, at the message that shows the finding."""
         one = self.list.shown
         vbucket = None if one is None else self._vbucket(one, self.row)
         if one is not None and vbucket is not None:
@@ -207,12 +207,12 @@ class FindingsView(View):
             self.host.say("this finding is not about a vbucket")
 
     def action_mark(self) -> None:
-        """Marks the message of the evidence, or not any more."""
+        """Marks the chosen message of the evidence, or removes its mark."""
         if self.row is not None:
             self.host.mark(self.row)
 
     def exports(self) -> Sequence[Choice]:
-        """The findings, and the messages of the one under the cursor."""
+        """Returns the choices to export the findings, and the messages of the finding under the cursor."""
         inspection, one = self.host.inspection, self.list.shown
         found = inspection.results.findings
         offered = []
@@ -228,7 +228,7 @@ class FindingsView(View):
         return offered
 
     def action_finding(self) -> None:
-        """The next of what was found of the message that one came from."""
+        """Selects the next finding about the message that the user came from."""
         if self.list.finding in self.others and len(self.others) > 1:
             self.list.select(self.others[(self.others.index(self.list.finding) + 1) % len(self.others)])
         else:
@@ -242,11 +242,11 @@ class FindingsView(View):
             self.list.hide(self.list.shown.rule)
 
     def leave(self) -> bool:
-        """Shows what was hidden."""
+        """Shows hidden findings again."""
         return self.list.show_hidden()
 
     def action_copy(self) -> None:
-        """All that is said of the finding."""
+        """Copies the full text about the finding."""
         self.host.copy(self._text().plain)
 
 
@@ -280,4 +280,4 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "bad-snappy": ("value",),
     "bad-xattr-section": ("value",),
 }
-"""The field that a rule speaks of: of these the first that the message has."""
+"""Fields that each rule is about; the cursor goes to the first of them that the message has."""

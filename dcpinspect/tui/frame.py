@@ -1,4 +1,4 @@
-"""The lines around a view: which views there are and what is open, what runs, which keys do something."""
+"""The lines around a view: the tabs, the capture that is open, the progress, and the keys."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dcpinspect.tui.progress import time_left
 from dcpinspect.tui.theme import Glyphs
 
 _LAG_S = 0.5
-"""A delay that is worth a word."""
+"""Seconds of delay from which the delay is shown."""
 WIDE = 100
-"""Columns from which views have their full names."""
+"""Width in columns from which views have their full names."""
 _TITLES = {
     "overview": "Overview",
     "packets": "Packets",
@@ -37,33 +37,33 @@ _SHORT = {"overview": "All", "packets": "Pkt", "vbuckets": "vB", "timeline": "Ti
 
 
 class Line(Static):
-    """One line of text; drawn when it says something else than before, and then nothing around it is laid out anew.
+    """One line of text. It is drawn only when its text changes, and then the layout around it stays as it is.
 
-    A click does what ``piece`` was told of the place.
+    A click runs the action that ``piece`` gave to that place.
     """
 
     def update(self, content: VisualType = "", *, layout: bool = False) -> None:
-        """As Textual's."""
+        """Sets the text as Textual does, but only if it has changed."""
         before = self.content
         is_same = before.is_same(content) if isinstance(before, Content) and isinstance(content, Content) else before == content
         if not is_same:
             super().update(content, layout=layout)
 
     async def on_click(self, event: events.Click) -> None:
-        """As the key would."""
+        """Runs the action of the clicked place."""
         action = event.style.meta.get("do")
         if action:
             await self.app.run_action(action)
 
 
 def piece(text: str, style: str = "", action: str = "") -> Content:
-    """Part of a line; a click on it is an action of the application."""
+    """Returns part of a line; a click on it runs the action."""
     content = Content.styled(text, style) if style else Content(text)
     return content.stylize(Style.from_meta({"do": action})) if action else content
 
 
 def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Content:
-    """The first line: views on the left; capture, messages and findings on the right."""
+    """Returns the first line: views on the left; capture, messages and findings on the right."""
     left, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
     for number, name in enumerate(VIEWS):
         left.append(piece(f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"))
@@ -85,13 +85,13 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     choices = [
         "  ".join(filter(None, parts)) for parts in ((name, rows, state(inspection)), (name, state(inspection)), (state(inspection),))
     ]
-    about = next((one for one in choices if cells(one) <= room), "")  # what was found is never left out for it
+    about = next((one for one in choices if cells(one) <= room), "")  # the counts of findings are never cut to make room for the name
     rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
     return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
 
 
 def _name(files: Sequence[Path]) -> str:
-    """Of a capture; of many files the folder that all of them are in."""
+    """Returns the name of the capture; for many files, the name of the folder that contains all of them."""
     folder = files[0].absolute().parent
     if len(files) > 2 and all(one.absolute().parent == folder for one in files):
         return f"{escape(folder.name)}/ ({len(files):,} captures)"
@@ -99,7 +99,7 @@ def _name(files: Sequence[Path]) -> str:
 
 
 def state(inspection: Inspection) -> str:
-    """How far reading is, in a word; nothing when it is done."""
+    """Returns how far reading is, in a word; empty when it is done."""
     if inspection.state == "reading":
         share = inspection.share
         return "live" if inspection.is_live else "reading" if share is None else f"{share:.0%}"
@@ -107,12 +107,12 @@ def state(inspection: Inspection) -> str:
 
 
 def progress(inspection: Inspection, *, is_following: bool = False) -> str:
-    """What runs, failed, or is to be done; nothing where all is well."""
+    """Returns what runs, what failed or what is to be done; empty if there is nothing to say."""
     rows = inspection.store.rows
     if inspection.state == "reading" and inspection.is_live:
         follows = "following the newest" if is_following else "End follows the newest"
         came = [f"live, {counted(rows, 'message')}{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
-        return f" {' · '.join([follows, 'Esc stops', *came])}"  # a narrow screen cuts off what comes last
+        return f" {' · '.join([follows, 'Esc stops', *came])}"  # the newest counts stand last, because a narrow screen cuts off the end
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
@@ -128,8 +128,8 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
 
 
 def _lag(inspection: Inspection) -> Iterator[str]:
-    """How far behind what comes the messages are, and what was dropped; of interfaces."""
-    from dcpinspect.capture.live import LiveCapture  # deferred: files do without
+    """Yields how far the messages are behind the packets that come, and how many packets were dropped; only for interfaces."""
+    from dcpinspect.capture.live import LiveCapture  # deferred: files do not need live capture
 
     capture = inspection.reading.capture
     if isinstance(capture, LiveCapture):
@@ -138,7 +138,7 @@ def _lag(inspection: Inspection) -> Iterator[str]:
 
 
 def _encrypted(inspection: Inspection) -> str:
-    """That there is more to see with a key log."""
+    """Returns a hint that a key log would show more; empty if nothing is encrypted."""
     count = inspection.results.encrypted
     if not count:
         return ""
@@ -148,13 +148,13 @@ def _encrypted(inspection: Inspection) -> str:
 
 
 def _gone(inspection: Inspection) -> str:
-    """How many messages of what comes once only were given up for newer ones."""
+    """Returns how many messages of a live capture were dropped to make room for newer ones, in words; empty for none."""
     gone = inspection.store.first_row - 1 if inspection.store.rows else 0
     return f", the first {gone:,} are dropped (--keep)" if gone else ""
 
 
 def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
-    """The last line: as many keys as fit, always with the one that tells the others; those of the filter while one is typed."""
+    """Returns the last line: as many keys as fit, always with the key of help; the keys of the filter while one is typed."""
     *those, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
     room = width - cells(f"{last[1]} {last[2]}")
     fitting = [sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room for count in range(len(those))]

@@ -1,4 +1,4 @@
-"""What each vbucket received when: counted while the capture is read, in as many spans of time as there always are."""
+"""Counts what each vbucket received over time, while the capture is read. The number of spans of time is limited."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dcpinspect.tables.records import Records
 from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT, whole
 
 SPANS = 1024
-"""Spans of time at most; when there are more, they become twice as long. With 1,024 vbuckets that is 12 MiB."""
+"""Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets this takes 12 MiB."""
 FIRST_SPAN_NS = 1_000
 MOST = 1 << 12
-"""Vbuckets that are counted: those with lower numbers. A bucket has 1,024."""
+"""Number of vbuckets that are counted, those with the lowest numbers. A bucket has 1,024."""
 _IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)])
 
 Counts = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
@@ -26,11 +26,11 @@ Signs = npt.NDArray[np.int8]
 
 
 HEATS = ("items", "bytes", "gaps", "rollbacks")
-"""What can be shown over time; gaps as in ``MEASURES`` of the map."""
+"""Measures that can be shown over time; gaps are counted as in ``MEASURES`` of the map."""
 
 
 class Sign(NamedTuple):
-    """What is laid over items."""
+    """A sign that is drawn over the counts."""
 
     letter: str
     paint: str
@@ -46,26 +46,26 @@ SIGNS = (
     Sign("F", "kind-refusal", "request refused"),
     Sign("R", "kind-rollback", "rollback"),
 )
-"""The worst last: it wins a cell."""
+"""Signs in rising order of importance; the last one wins a cell."""
 SNAPSHOT, REQUEST, CLOSED, END, REFUSED, ROLLBACK = range(1, len(SIGNS))
 
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The counts as they were at one moment."""
+    """The counts at one moment."""
 
     start_ns: int = 0
-    """Nanoseconds since 1970 of the begin of the first span."""
+    """Begin of the first span, in nanoseconds since 1970."""
     span_ns: int = FIRST_SPAN_NS
     used: int = 0
-    """Spans up to that of the last message."""
+    """Number of spans up to the latest message."""
     counts: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint32))
-    """Items, or what ``measured`` was asked for, by vbucket and span."""
+    """Items by vbucket and span, or the measure that ``measured`` was asked for."""
     bytes: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint64))
-    """Of the messages with these items, the same."""
+    """Bytes of the messages with these items, by vbucket and span."""
 
     def cells(self, groups: list[tuple[int, int]], together: int) -> npt.NDArray[np.int64]:
-        """What vbuckets have from first to last of each group, in columns of so many spans together."""
+        """Returns the sums per group and column. A group has its first and last vbucket; a column has ``together`` spans."""
         columns = -(-self.used // together)
         found = np.zeros((len(groups), columns), np.int64)
         for place, (first, last) in enumerate(groups):
@@ -75,7 +75,7 @@ class Heat:
 
 
 def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
-    """The same with another of ``HEATS`` in ``counts``."""
+    """Returns the heat with another measure of ``HEATS`` in ``counts``."""
     if measure in ("items", "bytes"):
         return replace(heat, counts=heat.counts if measure == "items" else heat.bytes)
     table, time = (records.get(measure), "last_time" if measure == "gaps" else "time")
@@ -93,17 +93,17 @@ def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
 
 
 class HeatCounter:
-    """Feed it with every batch of a reading."""
+    """Counts while a capture is read; ``feed`` takes every batch."""
 
     def __init__(self) -> None:
         self._start_ns: int | None = None
         self._span_ns = FIRST_SPAN_NS
         self._counts: Counts = np.zeros((0, SPANS), np.uint32)
         self._bytes: Counts = np.zeros((0, SPANS), np.uint64)
-        self._latest = -1  # span of the latest message
+        self._latest = -1  # number of the span of the latest message
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading. Costs two sums over its events."""
+        """Counts the next batch. Costs two sums over its events."""
         if not len(batch):
             return
         if self._start_ns is None:
@@ -132,12 +132,12 @@ class HeatCounter:
 
     @property
     def now(self) -> Heat:
-        """What was counted so far."""
+        """The counts so far."""
         return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy(), self._bytes.copy())
 
 
 def signs(heat: Heat, records: Mapping[str, Records], place_of: npt.NDArray[np.int64], shape: tuple[int, int], together: int) -> Signs:
-    """Which sign each cell has, as its number in ``SIGNS``. ``place_of``: of each vbucket, the line of cells, -1 for none."""
+    """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of each vbucket, -1 for none."""
     found = np.zeros(shape, np.int8)
 
     def put(sign: int, vbuckets: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> None:

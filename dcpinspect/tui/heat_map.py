@@ -1,4 +1,4 @@
-"""A whole bucket over time: a line, or half of one, for each vbucket or some of them, coloured by how much came when."""
+"""Shows a whole bucket over time. Each vbucket, or group of vbuckets, has a line or half a line, coloured by how much came when."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW, edges, levels
 
 LABEL = 10
-"""Columns of the numbers before a line."""
+"""Width of the numbers before a line, in columns."""
 HEAD = 2
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
-"""How many vbuckets may share a row."""
+"""Numbers of vbuckets that can share a row."""
 CROWDED = 3
-"""Where one of so many cells that have anything begins a snapshot, or more, no sign says so."""
+"""Signs of snapshots are left out if one in so many non-empty cells, or more, begins a snapshot: they would say nothing."""
 
 
 class Form(NamedTuple):
     """How vbuckets share lines."""
 
     together: int = 1
-    """Vbuckets of a row of cells."""
+    """Number of vbuckets in a row of cells."""
     high: int = 1
-    """Lines of a row; 0: half of one, in the upper or the lower half of a character."""
+    """Number of lines of a row; 0: half a line, the upper or the lower half of a character."""
 
 
 def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
-    """From the one that shows all vbuckets at once to the one that shows each on a line of its own."""
+    """Returns all forms, from the form that shows all vbuckets at once to the form with one line per vbucket."""
     if count <= lines:
         return [Form(1, lines // max(1, count))]
     rows = lines * (2 if has_halves else 1)
@@ -59,10 +59,10 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--cursor", "heat--label"}
 
     class Moved(Message):
-        """The cursor came to another cell."""
+        """Sent when the cursor moves to another cell."""
 
     class Opened(Message):
-        """Enter: a vbucket, and the span of time of the cell, nanoseconds since the capture began."""
+        """Sent at Enter: a vbucket, and the span of time of the cell, in nanoseconds since the capture began."""
 
         def __init__(self, vbucket: int, span: tuple[int, int]) -> None:
             super().__init__()
@@ -78,31 +78,31 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """First and last vbucket of each row."""
         self._zoomed = 0
         self._spans = 1
-        """Of the counts, in a cell."""
+        """Number of spans in a cell."""
         self._wide = 1
-        """Columns of a cell."""
+        """Number of columns of a cell."""
         self.measure = HEATS[0]
         self.amounts = np.zeros((0, 0), np.int64)
-        """Of the measure, in each cell."""
+        """Amount of the measure in each cell."""
         self._levels = self.amounts
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
         self._least_sign = SNAPSHOT
-        """Those of snapshots are left out where there are so many that they say nothing."""
+        """The least important sign that is shown: signs of snapshots are left out if there are too many."""
         self._paints: dict[int, Style] = {}
         self.row = self.column = 0
         self._at: tuple[int, int] | None = None
-        """Vbucket and time that the cursor was moved to, however many cells there are now."""
+        """Vbucket and time that the cursor was moved to; it stays when the size of the cells changes."""
 
     def show(self, results: Results, first_ns: int) -> None:
-        """What is known by now. ``first_ns``: when the capture began, nanoseconds since 1970."""
+        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since 1970."""
         self._heat, self._results, self._first_ns = measured(results.heat, results.records, self.measure), results, first_ns
         known = [number for number in results.vbuckets if number < MOST]
         self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
         self._arrange()
 
     def _arrange(self) -> None:
-        """As many cells as fit, and what is in them."""
+        """Chooses as many cells as fit, and fills them."""
         room, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
         offered = forms(len(self._numbers), lines, has_halves=self._glyphs is theme.UNICODE and not self.app.no_color)
         self._zoomed = min(self._zoomed, len(offered) - 1)
@@ -127,18 +127,18 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._go(*(self._cell(*self._at) if self._at is not None else (0, 0)), is_moved=False)
 
     def on_resize(self) -> None:
-        """Other cells."""
+        """Chooses the cells for the new size."""
         self._arrange()
 
     def zoom(self, steps: int) -> None:
-        """Fewer vbuckets share a line, or more; 0: all are shown."""
+        """Changes how many vbuckets share a line: fewer for positive steps, more for negative ones; 0 shows all vbuckets."""
         if self.vbucket is not None:
             self._at = self.vbucket, self.span[0]
         self._zoomed = max(0, self._zoomed + steps) if steps else 0
         self._arrange()
 
     def next_display(self) -> None:
-        """The next measure."""
+        """Shows the next measure."""
         self.measure = HEATS[(HEATS.index(self.measure) + 1) % len(HEATS)]
         if self.vbucket is not None:
             self._at = self.vbucket, self.span[0]
@@ -148,7 +148,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int | None:
-        """Of the cursor's row the one that has most in the cursor's cell, the first of equals."""
+        """Vbucket that has most in the cursor's cell, the first of equals."""
         if self.row >= len(self.groups):
             return None
         first, last = self.groups[self.row]
@@ -164,18 +164,18 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return first, first + size - 1
 
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
-        """The cursor goes to the row of a vbucket, and to a time."""
+        """Moves the cursor to the row of a vbucket, and to a time."""
         self._at = vbucket, self.span[0] if since_ns is None else since_ns
         self._go(*self._cell(*self._at), is_moved=False)
 
     def _cell(self, vbucket: int, since_ns: int) -> tuple[int, int]:
-        """Row and column of a vbucket at a time."""
+        """Returns row and column of a vbucket at a time."""
         scale = self._scale()
         row = next((row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0)
         return row, (since_ns - scale.first) // scale.step
 
     def next_hot(self) -> None:
-        """To the cell with most; from there to the one with most after it."""
+        """Moves the cursor to the cell with the greatest amount; from there to the next greatest."""
         order = np.argsort(-self.amounts, axis=None, kind="stable")[: np.count_nonzero(self.amounts)]
         if len(order):
             here = np.flatnonzero(order == self.row * self.amounts.shape[1] + self.column)
@@ -192,7 +192,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         top, height = int(self.scroll_offset.y), max(self.size.height, 1)
         if not top + HEAD <= line <= line + high - 1 < top + height:
             self.scroll_to(y=line - HEAD if line < top + HEAD else line + high - height, animate=False, immediate=True)
-        if is_moved:  # nothing else has changed
+        if is_moved:  # only the cursor has changed, so only its rows are drawn
             self.refresh(
                 *(Region(0, y - top, self.size.width, high) for y in {self._line_of(before), line}), Region(0, 0, self.size.width, HEAD)
             )
@@ -201,41 +201,41 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def _line_of(self, row: int) -> int:
-        """The first line of a row, the two at the top counted, too."""
+        """Returns the first screen line of a row; the two lines at the top are counted."""
         return HEAD + (row * self.form.high if self.form.high else row // 2)
 
     def action_step(self, lines: int) -> None:
-        """A row up or down."""
+        """Moves the cursor down by so many rows, or up."""
         self._go(self.row + lines, self.column)
 
     def action_fold(self) -> None:
-        """A cell to the left."""
+        """Moves the cursor one cell to the left."""
         self._go(self.row, self.column - 1)
 
     def action_unfold(self) -> None:
-        """A cell to the right."""
+        """Moves the cursor one cell to the right."""
         self._go(self.row, self.column + 1)
 
     def action_page(self, pages: int) -> None:
-        """A screen of rows."""
+        """Moves the cursor down by so many screens, or up."""
         lines = max(1, self.size.height - HEAD)
         self._go(self.row + pages * (lines // self.form.high if self.form.high else 2 * lines), self.column)
 
     def action_first(self) -> None:
-        """To the first row."""
+        """Moves the cursor to the first row."""
         self._go(0, self.column)
 
     def action_last(self) -> None:
-        """To the last one."""
+        """Moves the cursor to the last row."""
         self._go(len(self.groups) - 1, self.column)
 
     def action_open(self) -> None:
-        """The timeline of the vbucket, at this time."""
+        """Opens the timeline of the vbucket, at the time of the cell."""
         if self.vbucket is not None:
             self.post_message(self.Opened(self.vbucket, self.span))
 
     def near(self, steps: int) -> bool:
-        """To the next cell of the row with a sign; whether there is one."""
+        """Moves the cursor to the next cell of the row that has a sign, or to the one before. Returns whether there is one."""
         if self.row >= len(self._signs):
             return False
         own = np.flatnonzero(self._signs[self.row] >= self._least_sign)
@@ -245,7 +245,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return bool(len(others))
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked cell; a second click opens it."""
         line, column = int(self.scroll_offset.y) + event.y - HEAD, (event.x - LABEL) // self._wide
         if event.y < HEAD or event.x < LABEL or column >= self.amounts.shape[1]:
             return
@@ -258,7 +258,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view; the time stays at the top."""
+        """Draws one visible line; the time always stays at the top."""
         base = self.rich_style
         dim = base + self.get_component_rich_style("heat--label", partial=True)
         if y == 0:
@@ -276,7 +276,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return strip([*pieces, *cells], self.size.width, base)
 
     def heading(self) -> str:
-        """What the picture shows."""
+        """Returns what the picture shows, in words."""
         if not self.groups:
             return "no vbucket was requested"
         together, high = self.form
@@ -306,7 +306,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return strip(pieces, self.size.width, base)
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
-        """A line of a row: blocks as high as the level, letters in the lowest line, edges in all."""
+        """Returns a line of a row: blocks as high as the level, letters in the lowest line, left edges of snapshots in all lines."""
         high, found = self.form.high, list[Piece]()
         here = self.get_component_rich_style("heat--cursor", partial=True)
         at = [column == self.column and row == self.row for column in range(self.amounts.shape[1])]
@@ -321,7 +321,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return found
 
     def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
-        """A cell with a sign: that of a snapshot at its left edge, a letter in place of what is under it."""
+        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a letter that replaces the first character."""
         if sign > SNAPSHOT:
             return SIGNS[sign].letter + text[1:], base + self._paint_of_sign(sign)
         if self._glyphs is theme.ASCII or self.app.no_color:
@@ -330,7 +330,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(color=paint.color if not level else base.bgcolor, bgcolor=ground)
 
     def _halves(self, row: int, base: Style) -> list[Piece]:
-        """Two rows in one line: the upper and the lower half of each character."""
+        """Returns two rows as one line, in the upper and the lower half of each character."""
         levels, signs = self._levels[row : row + 2].tolist(), self._signs[row : row + 2]
         upper, lower = levels[0], levels[1] if len(levels) > 1 else [0] * len(levels[0])
         worst = np.where((signs.max(axis=0) > SNAPSHOT) & (signs.max(axis=0) >= self._least_sign), signs.max(axis=0), 0).tolist()
@@ -351,19 +351,19 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return found
 
     def _paint(self, level: int) -> Style:
-        """Of a level; 0: none."""
+        """Returns the style of a level; 0: none."""
         if level not in self._paints:
             self._paints[level] = theme.style_of(self.app, f"scale-{level}") if level else Style()
         return self._paints[level]
 
     def _paint_of_sign(self, sign: int) -> Style:
-        """Of the letter of a sign."""
+        """Returns the style of a sign's letter."""
         if -sign not in self._paints:
             self._paints[-sign] = theme.style_of(self.app, SIGNS[sign].paint) + Style(reverse=True, bold=True)
         return self._paints[-sign]
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self._paints.clear()
         self.refresh()
@@ -371,7 +371,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     # -- words --------------------------------------------------------------------------------------------
 
     def spoken(self) -> str:
-        """What is at the cursor."""
+        """Returns what is under the cursor, in words."""
         if self.vbucket is None or not self.amounts.size:
             return "nothing yet"
         first, last = self.groups[self.row]
@@ -389,7 +389,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return " · ".join(parts)
 
     def legend(self) -> Text:
-        """What colours and signs mean."""
+        """Returns what colours and signs mean."""
         out = Text(f"{self.measure}: " if self._edges else f"no {self.measure}  ")
         for place, edge in enumerate(self._edges, 8 - len(self._edges)):
             out.append(self._glyphs.blocks[place], self._paint(place + 1))

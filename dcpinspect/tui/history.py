@@ -1,4 +1,4 @@
-"""What was used before, kept for the next time: filters, captures, the theme. Each is in a file that is the user's alone."""
+"""Remembers what was used before: filters, captures and the theme. Each kind has a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST = 200
-"""Texts that are kept."""
+"""Number of texts that are kept."""
 LONGEST = 2000
-"""Characters of a text that is kept; longer ones were pasted."""
+"""Greatest length of a kept text, in characters; longer ones were pasted."""
 _SIZE = 2 * MOST * LONGEST
-"""Bytes of the file that are read."""
+"""Number of bytes of the file that are read."""
 CAPTURES = 20
-"""Captures that are kept."""
+"""Number of captures that are kept."""
 
 
 class History:
-    """Texts, the newest last. Without a file they are forgotten with the program; a file that cannot be read or written is no fault."""
+    """Texts, the newest last.
+
+    Without a file they are forgotten when the program ends. A file that cannot be read or written is no error.
+    """
 
     def __init__(self, path: Path | None = None, most: int = MOST) -> None:
         self._path = path
@@ -28,13 +31,13 @@ class History:
         self.texts = self._read()
 
     def add(self, text: str) -> None:
-        """A text that was used: it is the newest now, for other runs of the program, too."""
+        """Makes a used text the newest one, for other runs of the program, too."""
         if not text or not _is_kept(text):
             return
         self.texts = self._newest(self.texts, text)
         if self._path is not None:
             try:
-                self._write(self._newest(self._read(), text))  # another run may have added some
+                self._write(self._newest(self._read(), text))  # the file is read again, because another run may have added texts
             except OSError:
                 self._path = None
 
@@ -56,7 +59,7 @@ class History:
     def _write(self, texts: list[str]) -> None:
         assert self._path is not None
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(prefix=f".{self._path.name}-", dir=self._path.parent)  # mode 0600
+        number, name = tempfile.mkstemp(prefix=f".{self._path.name}-", dir=self._path.parent)  # the new file has mode 0600
         try:
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write("".join(f"{json.dumps(text)}\n" for text in texts))
@@ -68,19 +71,19 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the terminal UI remembers of other runs."""
+    """What the terminal UI remembers from other runs."""
 
     filters: History = field(default_factory=History)
     captures: History = field(default_factory=lambda: History(most=CAPTURES))
-    """Their whole paths."""
+    """Whole paths of captures."""
     themes: History = field(default_factory=lambda: History(most=1))
-    """The one that was chosen last."""
+    """The theme that was chosen last."""
     notes: Path | None = None
-    """The folder of notes on captures that stand in folders where nothing can be written. None: notes are forgotten with the program."""
+    """Folder for notes on captures whose own folder cannot be written. None: notes are forgotten when the program ends."""
 
     @classmethod
     def of_user(cls) -> Memory:
-        """What is kept in the user's place for such things."""
+        """Returns the memory in the user's state folder."""
         import platformdirs  # deferred: only the terminal UI remembers anything
 
         folder = platformdirs.user_state_path("dcpinspect")

@@ -1,7 +1,8 @@
-"""A capture that is looked at while it is read: messages, what happened to streams, what is wrong.
+"""A capture that the user looks at while it is read: its messages, its streams, and its findings.
 
-One thread reads and writes, the terminal's looks. What is worked out of all messages, tables and findings, is made anew now and then
-while reading, ever more rarely, and once at the end.
+One thread reads and writes; the thread of the terminal only looks. Tables and findings are worked out from all messages. This is
+
+repeated while reading, less and less often, and done once more at the end.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from dcpinspect.tui.results import Results
 State = Literal["reading", "done", "stopped", "failed"]
 
 _SHARE = 20
-"""Reading goes on at least so many times longer than working out took, before it is worked out again."""
+"""Before results are worked out again, reading goes on for at least this many times as long as working them out took."""
 _RATE_S = 3.0
-"""Seconds over which messages a second are counted."""
+"""Seconds over which the rate of messages is measured."""
 _SOON = 0.5
-"""Seconds after which it is worked out for the first time."""
+"""Seconds after which results are worked out for the first time."""
 
 
 class Inspection:
@@ -55,10 +56,11 @@ class Inspection:
         notices: Sequence[str] = (),
         redactor: Redactor | None = None,
     ) -> None:
-        """Raises CaptureError when the capture cannot be opened. ``keep``: bytes that are kept of what is live.
+        """Raises CaptureError when the capture cannot be opened. ``keep``: number of bytes that are kept of a live capture.
 
-        ``is_saved``: the packets are in a file. ``notices``: lines for the user, which grow while reading. ``redactor``: nothing
-        has keys, values or names, neither what is shown nor what is looked for.
+        ``is_saved``: whether the packets are in a file. ``notices``: lines for the user; lines are added while reading. ``redactor``:
+
+        replaces keys, values and names in what is shown and in what is searched.
         """
         self.is_saved = is_saved
         self.notices = notices
@@ -75,13 +77,13 @@ class Inspection:
         self.error = ""
         """Why reading failed, in one line."""
         self.nothing = ""
-        """Why there is no message, and what to try; empty while there may still be one."""
+        """Why there is no message, and what to try; empty while messages may still come."""
         self.everything = Results()
-        """What was worked out of all connections."""
+        """Results of all connections."""
         self.connection: int | None = None
-        """The one that is looked at alone; None: all are."""
+        """Number of the connection that is shown alone; None: all are shown."""
         self.results = Results()
-        """What is shown: of all connections, or of that one."""
+        """The results that are shown: of all connections, or of the one that is shown alone."""
         self._choosing = threading.Lock()
         self.notes = Notes()
         """Marks and notes on messages."""
@@ -94,7 +96,7 @@ class Inspection:
         self._counted = deque([(self.started, 0)])
 
     def close(self) -> None:
-        """Forgets everything; ``load`` has ended by then."""
+        """Removes all messages; ``load`` must have ended."""
         self.store.close()
 
     @property
@@ -104,7 +106,7 @@ class Inspection:
 
     @property
     def damage(self) -> str:
-        """What is damaged in the captures, the first of it in full; empty: nothing."""
+        """Description of the first damaged place in the captures, and the number of others; empty if there are none."""
         problems = self.reading.capture.problems
         if not problems:
             return ""
@@ -114,17 +116,17 @@ class Inspection:
 
     @property
     def share(self) -> float | None:
-        """How much of the capture was read, 0 to 1; None if unknown its size."""
+        """Share of the capture that was read, 0 to 1; None if its size is unknown."""
         size = self.reading.capture.size
         return min(1.0, self.reading.capture.position / size) if size else None
 
     @property
     def speed(self) -> float:
-        """Bytes a second so far."""
+        """Bytes read per second so far."""
         return self.reading.capture.position / max(time.monotonic() - self.started, 1e-6)
 
     def messages_a_second(self) -> float:
-        """Of the last seconds in which this was asked."""
+        """Returns the rate of messages over the last seconds; it must be called often to be exact."""
         now, rows = time.monotonic(), self.store.rows
         self._counted.append((now, rows))
         while len(self._counted) > 2 and self._counted[1][0] < now - _RATE_S:
@@ -133,19 +135,19 @@ class Inspection:
         return (rows - count) / max(now - before, _SOON)
 
     def stop(self) -> None:
-        """Ask the reading to end with what there is."""
+        """Asks the reading to end early."""
         self._is_wanted.clear()
         self.reading.capture.stop()
 
     def all_rows(self) -> Rows:
-        """Of all messages that are kept, once nothing comes any more: what is live ends. Takes its time."""
+        """Returns the rows of all kept messages, once reading has ended. Ends a live capture. May take long."""
         if self.is_live:
             self.stop()
         self._is_over.wait()
         return np.arange(self.store.first_row, self.store.rows + 1)
 
     def load(self, changed: Callable[[], None]) -> None:
-        """Reads to the end, or until stopped. Runs in a thread; ``changed`` is called from it whenever there is something new."""
+        """Reads to the end, or until stopped. Runs in a thread, and calls ``changed`` from it whenever there is something new."""
         due, seen = time.monotonic() + _SOON, 0
 
         def look() -> None:
@@ -156,7 +158,8 @@ class Inspection:
                 due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
                 changed()
 
-        self.reading.on_pause = look  # what came last before a pause is not to wait for what comes after
+        # works out results before a pause in a live capture, so that the latest messages need not wait for the next ones
+        self.reading.on_pause = look
         try:
             with self.reading:
                 for batch in self.store.fill(self.reading):
@@ -208,7 +211,7 @@ class Inspection:
             self._narrow()
 
     def choose(self, connection: int | None) -> None:
-        """Looks at one connection alone, or at all."""
+        """Shows one connection alone, or all for None."""
         with self._choosing:
             self.connection = connection
             self._narrow()
@@ -217,7 +220,10 @@ class Inspection:
         self.results = self.everything if self.connection is None else of_connection(self.everything, self.connection)
 
     def take(self, counted: Results, of: Results) -> None:
-        """What is shown, with its messages counted; unless something else is shown than what they were counted for."""
+        """Replaces the shown results ``of`` by ``counted``, which have the counts of messages.
+
+        Does nothing if other results are shown now.
+        """
         with self._choosing:
             if self.results is of:
                 self.results = counted

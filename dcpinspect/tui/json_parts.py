@@ -1,6 +1,6 @@
-"""JSON taken apart a level at a time, so that a value of 20 MB, or of a million brackets, costs no more than what is shown of it.
+"""Takes JSON apart one level at a time, so that a value of 20 MB, or with a million brackets, costs only what is shown of it.
 
-Nothing here is a judge of JSON: what does not fit ends a level, and is told as such.
+This module does not check whether the JSON is valid: text that does not fit ends a level, and the level says so.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dcpinspect.escape import escape
 Kind = Literal["object", "array", "string", "number", "literal"]
 
 STEPS = 500_000
-"""Runs of brackets that are looked at for one level: 0.2 seconds."""
+"""Number of runs of brackets that are searched for one level; this takes 0.2 seconds."""
 LONGEST = 1 << 16
-"""Bytes of a string that is decoded; of longer ones the text is shown as it stands there."""
+"""Greatest length in bytes of a string that is decoded; a longer string is shown as it is written."""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _NAME = re.compile(rb"\s*+(" + _STRING + rb")\s*+:", re.DOTALL)
@@ -32,28 +32,28 @@ class Part:
     """A value inside a JSON text, from ``start`` to ``end``."""
 
     name: str
-    """What it is called in its object, or its number in its array; safe for a terminal."""
+    """Name of the value in its object, or number in its array; safe for a terminal."""
     kind: Kind
     start: int
     end: int
 
     @property
     def is_container(self) -> bool:
-        """Whether there may be others inside."""
+        """Whether the value can contain other values."""
         return self.kind in ("object", "array")
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is directly inside an object or array."""
+    """The values directly inside an object or array."""
 
     parts: tuple[Part, ...]
     why: str = ""
-    """Why there is no more although the text goes on; empty where it is whole."""
+    """Why no more values are listed although the text goes on; empty if the level is complete."""
 
 
 def root(text: bytes) -> Part | None:
-    """The object or array that a text is; None for other texts. Looks at its ends only."""
+    """Returns the object or array that a text consists of; None for other texts. Looks only at both ends of the text."""
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     opened = text[start : start + 1]
     if end - start < 2 or (opened, text[end - 1 : end]) not in ((b"{", b"}"), (b"[", b"]")):
@@ -62,7 +62,7 @@ def root(text: bytes) -> Part | None:
 
 
 def level(text: bytes, inside: Part, most: int) -> Level:
-    """The first ``most`` parts inside an object or array."""
+    """Returns the first ``most`` values directly inside an object or array."""
     found: list[Part] = []
     at, left = inside.start + 1, STEPS
     if _EMPTY.match(text, at):
@@ -93,7 +93,7 @@ def level(text: bytes, inside: Part, most: int) -> Level:
 
 
 def string(source: bytes) -> str:
-    """A string as it reads, in its quotes; safe for a terminal."""
+    """Returns a string decoded, in quotes; safe for a terminal."""
     if len(source) <= LONGEST:
         try:
             return f'"{escape(json.loads(source))}"'
@@ -111,7 +111,7 @@ def _kind(value: re.Match[bytes]) -> Kind:
 
 
 def _closed(text: bytes, start: int, end: int, steps: int) -> tuple[int, int]:
-    """(place behind what the bracket at ``start`` opens, steps left); -1: none was found."""
+    """Returns the place behind the bracket that closes the one at ``start``, and the steps left. The place is -1 if none was found."""
     depth, at = 0, start
     while steps:
         steps -= 1

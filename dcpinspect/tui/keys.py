@@ -1,4 +1,4 @@
-"""Every key, once: bindings, the line at the bottom, help, palette and the page of docs are made of this table."""
+"""The table of all keys. Bindings, the line at the bottom, help, the palette and the page of the docs are made from it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 VIEWS = ("overview", "packets", "vbuckets", "timeline", "findings", "stats")
-"""In the order of their numbers, from 0."""
+"""Names of the views, in the order of their numbers from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, or several that do the same."""
+    """A key, or several keys that do the same."""
 
     keys: str
-    """As Textual names them, with commas between."""
+    """Names of the keys in Textual, separated by commas."""
     action: str
     text: str
-    """What it does, for help and palette."""
+    """What the key does, for help and palette."""
     shown: str = ""
-    """How help writes the keys."""
+    """The keys as help writes them."""
     short: str = ""
-    """What the line at the bottom says; empty: it is not there."""
+    """Text in the line at the bottom; empty: the key is not listed there."""
     views: Sequence[str] = VIEWS
-    """Where it does something."""
+    """Views in which the key does something."""
 
 
 _LISTS = ("packets", "findings")
@@ -130,10 +130,10 @@ KEYS = (
     Key("question_mark", "help", "these keys, and what the symbols mean", "?", "Help"),
     Key("q", "quit", "leave", "q", "Quit"),
 )
-"""In the order of help."""
+"""All keys, in the order of help."""
 
 PALETTE = Key("ctrl+p", "app.command_palette", "every action by its title", "Ctrl+P")
-"""Textual's own."""
+"""The key of the palette, which Textual binds itself."""
 
 
 TYPING = (
@@ -143,9 +143,9 @@ TYPING = (
     ("up", "↑", "Used before"),
     ("escape", "Esc", "Leave"),
 )
-"""As ``footer``, while a filter is typed."""
+"""Keys of the line at the bottom while a filter is typed; the form is that of ``footer``."""
 
 
 def footer(view: str) -> list[tuple[str, str, str]]:
-    """What the line at the bottom shows in a view: the key as Textual names it, as help writes it, and a word."""
+    """Returns the keys of the line at the bottom of a view: name in Textual, text in help, and a word."""
     return [(key.keys.partition(",")[0], key.shown, key.short) for key in KEYS if key.short and view in key.views]

@@ -1,4 +1,4 @@
-"""Where the fields of a message lead: from answer to request, from item to marker, from document to its version before."""
+"""Links of the fields of a message: from answer to request, from item to snapshot marker, from document to its version before."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WORDS: dict[Link, str] = {
     "marker": "the snapshot marker",
     "previous": "the version before",
 }
-"""What each leads to."""
+"""What each kind of link leads to, in words."""
 
 
 def links_of(batch: MessageBatch) -> dict[str, Link]:
-    """What the fields of the one message of a batch lead to, by the path of the field."""
+    """Returns the links of the only message of ``batch``, by path of the field."""
     decoded = batch.decoded
     opcode = int(decoded.opcode[0])
     if decoded.is_response[0]:
@@ -41,7 +41,7 @@ def links_of(batch: MessageBatch) -> dict[str, Link]:
 
 
 def target(store: Store, row: int, link: Link) -> int | None:
-    """The row that a link of a row leads to; None where the capture does not have it. Looks through the whole store."""
+    """Returns the row that a link of a message leads to; None if the capture does not have that message. May search the whole store."""
     batch = store.messages([row])
     if link == "request":
         return batch.request_row.at(0)

@@ -1,4 +1,4 @@
-"""Which messages show which findings, as columns: there may be millions."""
+"""Which messages show which findings, as columns, because there may be millions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.tui.row_index import RowIndex
 
 
 def rows_of(one: Finding) -> Rows:
-    """All rows that show a finding, rising: those that are its evidence, and those like them."""
+    """Returns all rows that show a finding, rising: those of its evidence, and those of similar messages."""
     evidence = np.array([place.row for case in one.each for place in case.places], np.int64)
     return np.unique(np.concatenate((evidence, one.rows)))
 
@@ -22,27 +22,27 @@ class Marked:
     """The rows that show findings."""
 
     def __init__(self, findings: Sequence[Finding] = ()) -> None:
-        """``findings``: worst first."""
+        """Makes the columns. ``findings``: the worst first."""
         of = [rows_of(one) for one in findings]
         rows = np.concatenate([NO_ROWS, *of])
         numbers = np.repeat(np.arange(len(of), dtype=np.uint32), [len(one) for one in of])
-        order = np.argsort(rows, kind="stable")  # of a row the worst stays first
+        order = np.argsort(rows, kind="stable")  # a stable sort keeps the worst finding of a row first
         self.rows: Rows = rows[order]
-        """Rising; a row is there once for each finding that it shows."""
+        """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
-        """Of these findings."""
+        """Number of the finding that each element of ``rows`` shows."""
         is_bad = np.array([one.severity != "note" for one in findings], np.bool_)
         self.bad: Rows = np.unique(self.rows[is_bad[self.numbers]]) if len(of) else NO_ROWS
-        """Those that show an error or a warning."""
+        """Rows that show an error or a warning."""
 
     def of(self, row: int) -> list[int]:
-        """Numbers of the findings that a row shows, worst first."""
+        """Returns the numbers of the findings that a row shows, the worst first."""
         low, high = np.searchsorted(self.rows, np.array([row, row + 1])).tolist()
         numbers: list[int] = self.numbers[low:high].tolist()
         return numbers
 
     def next_bad(self, row: int, index: RowIndex, *, back: bool = False) -> int | None:
-        """The next row after (or before) ``row`` that shows an error or a warning, of those that a list shows."""
+        """Returns the next row after ``row``, or before it, that shows an error or a warning and is in the list ``index``."""
         others = self.bad[: np.searchsorted(self.bad, row)][::-1] if back else self.bad[np.searchsorted(self.bad, row, "right") :]
         for start in range(0, len(others), _AT_ONCE):
             some = others[start : start + _AT_ONCE]
@@ -53,4 +53,4 @@ class Marked:
 
 
 _AT_ONCE = 1 << 12
-"""Rows that are looked for in a list at once."""
+"""Number of rows that are looked up in a list at once."""

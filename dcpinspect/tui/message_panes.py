@@ -1,4 +1,4 @@
-"""What is below or beside the list: title, findings and note of one message, its fields, its bytes."""
+"""The panes below or beside the list: title, findings, note, fields and bytes of one message."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 ROOMY = 132
-"""Columns from which there is room for 16 bytes a line beside the fields."""
+"""Width in columns from which 16 bytes a line fit beside the fields."""
 SENTENCE = 3
-"""Lines that a finding has above the fields, where the screen has room for so many."""
+"""Number of lines for a finding above the fields, if the screen is high enough."""
 STACKED = 100
-"""Columns below which fields and bytes do not fit beside each other, where both stand beside the list."""
+"""Width in columns below which fields and bytes stand one above the other, if the panes are beside the list."""
 
 
 class MessagePanes(Vertical):
-    """One message. Fields and bytes are linked both ways."""
+    """The panes of one message. Fields and bytes are linked: a selection in one is shown in the other."""
 
     def __init__(self, inspection: Inspection, glyphs: Glyphs) -> None:
         super().__init__(id="lower")
@@ -41,10 +41,10 @@ class MessagePanes(Vertical):
         self._between = Divider(id="byte-divider")
         self._row = 0
         self._share: float | None = None
-        """The part of the room that the fields have, once somebody has dragged what is between them and the bytes."""
+        """Share of the room that the fields have, once the user has dragged the divider between fields and bytes."""
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the panes."""
         yield self.title
         yield self._why
         yield self._note
@@ -54,7 +54,7 @@ class MessagePanes(Vertical):
             yield self.bytes
 
     def show(self, row: int, message: Message | None, links: dict[str, Link], title: str) -> None:
-        """Another message."""
+        """Shows another message."""
         self.fields.show(message, links)
         self.bytes.show(message)
         self.bytes.light(self.fields.span)
@@ -62,7 +62,7 @@ class MessagePanes(Vertical):
         self.tell(row)
 
     def tell(self, row: int) -> None:
-        """What was found of the message, and the note on it."""
+        """Shows the findings about the message, and the note on it."""
         self._row = row
         found = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
@@ -81,7 +81,10 @@ class MessagePanes(Vertical):
         self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
-        """Bytes are 16 a line where there is room, and stand below the fields where both do not fit. ``is_beside``: beside the list."""
+        """Chooses 16 bytes a line if there is room, and puts bytes below the fields if they do not fit side by side.
+
+        ``is_beside``: the panes are beside the list.
+        """
         self.tell(self._row)
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
@@ -94,7 +97,7 @@ class MessagePanes(Vertical):
                 pane.styles.max_width = "100%"
 
     def change_form(self, *, is_narrow: bool) -> None:
-        """Bytes as hex or as the specification's grid; ``is_narrow``: there is room for fields or bytes only, and they take turns."""
+        """Switches the bytes between hex and grid. ``is_narrow``: only fields or bytes fit, so that they are shown in turn."""
         shows_bytes = self.details.has_class("bytes") or not is_narrow
         if is_narrow and (not shows_bytes or self.bytes.form == "grid"):
             self.details.toggle_class("bytes")

@@ -1,4 +1,4 @@
-"""The views, of which one is shown, and the ways between them: jumps, the way back, places that are typed."""
+"""Holds the views, of which one is shown, and moves between them: jumps, the way back, and places that the user types."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from dcpinspect.tui.vbuckets import VbucketsView
 from dcpinspect.tui.view import View
 
 MOST_COPIED = 100_000
-"""Characters of what is copied: terminals take no more with OSC 52, where they take as many."""
+"""Greatest number of characters that are copied; terminals that support OSC 52 take at most so many."""
 
 _Kind = TypeVar("_Kind", bound=View)
 
 
 class Navigation(ContentSwitcher):
-    """Holds the views, and is what they ask for a way out of themselves."""
+    """Holds the views; views use it to go to other views."""
 
     def __init__(self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]) -> None:
-        """``say`` shows a word to the user; ``switched`` is called when another view is shown."""
+        """Makes the holder of views. ``say`` shows a short text to the user; ``switched`` is called when another view is shown."""
         super().__init__(initial="packets", id="views")
         self.views: Sequence[View] = ()
         self.inspection = inspection
@@ -45,10 +45,10 @@ class Navigation(ContentSwitcher):
         self._switched = switched
         self._jumps = Jumps()
         self.marked_vbuckets: list[int] = []
-        """Those that timelines are compared with."""
+        """Vbuckets whose timelines are drawn below that of any other, to compare."""
 
     def compose(self) -> ComposeResult:
-        """All views."""
+        """Yields all views."""
         yield from self.views
 
     def _of(self, kind: type[_Kind]) -> _Kind:
@@ -56,29 +56,29 @@ class Navigation(ContentSwitcher):
 
     @property
     def packets(self) -> PacketsView:
-        """The first view."""
+        """The view of packets."""
         return self._of(PacketsView)
 
     @property
     def view(self) -> View:
-        """The one that is shown."""
+        """The view that is shown."""
         return self._named(self.current or "packets")
 
     def _named(self, name: str) -> View:
         return next(view for view in self.views if view.id == name)
 
     def take_up(self) -> None:
-        """More is known of the capture, or other parts of it are looked at."""
+        """Gives new results to all views."""
         for view in self.views:
             view.take_up(self.inspection.results)
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
-        """Calls something from a thread that works behind the application, while there still is one."""
+        """Calls a function from a background thread, as long as the application runs."""
         if self.app.is_running:
             self.app.call_from_thread(what, *arguments)
 
     def copy(self, text: str) -> None:
-        """To the terminal's clipboard; nothing, if there is nothing, or more than terminals take."""
+        """Copies a text to the terminal's clipboard. Copies nothing if the text is empty or longer than terminals take."""
         if len(text) > MOST_COPIED:
             self.say(f"not copied: {len(text):,} characters are more than a terminal takes; x exports them")
         elif text:
@@ -89,11 +89,11 @@ class Navigation(ContentSwitcher):
 
     @property
     def marks(self) -> list[int]:
-        """The rows that are marked, rising."""
+        """The marked rows, rising."""
         return self.inspection.notes.rows
 
     def mark(self, row: int) -> None:
-        """Marks a message, or not any more."""
+        """Marks a message, or removes its mark."""
         notes = self.inspection.notes
         if notes.text(row):
             self.say(f"row {row:,} has a note: ; changes it, and d in the list of marks (M) removes it")
@@ -103,12 +103,12 @@ class Navigation(ContentSwitcher):
         self.say(f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: {len(self.marks):,} in all{_kept(notes)}")
 
     def forget(self, row: int) -> None:
-        """Takes mark and note from a message."""
+        """Removes mark and note from a message."""
         self.inspection.notes.mark(row, 0)
         self.packets.list.refresh()
 
     def note(self, row: int) -> None:
-        """Lets the user write a note on a message."""
+        """Asks for a note on a message."""
         notes = self.inspection.notes
 
         def write(text: str | None) -> None:
@@ -124,7 +124,7 @@ class Navigation(ContentSwitcher):
         return int(self.inspection.store.take([row], ["time_ns"]).column(0)[0].as_py())
 
     def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or not any more."""
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that mark."""
         marked = self.marked_vbuckets
         if vbucket in marked:
             marked.remove(vbucket)
@@ -135,7 +135,7 @@ class Navigation(ContentSwitcher):
         self.say(f"timelines are compared with vbucket {', '.join(map(str, marked))}" if marked else "timelines are compared with none")
 
     def to_next_mark(self) -> None:
-        """To the next mark, after the last the first."""
+        """Goes to the next mark; after the last mark, to the first."""
         marks, here = self.marks, self.packets.list.row
         if marks:
             self.to_row(next((row for row in marks if row > here), marks[0]))
@@ -152,11 +152,11 @@ class Navigation(ContentSwitcher):
         return replace(self.view.spot(), connection=self.inspection.connection)
 
     def back(self) -> None:
-        """To where the user came from."""
+        """Goes back to the place that the user came from."""
         self._restore(self._jumps.back(self._spot()))
 
     def forward(self) -> None:
-        """Forward again."""
+        """Goes forward again, after going back."""
         self._restore(self._jumps.forward(self._spot()))
 
     def _restore(self, spot: Spot | None) -> None:
@@ -165,7 +165,7 @@ class Navigation(ContentSwitcher):
             self._switch(spot.view, lambda: self.view.restore(spot))
 
     def choose(self, connection: int | None) -> None:
-        """Looks at one connection alone, or at all; the way back leads to what was looked at before."""
+        """Shows one connection alone, or all; the way back restores what was shown before."""
         if connection != self.inspection.connection:
             self.leave()
             self._choose(connection)
@@ -178,7 +178,7 @@ class Navigation(ContentSwitcher):
             self._switched()
 
     def _switch(self, name: str, then: Callable[[], None] | None = None) -> None:
-        """To a view, and then on to a place in it."""
+        """Shows a view, and then calls ``then`` to go to a place in it."""
         self.current = name
         self.view.keyboard.focus()
         self.view.arrive()
@@ -187,14 +187,14 @@ class Navigation(ContentSwitcher):
             then()
 
     def begin_with(self, view: str) -> None:
-        """The view that the user sees first: there is no way back from it."""
+        """Shows the first view; the user cannot go back from it."""
         if view != self.current:
             self._switch(view)
 
     # -- ways ---------------------------------------------------------------------------------------------
 
     def show(self, view: str) -> None:
-        """Another view; the timeline that of the vbucket under the cursor, or of the first."""
+        """Shows another view; for the timeline, that of the vbucket under the cursor, or of the first vbucket."""
         here = self.view
         if view == here.id:
             return
@@ -208,7 +208,7 @@ class Navigation(ContentSwitcher):
         self._switch(view, None if vbucket is None else partial(timeline.tell, vbucket))
 
     def to_row(self, row: int, *fields: str) -> None:
-        """To a message, and to the first of these fields that it has, whatever view is shown."""
+        """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
         store = self.inspection.store
         if not store.first_row <= row <= store.rows:
             self.say(f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}")
@@ -221,11 +221,11 @@ class Navigation(ContentSwitcher):
             self._switch("packets", go)
 
     def to_time(self, time_ns: int) -> None:
-        """To the first message at or after a time."""
+        """Goes to the first message at or after a time."""
         self._to_first(f"time_ns >= {time_ns}")
 
     def to_map(self, vbucket: int) -> None:
-        """To a vbucket on the map of all."""
+        """Goes to a vbucket on the map of vbuckets."""
         self.leave()
         self._switch("vbuckets", partial(self._of(VbucketsView).show_grid, vbucket))
 
@@ -237,7 +237,7 @@ class Navigation(ContentSwitcher):
             self.say("no message at or after it")
 
     def to_bad_row(self, *, back: bool = False) -> None:
-        """To the next message with an error or a warning that the filter does not hide."""
+        """Goes to the next message with an error or a warning that the filter does not hide, or to the one before."""
         rows = self.packets.list
         row = self.inspection.results.marked.next_bad(rows.row, rows.index, back=back)
         if row is None:
@@ -254,24 +254,26 @@ class Navigation(ContentSwitcher):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """To the timeline of a vbucket, and to a message, a seqno, a stream or a span of time of it."""
+        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream or a span of time."""
         self.leave()
         self._switch("timeline", partial(self._of(TimelineView).show, vbucket, seqno, stream, span, row))
 
     def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
-        """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""
+        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of its evidence, or to the first of a
+        vbucket.
+        """
         self.leave()
         view = self._of(FindingsView)
         view.others = others
         self._switch("findings", partial(view.choose, number, row=row, vbucket=vbucket))
 
     def to_filter(self, condition: str) -> None:
-        """To the messages for which this is true."""
+        """Filters the messages by a condition."""
         self.show("packets")
         self.packets.bar.apply(condition)
 
     def go(self, text: str) -> None:
-        """To a place that was typed."""
+        """Goes to a place that the user typed."""
         try:
             self._go(parse_place(text, self.inspection.reading.first_time_ns or 0))
         except UsageError as error:

@@ -1,8 +1,10 @@
-"""Marks and notes on messages, kept beside the capture from one time to the next.
+"""Marks and notes on messages; they are kept for the next time that the capture is opened.
 
-They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder where that cannot be written. A message is known by its row and its
-time: another row may have that number when the capture is read with other options, and then nothing is shown of it, but it is kept. Nor
-is anything shown, or written, where the file is about another capture, or is not ours.
+They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder if that file cannot be written. A note belongs to a row and a time.
+
+If the capture is read with other options, another message can have that row; then the note is kept, but not shown. A file that is about
+
+another capture, or is not ours, is neither shown nor changed.
 """
 
 from __future__ import annotations
@@ -19,37 +21,37 @@ from typing import Any
 SCHEMA = "dcpinspect.notes/1"
 SUFFIX = ".dcpinspect.json"
 LONGEST = 2000
-"""Characters of a note."""
+"""Greatest length of a note, in characters."""
 MOST = 10_000
-"""Messages with marks or notes."""
+"""Greatest number of messages with marks or notes."""
 _SIZE = MOST * (LONGEST + 100)
-"""Bytes of the file that are read."""
+"""Number of bytes of the file that are read."""
 _HEAD = 1 << 12
-"""Bytes at the start of a capture that tell it from others, also while it grows."""
+"""Number of bytes at the start of a capture that identify it; they stay the same while the capture grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody said of a message; an empty text is a mark alone."""
+    """A note on a message; an empty text is only a mark."""
 
     time_ns: int
     text: str = ""
 
 
 class Notes:
-    """The marks and notes on one capture, by row. Without files they are forgotten with the program."""
+    """The marks and notes on one capture, by row. Without files they are forgotten when the program ends."""
 
     def __init__(self, files: Sequence[Path] = (), identity: str = "") -> None:
-        """``files``: where they may be kept, the best place first. ``identity``: of the capture."""
+        """Reads the notes. ``files``: where they can be kept, the best place first. ``identity``: identifies the capture."""
         self.of: dict[int, Note] = {}
         self.why = ""
-        """Why they are not kept, if that was tried; empty: they are, or nothing is to be kept."""
+        """Why the notes could not be saved; empty if they were, or if there is nothing to save."""
         self._files = list(files)
         self._identity = identity
         self._unseen: dict[int, Note] = {}
-        """Of before, on rows that are still to be read."""
+        """Notes of earlier runs, on rows that are still to be read."""
         self._others: dict[int, Note] = {}
-        """Of before, on messages that have other rows now."""
+        """Notes of earlier runs, on messages that have other rows now."""
         for path in files:
             found = _read(path)
             if found is None:
@@ -58,11 +60,11 @@ class Notes:
                 self._unseen = _notes(found)
                 self._files = [path, *(one for one in self._files if one != path)]
                 break
-            self._files.remove(path)  # of something else
+            self._files.remove(path)  # the file is about something else
 
     @classmethod
     def beside(cls, captures: Sequence[str], folder: Path) -> Notes:
-        """Those of captures in files; ``folder`` is the user's. Nothing is kept of what comes through a pipe or an interface."""
+        """Returns the notes on captures in files. ``folder``: the user's own. Notes on a pipe or an interface are not saved."""
         if not captures or not all(os.path.isfile(name) for name in captures):
             return cls()
         try:
@@ -74,7 +76,7 @@ class Notes:
         return cls([first.with_name(first.name + SUFFIX), folder / f"{own}{SUFFIX}"], identity)
 
     def meet(self, last: int, times: Callable[[list[int]], Sequence[int]]) -> int:
-        """Takes up those of rows up to ``last``, of which ``times`` gives the times; how many."""
+        """Takes up the notes of earlier runs on rows up to ``last``, and returns how many. ``times`` returns the times of rows."""
         rows = sorted(row for row in self._unseen if row <= last)
         met = 0
         for row, time_ns in zip(rows, times(rows) if rows else (), strict=True):
@@ -90,29 +92,29 @@ class Notes:
         return sorted(self.of)
 
     def text(self, row: int) -> str:
-        """The note on a row; empty: none."""
+        """Returns the note on a row; empty if there is none."""
         note = self.of.get(row)
         return note.text if note is not None else ""
 
     def mark(self, row: int, time_ns: int) -> None:
-        """Marks a row, or not any more; its note goes with the mark."""
+        """Marks a row, or removes its mark and note."""
         if self.of.pop(row, None) is None:
             self.of[row] = Note(time_ns)
         self._write()
 
     def write(self, row: int, time_ns: int, text: str) -> None:
-        """A note on a row; an empty one leaves a mark where there was one."""
+        """Sets the note on a row; an empty text keeps a mark that was there."""
         text = " ".join(text.split())[:LONGEST]
         if text or row in self.of:
             self.of[row] = Note(time_ns, text)
             self._write()
 
     def drop_before(self, row: int) -> None:
-        """The rows before ``row`` are no more."""
+        """Removes marks and notes on rows before ``row``, which were dropped."""
         self.of = {one: note for one, note in self.of.items() if one >= row}
 
     def _write(self) -> None:
-        """To the first place that takes them; nothing at all where there is nothing to keep."""
+        """Saves the notes in the first file that can be written; writes no file if there are no notes."""
         every = sorted((self._others | self._unseen | self.of).items())
         self.why = ""
         for path in self._files:
@@ -141,7 +143,7 @@ def _entry(row: int, note: Note) -> dict[str, int | str]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """What a file holds; None where there is none. Of a file that is not ours nothing is known but that it is there."""
+    """Returns the content of a file; None if there is no file. An empty content stands for a file that is not ours."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = json.loads(file.read(_SIZE))
@@ -164,7 +166,7 @@ def _notes(found: dict[str, Any]) -> dict[int, Note]:
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(prefix=".dcpinspect-", dir=path.parent)  # mode 0600
+    number, name = tempfile.mkstemp(prefix=".dcpinspect-", dir=path.parent)  # the new file has mode 0600
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, ensure_ascii=False)

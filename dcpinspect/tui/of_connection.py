@@ -1,4 +1,4 @@
-"""What was worked out of a capture, of one connection alone."""
+"""Restricts the results of a capture to one connection."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import whole
 
 _BATCH = 1 << 16
-"""Messages that are counted at once."""
+"""Number of messages that are counted at once."""
 
 
 def filter_of(connection: int) -> Filter:
-    """The messages of a connection."""
+    """Returns the filter for the messages of a connection."""
     return parse_filter(f"connection = {connection}")
 
 
 def of_connection(results: Results, connection: int) -> Results:
-    """The same of one connection; its messages are still to be counted.
+    """Returns the results of one connection; its messages are still to be counted.
 
-    A vbucket has what its client received on all connections, and a finding says what it says of all.
+    Records of vbuckets still count what their client received on all connections. Findings keep their texts about all connections.
     """
     findings = [one for one in results.findings if connection in one.connections]
     records = {name: table.take(_rows_of(table, connection)) for name, table in results.records.items()}
@@ -72,9 +72,9 @@ def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -
 
 
 def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:
-    """The same with the messages of its connection counted, which reads them once more; None where it does not go on.
+    """Returns the results with the messages of their connection counted; reads those messages again. None if it was stopped.
 
-    ``goes_on`` is told how much is counted, 0 to 1.
+    ``goes_on`` takes the share that is counted, 0 to 1, and returns whether to go on.
     """
     assert results.connection is not None
     rows = store.matching(FilterRows(filter_of(results.connection))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The screen that opens a capture: recent ones, files, interfaces with what comes to them now."""
+"""The screen that opens a capture: recent captures, files, and interfaces with their current traffic."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is to be opened."""
+    """What to open."""
 
     captures: Sequence[str] = ()
-    """Files, or directories of them."""
+    """Files, or directories of files."""
     interface: str = ""
-    """Or one of these."""
+    """Name of an interface, in place of files."""
     keylog: str = ""
-    """With the TLS secrets of this key log."""
+    """Path of a key log with TLS secrets for the files."""
 
 
 class CaptureTree(DirectoryTree):
@@ -52,7 +52,7 @@ class CaptureTree(DirectoryTree):
     BINDINGS: ClassVar[list[Any]] = [Binding("backspace,left", "up", "Folder above"), Binding("right", "select_cursor", "Open")]
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
-        """Captures only, and nothing that is hidden."""
+        """Returns folders and captures only, without hidden ones."""
         return [path for path in paths if not path.name.startswith(".") and (_is_folder(path) or is_capture(str(path)))]
 
     def __init__(self, path: Path, glyphs: Glyphs) -> None:
@@ -60,25 +60,25 @@ class CaptureTree(DirectoryTree):
         self._glyphs = glyphs
 
     def render_label(self, node: TreeNode[DirEntry], base_style: Style, style: Style) -> Text:
-        """A name that is safe for a terminal."""
+        """Returns a label that is safe for a terminal."""
         glyph = " " if not node.allow_expand else self._glyphs.open if node.is_expanded else self._glyphs.folded
         cursor = self._glyphs.cursor if node is self.cursor_node else " "
         return Text.assemble((f"{cursor}{glyph} ", base_style), (escape(str(node.label)), style))
 
     def action_up(self) -> None:
-        """To the folder above."""
+        """Shows the folder above."""
         self.path = Path(self.path).resolve().parent
 
 
 class OfferedList(OptionList):
-    """Lines to choose from, of which the chosen one has a sign, not a colour alone."""
+    """A list in which the chosen line has a sign, not only a colour."""
 
     def __init__(self, glyphs: Glyphs, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, compact=True)
         self._glyphs = glyphs
 
     def render_line(self, y: int) -> Strip:
-        """As Textual's, with the sign; an option is one line."""
+        """Draws a line as Textual does, and adds the sign; an option is one line."""
         line = super().render_line(y)
         if self.scroll_offset.y + y != self.highlighted:
             return line
@@ -87,7 +87,7 @@ class OfferedList(OptionList):
 
 
 class OpenScreen(ModalScreen[Opening | None]):
-    """What to open next; Esc gives None."""
+    """Asks what to open next; Esc returns None."""
 
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,ctrl+o", "dismiss(None)", "Leave"),
@@ -97,7 +97,7 @@ class OpenScreen(ModalScreen[Opening | None]):
     ]
 
     def __init__(self, recent: Sequence[str], glyphs: Glyphs, *, said: str = "") -> None:
-        """``recent``: paths, the newest first. ``said``: why something could not be opened."""
+        """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice could not be opened."""
         super().__init__()
         self._recent = [one for one in recent if os.path.exists(one)]
         self._interfaces: list[str] = []
@@ -113,7 +113,7 @@ class OpenScreen(ModalScreen[Opening | None]):
         self._permission = Static(Text("looking for interfaces"), classes="open-note")
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the screen."""
         with Vertical(id="open-box"):
             yield Static(Text("dcpinspect: open a capture"), classes="open-title")
             yield self._path
@@ -134,14 +134,14 @@ class OpenScreen(ModalScreen[Opening | None]):
             yield Static(Text("Enter opens   Tab next pane   Backspace folder above   Esc leaves"), classes="open-note")
 
     def on_mount(self) -> None:
-        """The keyboard begins where the likeliest is."""
+        """Gives the focus to the most likely list, and starts to watch the interfaces."""
         self._recent_list.highlighted = 0 if self._recent else None
         (self._recent_list if self._recent else self._tree).focus()
         self._word.set_class(bool(self._said), "error")
-        threading.Thread(target=self._watch, name="rates", daemon=True).start()  # nobody waits for its end
+        threading.Thread(target=self._watch, name="rates", daemon=True).start()  # a daemon, because nobody waits for its end
 
     def on_resize(self) -> None:
-        """Folders have other room."""
+        """Fits the descriptions to the new width."""
         self.call_after_refresh(self._describe)
 
     def _describe(self) -> None:
@@ -150,19 +150,19 @@ class OpenScreen(ModalScreen[Opening | None]):
             self._recent_list.replace_option_prompt_at_index(place, described)
 
     def on_unmount(self) -> None:
-        """Interfaces are not looked at any more."""
+        """Stops watching the interfaces."""
         self._ending.set()
 
     def action_quit(self) -> None:
-        """Leaves, too."""
+        """Leaves the screen."""
         self.dismiss(None)
 
     def action_down(self) -> None:
-        """The next line."""
+        """Moves the cursor to the next line."""
         self._step("cursor_down")
 
     def action_up(self) -> None:
-        """The line before."""
+        """Moves the cursor to the line before."""
         self._step("cursor_up")
 
     def _step(self, how: str) -> None:
@@ -187,7 +187,7 @@ class OpenScreen(ModalScreen[Opening | None]):
     @on(OptionList.OptionSelected, "#open-interfaces")
     def _interface_chosen(self, event: OptionList.OptionSelected) -> None:
         name = self._interfaces[event.option_index]
-        if self._has_no_right:  # what is shown now is not left for nothing
+        if self._has_no_right:  # the shown capture is not closed for an interface that cannot be opened
             self._say(f"{escape(name)}: {why_no_rates(os.geteuid())}")
         else:
             self.dismiss(Opening(interface=name))
@@ -203,7 +203,7 @@ class OpenScreen(ModalScreen[Opening | None]):
     # -- interfaces ---------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """In a thread of its own: the interfaces, then again and again what comes to them."""
+        """Lists the interfaces, and then counts their packets again and again. Runs in a thread of its own."""
         from dcpinspect.capture.interfaces import interfaces, traffic  # deferred: Scapy takes half a second
 
         found = [one for one in interfaces() if one.is_up]
@@ -212,15 +212,15 @@ class OpenScreen(ModalScreen[Opening | None]):
             counts = traffic([one.name for one in found], sorted(DEFAULT_PORTS), LOOK_S)
             self._from_thread({one.name: ", ".join(one.addresses) for one in found}, counts)
             if not counts:
-                return  # there is no right to capture
+                return  # the user may not capture
 
     def _from_thread(self, addresses: dict[str, str], counts: dict[str, int] | None) -> None:
         if not self._ending.is_set():
-            with suppress(RuntimeError):  # the application has ended meanwhile
+            with suppress(RuntimeError):  # the application may have ended meanwhile
                 self.app.call_from_thread(self._show, addresses, counts)
 
     def _show(self, addresses: dict[str, str], counted: dict[str, int] | None) -> None:
-        """``counted``: packets that came meanwhile; None: nobody has looked yet."""
+        """Shows the interfaces. ``counted``: packets by interface; empty: the user may not capture; None: not counted yet."""
         counts = counted or {}
         self._permission.display = counted == {}
         self._has_no_right = counted == {} and os.geteuid() != 0
@@ -238,9 +238,9 @@ class OpenScreen(ModalScreen[Opening | None]):
 
 
 def why_no_rates(user: int) -> str:
-    """Why nothing is known of what comes to interfaces, and whether one can be opened all the same, by the number of the ``user``.
+    """Returns why the traffic of interfaces is unknown, and whether one can be opened all the same. ``user``: number of the user.
 
-    Root has given up rights of its own after a live capture began, and programs that it starts have them again: the recorder can capture.
+    Root gives up its rights after a live capture has begun. Programs that it starts have them again, so the recorder can still capture.
     """
     return "rates are not known after a live capture began; Enter opens one" if user == 0 else "no right to capture; start again with sudo"
 
@@ -253,7 +253,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _described(path: str, width: int) -> Text:
-    """A line about a capture: its name, size, age and folder, of which the end stays where there is no room for all of it."""
+    """Returns a line about a capture: name, size, age and folder. A folder that does not fit keeps its end."""
     folder, name = os.path.split(path)
     about = ""
     with suppress(OSError):

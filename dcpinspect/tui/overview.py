@@ -1,4 +1,4 @@
-"""The capture at a glance: the verdict, what is wrong, all vbuckets, how much came when, who talks to whom. Enter goes in."""
+"""The capture at a glance: the verdict, the findings, all vbuckets, the rate of messages, and the connections. Enter opens a part."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from dcpinspect.tui.vbucket_cells import edges
 from dcpinspect.tui.view import Host, View
 
 WIDE, TALL = 100, 28
-"""Columns and lines from which there is room for more."""
+"""Columns and lines of the screen from which there is room for more."""
 LEAST_FOUND = 3
-"""Lines of findings that are shown at least; where the screen is low, other parts are shorter for them."""
+"""Least number of lines for findings; on a low screen other parts become shorter for them."""
 MOST_TALKS = 8
-"""Connections that are shown without scrolling where the screen is high."""
+"""Number of connections that are shown without scrolling on a high screen."""
 
 Part = FindingList | SmallMap | Rate | ConnectionList
 
 
 class OverviewView(View):
-    """Parts that each lead to a view."""
+    """Parts that each lead to another view."""
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="overview")
@@ -59,7 +59,7 @@ class OverviewView(View):
         self._talks: Sequence[Talk] = ()
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the parts."""
         yield self._said
         with self._middle:
             yield self.findings
@@ -71,21 +71,21 @@ class OverviewView(View):
 
     @property
     def keyboard(self) -> Part:
-        """The part that the keyboard was in last."""
+        """The part that had the focus last."""
         return self._here
 
     def on_descendant_focus(self) -> None:
-        """The keyboard goes to another part."""
+        """Remembers which part has the focus now."""
         self._here = next((part for part in self._parts if part.has_focus), self._here)
 
     def take_up(self, results: Results) -> None:
-        """What is known by now, once the view is shown."""
+        """Shows new results if the view is shown."""
         del results
         if self.display:
             self.arrive()
 
     def arrive(self) -> None:
-        """What is known by now."""
+        """Shows the latest results."""
         results, inspection = self.host.inspection.results, self.host.inspection
         beside = self._shown_beside if self.host.beside is None else self.host.beside.results
         if self._shown is results and self._shown_beside is beside:
@@ -107,7 +107,7 @@ class OverviewView(View):
         self._fit()
 
     def _verdict(self, results: Results) -> Text:
-        """In plain words: what is wrong, or that nothing is; below it in how much."""
+        """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands how much was checked."""
         causes, _ = with_their_effects(results.findings)
         worst = next((severity for severity in ("error", "warning") if any(one.severity == severity for one in causes)), "well")
         self._said.set_classes(worst)
@@ -116,18 +116,18 @@ class OverviewView(View):
         if results.looked is None or not results.looked.messages:
             return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
         out.append(one_line(verdict(causes, results.looked)), "bold")
-        is_said = NOTHING in out.plain  # with how much was looked at
+        is_said = NOTHING in out.plain  # this sentence already says how much was checked
         lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
         if (beside := self.host.beside) is not None:
             lines.append(difference(results, beside.everything, escape(os.path.basename(beside.files[0]))))
         return out.append("".join(f"\n{line}" for line in lines), Style(bold=False, color="default"))
 
     def on_resize(self) -> None:
-        """Parts have other sizes."""
+        """Fits the parts to the new size."""
         self._fit()
 
     def _fit(self) -> None:
-        """As high as each part needs to be, where there is room for it."""
+        """Makes each part as high as it needs to be, if there is room."""
         is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
         is_alone = self.host.inspection.connection is not None
         talking = 2 + min(max(1, len(self._talks) + is_alone), MOST_TALKS if is_tall else 3)
@@ -136,7 +136,7 @@ class OverviewView(View):
         below = 0 if is_wide or self.screen.has_class("-tiny") else self.map.fitting(self.size.width, 4) + 2
         self.findings.styles.min_height = 1 + min(LEAST_FOUND, self.findings.lines)
         needed = 1 + min(LEAST_FOUND, self.findings.lines) + below + (9 if is_tall else 5)
-        if needed > self.size.height - talking - said:  # in how much is not said, and fewer connections are shown
+        if needed > self.size.height - talking - said:  # leaves out how much was checked, and shows fewer connections
             said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, columns))
             talking = max(3, min(talking, self.size.height - said - needed))
         self._said.styles.max_height = said
@@ -168,7 +168,7 @@ class OverviewView(View):
     # -- from part to part, and in ------------------------------------------------------------------------
 
     def action_pane(self, what: str, *arguments: int) -> None:
-        """As the part with the keyboard does it; beyond its first or last line is the next part."""
+        """Does what the focused part does. A step beyond its first or last line moves the focus to the next part."""
         here = self._here
         if what == "step" and here.is_at_edge[arguments[0] > 0]:
             place = self._parts.index(here) + (1 if arguments[0] > 0 else -1)
@@ -197,41 +197,41 @@ class OverviewView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Of the map."""
+        """Number of the vbucket under the cursor of the map; None if another part has the focus."""
         return self.map.vbucket if self._here is self.map else None
 
     def action_finding(self) -> None:
-        """The finding under the cursor, or the worst of the vbucket under it."""
+        """Goes to the finding under the cursor, or to the worst finding about the vbucket under it."""
         if self._here is self.findings and self.findings.finding is not None:
             self.host.to_finding(self.findings.finding)
         else:
             super().action_finding()
 
     def action_bad(self, back: bool = False) -> None:
-        """To the next error or warning."""
+        """Moves to the next error or warning, or to the one before."""
         part = self.map if self._here is self.map else self.findings
         if not part.bad(back=back):
             self.host.say("no other error or warning here")
 
     def action_display(self) -> None:
-        """Messages, or bytes, over time."""
+        """Switches the chart between messages and bytes."""
         self.rate.next_measure()
 
     def spot(self) -> Spot:
-        """Which part."""
+        """Returns which part has the focus."""
         return Spot("overview", top=self._parts.index(self._here))
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         self._parts[spot.top].focus()
 
     def legend(self) -> Sequence[str]:
-        """Of the map."""
+        """Returns the legend of the map."""
         return (self.map.legend().plain,)
 
 
 def _when(results: Results) -> str:
-    """When the capture began, and how long it is."""
+    """Returns when the capture began, and how long it lasts."""
     table = results.records.get("connections")
     times = [] if table is None else [time for name in ("first_time", "last_time") for time in table.values(name) if time is not None]
     if not times:
@@ -241,13 +241,13 @@ def _when(results: Results) -> str:
 
 
 MANY = 1_000_000
-"""Messages from which a capture is looked at as a whole first."""
+"""Number of messages from which a capture is large."""
 LARGE = 100 * MANY
-"""Bytes of a file that has about so many."""
+"""Size of a file, in bytes, that has about so many messages."""
 
 
 def is_first(inspection: Inspection) -> bool:
-    """Whether the overview is what a capture is looked at by first: it is large, or something is wrong with it."""
+    """Whether the overview is the first view: the capture is large, or has errors or warnings."""
     if inspection.is_live:
         return False
     is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY

@@ -1,4 +1,4 @@
-"""The list of messages: any of millions drawn from the store when it comes into view."""
+"""The list of messages. It reads only the visible ones of millions of messages from the store."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 PAGE = 32
-"""Rows that are looked up at once."""
+"""Number of rows that are looked up at once."""
 PAGES = 64
-"""Pages that are remembered."""
+"""Number of pages that are kept in memory."""
 _KINDS = list(KINDS)
 GUTTER = 3
 SEQNO = 9
 """Columns before the summary that the name of a rule may cover."""
 NARROW = 140
-"""Columns below which summaries have more room than opaque and size, which the fields below show."""
+"""Width in columns below which opaque and size are left out, to give summaries more room; the fields show both."""
 
 
 def width(name: str) -> int:
-    """Terminal columns of a column of the messages table."""
+    """Returns the width, in terminal columns, of a column of the messages table."""
     return min(max(len(name), _WIDTHS.get(BY_NAME[name].kind, 10)), 30)
 
 
@@ -48,7 +48,7 @@ _WIDTHS: dict[ColumnKind, int] = {"text": 16, "word": 16, "words": 16, "hex64": 
 
 
 def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
-    """A value in a column that is ``wide``, with two blanks before; safe for a terminal."""
+    """Returns a value as text of ``wide`` columns, with two blanks before it; safe for a terminal."""
     if value is None:
         text = ""
     elif kind == "hex64" and isinstance(value, int):
@@ -65,18 +65,18 @@ def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
 
 
 class Line(NamedTuple):
-    """One message as it is drawn."""
+    """The line of one message."""
 
     row: int
     text: str
     kind: str
-    """As the palette names it."""
+    """Kind of the message, as the palette names it."""
     color: str = ""
-    """That of a rule of the user's."""
+    """Colour that a rule of the user gives; empty for none."""
 
 
 class PacketList(LineView, can_focus=True, inherit_bindings=False):
-    """Messages, a line each; the cursor stands on a row, not on a line."""
+    """Messages, one per line. The cursor is bound to a row, not to a line."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "packets--cursor",
@@ -90,21 +90,21 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     follow: reactive[bool] = reactive(False)
 
     class Moved(Message):
-        """The cursor came to another row."""
+        """Sent when the cursor moves to another row."""
 
         def __init__(self, row: int) -> None:
             super().__init__()
             self.row = row
 
     class Opened(Message):
-        """Enter, or a click on the row of the cursor."""
+        """Sent at Enter, and at a click on the row of the cursor."""
 
         def __init__(self, row: int) -> None:
             super().__init__()
             self.row = row
 
     class Changed(Message):
-        """There are more rows, or others."""
+        """Sent when there are more rows, or other rows."""
 
     def __init__(self, inspection: Inspection, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -113,19 +113,19 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.index = RowIndex()
         self._first = 1
         self.row = 0
-        """The row of the cursor; 0 while there is none."""
+        """Row of the cursor; 0 if there is no row."""
         self.guest = 0
-        """A row that is shown although the filter hides it; 0 for none."""
+        """Row that is shown although the filter hides it; 0 for none."""
         self.columns: list[str] = []
-        """Columns of the messages table that are shown behind the line."""
+        """Columns of the messages table that are shown after the line."""
         self.color_rules: ColorRules | None = None
-        """The user's own."""
+        """Colour rules of the user."""
         self.time_form: TimeFormat = "relative"
         """What the time column shows."""
         self.has_names = True
         """Whether commands and statuses are shown by name."""
         self.talks = False
-        """Whether the rows are one conversation, in which what the server says stands to the right."""
+        """Whether the rows are one conversation; then the messages of the server stand to the right."""
         self._lines = Lines(width=80)
         self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
@@ -136,7 +136,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def heading(self) -> str:
-        """What stands in which column."""
+        """The heading above the columns."""
         heading = self._lines.spoken_heading() if self.talks else self._lines.heading()
         if not self.columns:
             return " " * GUTTER + heading
@@ -145,11 +145,11 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _room(self) -> int:
-        """Columns of the terminal for the line itself."""
+        """Width of the line itself, without added columns, in terminal columns."""
         return max(20, room(self) - GUTTER - sum(2 + width(one) for one in self.columns))
 
     def toggle_column(self, name: str) -> None:
-        """Shows a column behind the line, or not any more."""
+        """Adds a column after the line, or removes it."""
         if name in self.columns:
             self.columns.remove(name)
         else:
@@ -157,7 +157,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.remake()
 
     def remake(self) -> None:
-        """Lines are made for the width and for what they are to show."""
+        """Makes all lines again, for the current width and settings."""
         self._new_lines()
         self.refill()
 
@@ -165,7 +165,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self._lines = Lines(self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names)
 
     def show(self, index: RowIndex) -> None:
-        """Another set of rows; the cursor stays on its row, or goes to the one after it."""
+        """Shows another set of rows. The cursor stays on its row, or moves to the next row that is shown."""
         self.index = index
         self.guest = 0
         self.refill()
@@ -175,14 +175,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self._bring(self.place_of(self.row), is_centred=True)
 
     def refill(self) -> None:
-        """The rows are others than before."""
+        """Makes all pages again, because the rows have changed."""
         self._pages.clear()
         self._resize()
         self.refresh()
         self.post_message(self.Changed())
 
     def forget_before(self, row: int) -> None:
-        """The rows before ``row`` were dropped; a cursor on one goes to the first that is."""
+        """Removes the rows before ``row``, which the store dropped. A cursor on one of them moves to the first row that is left."""
         if row <= self._first:
             return
         gone = self.index.place(row)
@@ -197,7 +197,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self.move_to(0)
 
     def grown(self) -> None:
-        """There are more rows at the end."""
+        """Shows the rows that were added at the end."""
         before = int(self.virtual_size.height)
         for page in [page for page in self._pages if (page + 1) * PAGE > before - 1]:
             del self._pages[page]
@@ -215,12 +215,12 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(room(self), len(self))
 
     def place_of(self, row: int) -> int:
-        """The line of a row, the guest among them."""
+        """Returns the line of a row, with the guest counted."""
         place = self.index.place(row)
         return place + (1 if self.guest and self.guest < row else 0)
 
     def row_at(self, place: int) -> int:
-        """The row of a line."""
+        """Returns the row of a line."""
         if self.guest:
             of_guest = self.index.place(self.guest)
             if place == of_guest:
@@ -231,12 +231,12 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- the cursor ---------------------------------------------------------------------------------------
 
     def move_to(self, place: int) -> None:
-        """The cursor goes to a line."""
+        """Moves the cursor to a line."""
         if len(self):
             self._go(self.row_at(min(max(place, 0), len(self) - 1)), is_centred=False)
 
     def jump_to(self, row: int) -> None:
-        """The cursor goes to a row, which is shown even if the filter hides it."""
+        """Moves the cursor to a row; shows the row even if the filter hides it."""
         if not self.index.has(row):
             self.guest = row
             self.refill()
@@ -252,7 +252,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(row))
         self._bring(self.place_of(row), is_centred=is_centred)
         if before and int(self.scroll_offset.y) == top:
-            for one in (before, row):  # all other lines are as they were
+            for one in (before, row):  # all other lines stay as they are
                 self.refresh_line(self.place_of(one))
         else:
             self.refresh()
@@ -263,41 +263,41 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         if top <= place < top + height:
             return
         target = place - height // 2 if is_centred or abs(place - top) > 2 * height else place if place < top else place - height + 1
-        # forced: rows that came just now have no scrollbar yet
+        # force: the list has no scrollbar yet for rows that have just come
         self.scroll_to(y=max(0, target), animate=False, immediate=True, force=True)
 
     def step(self, lines: int) -> None:
-        """The cursor moves by so many lines."""
+        """Moves the cursor down by so many lines, or up."""
         if len(self):
             here = self.place_of(self.row) if self.row else 0
             self.follow = False
             self.move_to(here + lines)
 
     def action_step(self, lines: int) -> None:
-        """As ``step``, for keys."""
+        """Moves the cursor as ``step`` does; for keys."""
         self.step(lines)
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         self.step(pages * max(1, self.size.height - 1))
 
     def action_first(self) -> None:
-        """To the first row."""
+        """Moves the cursor to the first row."""
         self.follow = False
         self.move_to(0)
 
     def action_last(self) -> None:
-        """To the last row, and on with what comes."""
+        """Moves the cursor to the last row, and follows new rows while the capture is read."""
         self.move_to(len(self) - 1)
         self.follow = self._inspection.state == "reading"
 
     def action_open(self) -> None:
-        """Deeper into the row."""
+        """Opens the row under the cursor."""
         if self.row:
             self.post_message(self.Opened(self.row))
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked row; a second click opens it."""
         place = int(self.scroll_offset.y) + event.y
         if place < len(self):
             row = self.row_at(place)
@@ -310,18 +310,18 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
-        """Lines are made for the width."""
+        """Makes the lines for the new width."""
         self.remake()
         if self.row:
             self._bring(self.place_of(self.row), is_centred=False)
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
+        """Draws one visible line."""
         place = int(self.scroll_offset.y) + y
         base = self.rich_style
         if place >= len(self):
@@ -364,7 +364,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return strip(pieces, room(self), style)
 
     def _words(self) -> str:
-        """Why there is no row."""
+        """Returns why there are no rows, in words."""
         inspection = self._inspection
         if self.index.is_filtered and inspection.store.rows:
             return f"no row matches; {inspection.store.rows:,} are hidden by the filter (Esc clears it)"
@@ -373,7 +373,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return inspection.error or inspection.nothing or "there are no messages"
 
     def _line(self, place: int) -> Line:
-        if self._lines.width != self._room:  # the scrollbar came, or went
+        if self._lines.width != self._room:  # the scrollbar has appeared or gone
             self._pages.clear()
             self._new_lines()
         number, offset = divmod(place, PAGE)
@@ -398,11 +398,11 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
             names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]
             return [Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)]
-        except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
+        except (DcpInspectError, IndexError, OSError) as error:  # the file has changed, or a live capture has dropped the rows
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
 
     def _times(self, batch: MessageBatch) -> list[int | None]:
-        """What the time column shows of each message."""
+        """Returns what the time column shows for each message of the batch."""
         times = batch.time_ns
         if self.time_form == "request":
             return [batch.rtt_ns.at(index) for index in range(len(batch))]
@@ -416,14 +416,14 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return [int(one) for one in shown]
 
     def _colors_of(self, batch: MessageBatch) -> list[str]:
-        """Those of the user's rules."""
+        """Returns the colour that the user's rules give to each message; empty for none."""
         if self.color_rules is None:
             return [""] * len(batch)
         colors = ["", *self.color_rules.colors]
         return [colors[number] for number in self.color_rules.numbers(batch, np.arange(len(batch))).tolist()]
 
     def _cells(self, rows: list[int]) -> list[str]:
-        """What the columns hold, for each row."""
+        """Returns the texts of the added columns for each row."""
         taken = self._inspection.store.take(rows, self.columns)
         columns = [
             [cell_text(value, BY_NAME[name].kind, width(name)) for value in column.to_pylist()]
@@ -432,9 +432,9 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         return ["".join(own) for own in zip(*columns, strict=True)]
 
     def text_of(self, row: int) -> str:
-        """The line of a row as text, whether the filter shows it or not."""
+        """Returns the line of a row as text, even if the filter hides the row."""
         return self._made([row])[0].text
 
     def region_of_cursor(self) -> Region:
-        """Where the cursor is on the screen."""
+        """Returns where the cursor is on the screen."""
         return Region(0, self.place_of(self.row) - int(self.scroll_offset.y), room(self), 1)

@@ -1,4 +1,4 @@
-"""The first view: the list of messages, the fields of one, its bytes."""
+"""The first view: the list of messages, and the fields and bytes of one message."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, View
 
 REST = 0.04
-"""Seconds that the cursor rests on a row before it is taken apart."""
+"""Seconds that the cursor rests on a row before its fields are shown."""
 ALONE = ("only-list", "only-fields", "only-bytes")
-"""Classes of the view while one pane is as large as it."""
+"""Classes of the view while one pane fills it."""
 TIMES: Mapping[TimeFormat, str] = {
     "relative": "since the first packet",
     "delta": "since the row before that is shown",
     "day": "of day, UTC",
     "request": "of a response, since its request",
 }
-"""Forms of the time column."""
+"""Forms of the time column, and their names."""
 LARGE = 1 << 18
-"""Bytes from which a message is taken apart behind what is shown."""
+"""Size in bytes from which the fields of a message are decoded in the background."""
 COLUMNS = 64
-"""Columns in which the list has everything but summaries."""
+"""Width in columns in which the list shows everything but summaries."""
 FOLLOWED = 0.5
-"""Seconds between two rows that are taken apart while the cursor follows what comes."""
+"""Least number of seconds between two decoded messages while the cursor follows new messages."""
 
 
 class PacketsView(View):
-    """List above, fields and bytes below."""
+    """The list above, fields and bytes below or beside it."""
 
     def __init__(self, host: Host, glyphs: Glyphs, bar: FilterBar) -> None:
         super().__init__(id="packets")
@@ -70,17 +70,17 @@ class PacketsView(View):
         self.split, self._upper = Container(id="split"), Vertical(id="upper")
         self._heading, self._beside = Line(id="list-heading"), Divider(id="list-divider")
         self._share: float | None = None
-        """The part of the room that the list has, once somebody has asked for another."""
+        """Share of the room that the list has, once the user has changed it."""
         self._count = ""
         self._talk = self._before = ""
-        """The filter of the conversation that was followed last, and the filter before it."""
+        """The filter of the last conversation that was followed, and the filter before it."""
         self._rest: Timer | None = None
         self._taken_apart = 0.0
         self.wanted_fields: Sequence[str] = ()
-        """Names of fields, of which the first there is is selected in the next message that is shown."""
+        """Names of fields; the next message that is shown has the cursor on the first of them that it has."""
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the view."""
         yield self.bar
         yield self.bar.completions
         with self.split:
@@ -91,16 +91,16 @@ class PacketsView(View):
             yield self.panes
 
     def on_mount(self) -> None:
-        """The keyboard begins in the list."""
+        """Gives the focus to the list."""
         self.list.focus()
 
     @property
     def keyboard(self) -> PacketList:
-        """The list."""
+        """The list, which gets the focus."""
         return self.list
 
     def take_up(self, results: Results) -> None:
-        """What was found."""
+        """Takes up notes of earlier runs, and shows new findings."""
         del results
         store = self._inspection.store
         met = self._inspection.notes.meet(store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist())
@@ -110,7 +110,7 @@ class PacketsView(View):
         self.panes.tell(self.list.row)
 
     def on_resize(self) -> None:
-        """The heading is as wide as the list."""
+        """Fits the heading and the panes to the new width."""
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -118,15 +118,15 @@ class PacketsView(View):
         self.head()
 
     def head(self) -> None:
-        """The heading, and how many rows there are."""
+        """Draws the heading, and the number of rows."""
         total = self._inspection.store.rows
         shown = len(self.list.index)
         place = f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
         self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
-        count = "" if self.list.columns else self._count  # which have names there
+        count = "" if self.list.columns else self._count  # with added columns, the title of the message shows the count
         width = room(self.list)
         if cells(self.list.heading) > width - len(count) - 2:
-            count = ""  # rather than the names of columns
+            count = ""  # the names of columns are more important than the count
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 
@@ -142,11 +142,11 @@ class PacketsView(View):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the row under the cursor is still to be taken apart."""
+        """Whether the fields of the row under the cursor are not shown yet."""
         return self._rest is not None
 
     def take_apart(self) -> None:
-        """Shows the fields and bytes of the row under the cursor; of a large message when they are known."""
+        """Shows the fields and bytes of the row under the cursor. A large message is decoded in the background first."""
         self._rest, self._taken_apart = None, time.monotonic()
         row = self.list.row
         try:
@@ -177,7 +177,7 @@ class PacketsView(View):
         self.wanted_fields = ()
 
     def tell(self, row: int) -> None:
-        """What is said of a message, which may be another now."""
+        """Shows findings and note of a message again, because they may have changed."""
         if row == self.list.row:
             self.panes.tell(row)
 
@@ -188,17 +188,17 @@ class PacketsView(View):
 
     @property
     def field(self) -> FieldValue | None:
-        """The one under the cursor of the tree."""
+        """The field under the cursor of the field tree."""
         return self.fields.field
 
     # -- where the user is --------------------------------------------------------------------------------
 
     def spot(self) -> Spot:
-        """Row, field, filter and how far it is scrolled."""
+        """Returns row, field, filter and scroll position."""
         return Spot("packets", self.list.row, self.fields.path, self.filtering.text, int(self.list.scroll_offset.y))
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         if spot.filter != self.filtering.text:
             self.bar.apply(spot.filter)
         self.fields.path = spot.field
@@ -208,7 +208,7 @@ class PacketsView(View):
         self._to_list()
 
     def go(self, row: int, *fields: str) -> None:
-        """To a row, and to the first of these fields that it has."""
+        """Moves to a row, and to the first of ``fields`` that it has."""
         self.wanted_fields = fields
         if row == self.list.row:
             self.take_apart()
@@ -217,7 +217,7 @@ class PacketsView(View):
             self._to_list()
 
     def stop(self) -> bool:
-        """Ends a search, or a filter that has not shown its rows yet."""
+        """Stops a search, or a filter that has not shown its rows yet. Returns whether there was one."""
         if self.filtering.stop():
             return True
         is_stopped = self.search.stop()
@@ -226,7 +226,7 @@ class PacketsView(View):
         return is_stopped
 
     def leave(self) -> bool:
-        """Out of what the keyboard is in, then out of the filter; whether there was anything to leave."""
+        """Leaves the focused part, or clears the filter. Returns whether there was anything to leave."""
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
         if self.bar.is_typing:
             self.bar.reset(self.filtering.text)
@@ -242,7 +242,7 @@ class PacketsView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Of the message under the cursor."""
+        """Number of the vbucket of the message under the cursor."""
         return self._inspection.store.messages([self.list.row]).vbucket_of(0) if self.list.row else None
 
     # -- filter and search --------------------------------------------------------------------------------
@@ -262,11 +262,11 @@ class PacketsView(View):
         self.filtering.release()
 
     def action_filter(self) -> None:
-        """Into the filter."""
+        """Gives the focus to the filter."""
         self.bar.input.focus()
 
     def action_by_this(self, how: str = "") -> None:
-        """By the field under the cursor."""
+        """Filters by the field under the cursor."""
         field, name = self.field, self._column
         condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
         if condition is None:
@@ -278,13 +278,13 @@ class PacketsView(View):
 
     @property
     def _column(self) -> str:
-        """The column of the messages table that the field under the cursor is in; empty: none."""
+        """Column of the messages table that holds the field under the cursor; empty if there is none."""
         name = self.field.name if self.field is not None else ""
         name = {"logical_key": "key"}.get(name, name)
         return name if name in BY_NAME else ""
 
     def action_column(self) -> None:
-        """The field under the cursor as a column of the list, or not any more."""
+        """Adds the field under the cursor as a column of the list, or removes that column."""
         if self._column:
             self.list.toggle_column(self._column)
             self.head()
@@ -294,30 +294,33 @@ class PacketsView(View):
             self.host.say("this field cannot be a column")
 
     def action_numbers(self) -> None:
-        """Commands and statuses as numbers, or by name."""
+        """Shows commands and statuses as numbers, or by name."""
         self.list.has_names = not self.list.has_names
         self.list.remake()
 
     def action_time(self) -> None:
-        """The next form of the time column."""
+        """Shows the next form of the time column."""
         forms = list(TIMES)
         self.list.time_form = forms[(forms.index(self.list.time_form) + 1) % len(forms)]
         self.list.remake()
         self.host.say(f"time: {TIMES[self.list.time_form]}")
 
     def action_resize(self, steps: int) -> None:
-        """More room for the list, or for what is below or beside it."""
+        """Gives the list more room, or less."""
         self._share = min(max((self._share or 0.5) + steps / 10, 0.1), 0.9)
         self._split()
 
     @on(Divider.Dragged)
     def _dragged(self, event: Divider.Dragged) -> None:
-        """The panes on both sides change."""
+        """Gives the panes the sizes that the divider was dragged to."""
         self._share = event.share(self.split, is_across=self.split.has_class("beside"))
         self._split()
 
     def _split(self) -> None:
-        """Lays the panes out; beside the fields, the list has room for all columns but the summary, unless somebody asked for another."""
+        """Divides the room among the panes.
+
+        Beside the fields, the list gets room for all columns but the summary, unless the user changed it.
+        """
         is_beside = self.split.has_class("beside")
         share = self._share or max(0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0)
         for pane, part in ((self._upper, share), (self.panes, 1 - share)):
@@ -326,12 +329,12 @@ class PacketsView(View):
         self.call_after_refresh(self._fit)
 
     def action_find(self) -> None:
-        """Something that is typed."""
+        """Asks for a text, and searches for it."""
         prompt = Prompt("find text, /regex/ or x:hex in the rows that are shown", self.search.text)
         self.app.push_screen(prompt, lambda text: self.search.begin(text) if text else None)
 
     def action_find_next(self, back: bool = False) -> None:
-        """The next one, or the one before."""
+        """Moves to the next row with the searched text, or to the one before."""
         if self.search.text:
             self.search.begin(self.search.text, back=back)
         else:
@@ -357,11 +360,11 @@ class PacketsView(View):
             host.from_thread(host.to_row, found)
 
     def action_near(self, steps: int) -> None:
-        """The next message, from any pane."""
+        """Moves to the next message, or to the one before; works from any pane."""
         self.list.step(steps)
 
     def action_finding(self) -> None:
-        """What is found of the message."""
+        """Goes to the worst finding about the message."""
         numbers = self._inspection.results.marked.of(self.list.row)
         if numbers:
             self.host.to_finding(numbers[0], numbers, row=self.list.row)
@@ -369,7 +372,7 @@ class PacketsView(View):
             self.host.say("no finding here; n goes to the next error or warning")
 
     def action_vbucket(self) -> None:
-        """The timeline of the message's vbucket, at the message."""
+        """Goes to the timeline of the message's vbucket, at the message."""
         if self.list.row:
             vbucket = self.vbucket_here
             if vbucket is None:
@@ -380,48 +383,48 @@ class PacketsView(View):
     # -- how it looks, and out of it ----------------------------------------------------------------------
 
     def action_display(self) -> None:
-        """Bytes as hex or as the specification's grid; where there is room for one pane only, first fields or bytes."""
+        """Shows bytes as hex or as grid. If only one pane fits, switches between fields and bytes first."""
         self.panes.change_form(is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1]))
 
     def action_value(self) -> None:
-        """Values as text, with JSON taken apart, or as bytes."""
+        """Shows values as text, with JSON as a tree, or as bytes."""
         self.fields.show_as(as_bytes=not self.fields.as_bytes)
         self.host.say("values as bytes, unpacked" if self.fields.as_bytes else "values as text")
 
     def action_maximize(self) -> None:
-        """The pane with the keyboard as large as the view, or all of them again."""
+        """Lets the focused pane fill the view, or shows all panes again."""
         if not self._show_all():
             self.add_class("only-fields" if self.fields.has_focus else "only-bytes" if self.bytes.has_focus else "only-list")
 
     def _show_all(self) -> bool:
-        """All panes again; whether one was alone."""
+        """Shows all panes again. Returns whether one filled the view."""
         was_alone = any(self.has_class(one) for one in ALONE)
         self.remove_class(*ALONE)
         return was_alone
 
     def _to_list(self) -> None:
-        """The keyboard goes to the list, which is there for it."""
+        """Gives the focus to the list, and shows the list if another pane fills the view."""
         if not self.has_class("only-list"):
             self._show_all()
         self.list.focus()
 
     def action_layout(self) -> None:
-        """Panes beside each other, or below."""
+        """Puts the panes side by side, or one below the other."""
         self.split.toggle_class("beside")
         self._split()
 
     def action_mark(self) -> None:
-        """Marks the row, or not any more."""
+        """Marks the row, or removes its mark."""
         if self.list.row:
             self.host.mark(self.list.row)
 
     def action_note(self) -> None:
-        """A note on the row."""
+        """Asks for a note on the row."""
         if self.list.row:
             self.host.note(self.list.row)
 
     def action_copy_as(self, form: str = "") -> None:
-        """The message in a form; one is asked for where none is given."""
+        """Copies the message in a form; asks for the form if none is given."""
         row = self.list.row
         if not row:
             return
@@ -432,7 +435,7 @@ class PacketsView(View):
         self.host.copy(copied(form, batch, self.list.text_of(row).strip()))
 
     def action_follow(self) -> None:
-        """The conversation of the message, or all messages again."""
+        """Shows only the conversation of the message, or all messages again."""
         if self.list.talks:
             self.bar.apply(self._before)
         elif self.list.row:
@@ -441,7 +444,7 @@ class PacketsView(View):
             self.bar.apply(self._talk)
 
     def action_copy(self) -> None:
-        """The value, its bytes, or the line, by the pane with the keyboard."""
+        """Copies the value, its bytes or the line of the message, whichever the focused pane shows."""
         field = self.field
         entry = self.fields.entry
         if self.fields.has_focus and entry is not None and entry.source is not None:

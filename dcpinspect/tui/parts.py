@@ -1,4 +1,4 @@
-"""Which part of its message a byte or a field is in: what fields and bytes have the same colours by."""
+"""The parts of a message: bytes and fields of the same part have the same colour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dcpinspect.protocol.message import FieldValue, Message
 
 
 class Parts:
-    """The parts of a message, as the palette names them; in each, fields behind each other take turns."""
+    """The parts of one message, as the palette names them. Neighbouring fields of a part have two colours in turn."""
 
     def __init__(self, message: Message | None) -> None:
         self._starts: list[int] = []
@@ -31,10 +31,10 @@ class Parts:
             self._names.append(f"{part}-next" if count % 2 else part)
 
     def at(self, offset: int) -> str:
-        """The part that a byte is in."""
+        """Returns the part that contains a byte."""
         place = bisect_right(self._starts, offset) - 1
         return self._names[place] if place >= 0 else "header"
 
     def of(self, field: FieldValue) -> str:
-        """The part that a field is in; what was unpacked is in the value."""
+        """Returns the part that contains a field; fields of an unpacked value are in the part of the value."""
         return self.at(field.offset) if not field.inflated else "value"

@@ -1,4 +1,4 @@
-"""``docs/tui.md`` and its pictures: the views as they are, and the table of keys from ``keys.KEYS``.
+"""Writes ``docs/tui.md`` and its pictures: screenshots of the views, and the table of keys from ``keys.KEYS``.
 
 ``python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`` writes the page and ``docs/pictures/tui-*.svg``.
 """
@@ -20,7 +20,7 @@ from dcpinspect.tui.screenshot import screenshots
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A view of the tour: what it is, and the keys that lead there from the scene before."""
+    """A view of the tour: its texts, and the keys that lead to it from the scene before."""
 
     name: str
     title: str
@@ -127,7 +127,7 @@ ends it, the terminal is restored, and one line names the log. The log has nothi
 
 
 def page() -> Iterator[str]:
-    """The lines of docs/tui.md."""
+    """Yields the lines of docs/tui.md."""
     yield "# The terminal UI"
     yield ""
     yield "`dcpinspect tui CAPTURE…` opens captures in the terminal, and already shows what is read while it reads on. In a terminal,"
@@ -156,7 +156,7 @@ def _cell(text: str) -> str:
 
 
 def draw(capture: str, scenes: Sequence[Scene] = TOUR) -> dict[str, str]:
-    """The pictures, as SVG, by the names of the scenes."""
+    """Returns the pictures as SVG, by name of the scene."""
     app = InspectApp(Inspection([capture]))
     try:
         return asyncio.run(screenshots(app, [(scene.name, scene.keys) for scene in scenes]))

@@ -1,4 +1,4 @@
-"""What is typed to go somewhere: a row, a frame, a vbucket and seqno, a time, a rule."""
+"""Parses the places that a user types to go there: a row, a frame, a vbucket and seqno, a time, or a rule."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go: one of them is given, or a vbucket with a seqno."""
+    """Where to go: exactly one of the fields is set, or ``vbucket`` and ``seqno``."""
 
     row: int | None = None
     frame: int | None = None
     vbucket: int | None = None
     seqno: int | None = None
     time_ns: int | None = None
-    """Since 1970."""
+    """Nanoseconds since 1970."""
     rule: str | None = None
     mark: int | None = None
-    """The first is 1."""
+    """Number of the mark, from 1."""
 
 
 def parse_place(text: str, first_ns: int) -> Target:
-    """``first_ns``: time of the first packet, from which ``12.5s`` counts. Raises UsageError."""
+    """Returns the place that a text names. ``first_ns``: time of the first packet, from which ``12.5s`` counts. Raises UsageError."""
     word = _short(text.strip().lower().removeprefix(":").replace(",", "").replace("_", ""))
     if re.fullmatch(r"\d{1,18}", word, re.ASCII):
         return Target(row=int(word))
@@ -59,7 +59,7 @@ _LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "mark": "m", "
 
 
 def _short(word: str) -> str:
-    """A place with its noun before it, as in ``frame 988`` and ``frame f988``, without the noun."""
+    """Returns a place without the noun before it, as in ``frame 988`` and ``frame f988``."""
     match = re.fullmatch(rf"({'|'.join(_LETTERS)})\s*(\S+)", word)
     if match is None or not match[2][-1:].isalnum():
         return word

@@ -1,4 +1,4 @@
-"""How far something is that takes long, in words."""
+"""Says in words how far a long task is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 import time
 
 TOLD = 0.1
-"""Seconds between two times that it is told."""
+"""Seconds between two reports of progress."""
 _SOON, _SOME = 0.5, 0.01
-"""Seconds, and the share, after which it is known how long the rest will take."""
+"""Least number of seconds, and least share, from which the remaining time can be estimated."""
 _MINUTES = 120
-"""Seconds from which it is told in minutes."""
+"""Number of seconds from which the remaining time is told in minutes."""
 
 
 def time_left(share: float, passed: float) -> str:
-    """How long the rest will take, after so many seconds for this share; empty as long as that is not known."""
+    """Returns the remaining time in words, if ``share`` took ``passed`` seconds; empty as long as it cannot be estimated."""
     if share < _SOME or passed < _SOON:
         return ""
     left = passed * (1 - share) / share
@@ -22,7 +22,7 @@ def time_left(share: float, passed: float) -> str:
 
 
 class Progress:
-    """Of one thing that has just begun."""
+    """Progress of one task that starts now."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def is_due(self) -> bool:
-        """Whether the user is to be told again; not so often that telling takes long, nor of what takes no time."""
+        """Whether it is time for another report. Reports are rare enough to cost nothing, and short tasks have none."""
         now = time.monotonic()
         if now < self._due:
             return False
@@ -38,6 +38,6 @@ class Progress:
         return True
 
     def words(self, share: float) -> str:
-        """How much is done, 0 to 1, how long the rest will take, and how it is stopped."""
+        """Returns the share that is done (0 to 1), the remaining time, and how to stop, in words."""
         left = time_left(share, time.monotonic() - self._began)
         return " · ".join(part for part in (f"{share:.0%}", left, "Esc stops") if part)

@@ -1,4 +1,4 @@
-"""How much came when, as columns over the whole width, with what was found below its time."""
+"""Draws the rate of messages or bytes as columns over the whole width, with signs of findings below their time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rate--cursor", "rate--label", "rate--error", "rate--warning", "rate--note"}
 
     class Moved(Message):
-        """The cursor came to another time, or the chart shows something else."""
+        """Sent when the cursor moves to another time, or the chart shows other data."""
 
     class Opened(Message):
-        """Enter: the messages at a time, in nanoseconds since 1970."""
+        """Sent at Enter, to show the messages at a time, in nanoseconds since 1970."""
 
         def __init__(self, time_ns: int) -> None:
             super().__init__()
@@ -50,13 +50,17 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         self._why = ""
         """Why nothing is drawn."""
         self._found: dict[Severity, Whole] = {}
-        """Times of what was found, by severity."""
+        """Times of the findings, by severity, in nanoseconds since 1970."""
         self._values: Whole = np.zeros(0, np.int64)
         self._at = 0
-        """The span of time under the cursor."""
+        """Number of the span of time under the cursor."""
 
     def show(self, results: Results, first_ns: int, findings: Sequence[Finding] | None = None) -> None:
-        """What is known by now; ``first_ns``: when the capture began; ``findings``: those that are shown, without them all but notes."""
+        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since 1970. ``findings``: the findings to mark;
+        without
+
+        it, all errors and warnings.
+        """
         self._charts, self._first_ns = results.charts, first_ns
         self._why = "nothing was read so far" if results.connection is None else f"counting the messages of connection {results.connection}"
         shown = results.findings if findings is None else findings
@@ -76,13 +80,13 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def next_measure(self) -> None:
-        """Messages, or bytes."""
+        """Switches between messages and bytes."""
         self.measure = "bytes" if self.measure == "messages" else "messages"
         self._measure()
 
     @property
     def words(self) -> str:
-        """What is drawn, and how much of it is at the cursor."""
+        """What is drawn, and the value at the cursor."""
         if not len(self._values):
             return f"{self.measure} a second"
         each = self._charts.span_ns / 1e9
@@ -95,7 +99,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
-        """There is one line only."""
+        """Whether the cursor is on the first line, and whether it is on the last: always, as the chart counts as one line."""
         return True, True
 
     def _go(self, place: int) -> None:
@@ -104,39 +108,39 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def action_step(self, lines: int) -> None:
-        """There is one line only."""
+        """Does nothing, because the chart counts as one line."""
 
     def action_fold(self) -> None:
-        """Earlier."""
+        """Moves the cursor to an earlier time."""
         self._go(self._at - 1)
 
     def action_unfold(self) -> None:
-        """Later."""
+        """Moves the cursor to a later time."""
         self._go(self._at + 1)
 
     def action_first(self) -> None:
-        """To the beginning."""
+        """Moves the cursor to the beginning."""
         self._go(0)
 
     def action_last(self) -> None:
-        """To the end."""
+        """Moves the cursor to the end."""
         self._go(len(self._values))
 
     def action_open(self) -> None:
-        """The messages at the cursor."""
+        """Goes to the messages at the cursor."""
         if len(self._values):
             self.post_message(self.Opened(self._charts.start_ns + self._at * self._charts.span_ns))
 
     def on_focus(self) -> None:
-        """The cursor is told of."""
+        """Reports the cursor, because the heading shows its value while the chart has the focus."""
         self.post_message(self.Moved())
 
     def on_blur(self) -> None:
-        """The cursor is not told of."""
+        """Reports the cursor, because the heading hides its value without the focus."""
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked time; a second click opens it."""
         if event.x >= LABEL and len(self._values):
             span = int(self._span_of_column[min(event.x - LABEL, self._room - 1)])
             if span == self._at:
@@ -152,17 +156,17 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def _span_of_column(self) -> Whole:
-        """The first span of each column."""
+        """The first span of time of each column."""
         found: Whole = np.arange(self._room) * len(self._values) // self._room
         return found
 
     def _drawn(self) -> Whole:
-        """The value of each column: of several spans the greatest, so that no peak is lost."""
+        """Returns the value of each column, which is the greatest of its spans, so that no peak is lost."""
         found: Whole = np.maximum.reduceat(self._values, self._span_of_column)
         return found
 
     def render_line(self, y: int) -> Strip:
-        """Columns; below them what was found, and the time."""
+        """Draws one line: columns, below them the findings, and the time."""
         base = self.rich_style
         label = base + self.get_component_rich_style("rate--label", partial=True)
         if not len(self._values):
@@ -182,7 +186,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         return strip([(f"{'':>{LABEL}}{first}{last:>{max(1, self._room - len(first))}}", label)], self.size.width, base)
 
     def _marks(self, base: Style, label: Style) -> Strip:
-        """Where something was found."""
+        """Returns the line that shows where the findings are."""
         worst: dict[int, Severity] = {}
         for severity, times in self._found.items():
             spans = (times - self._charts.start_ns) // self._charts.span_ns
@@ -206,6 +210,6 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         return Strip.join([line.crop(0, low), line.crop(low, max(high, low + 1)).apply_style(cursor), line.crop(max(high, low + 1))])
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()

@@ -1,4 +1,4 @@
-"""What was worked out of a capture, for views to show."""
+"""The results that were worked out from a capture; the views show them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dcpinspect.tui.marked import Marked
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What was worked out of the messages up to ``rows``."""
+    """Results from the messages up to row ``rows``."""
 
     rows: int = 0
     tables: Tables | None = None
     records: Mapping[str, Records] = field(default_factory=dict)
-    """By the names that SQL knows them by."""
+    """Tables of records, by their names in SQL."""
     findings: Sequence[Finding] = ()
     statistics: Sequence[Row] = ()
     charts: Charts = field(default_factory=Charts)
@@ -33,24 +33,24 @@ class Results:
     looked: LookedAt | None = None
     """How much was checked."""
     encrypted: int = 0
-    """Connections whose TLS is not opened."""
+    """Number of connections whose TLS is not decrypted."""
     marked: Marked = field(default_factory=Marked)
-    """The rows that show findings."""
+    """Rows that show findings."""
     connection: int | None = None
-    """The only one that it is of; None: it is of all."""
+    """Number of the only connection of these results; None: all connections."""
 
     @property
     def vbuckets(self) -> Sequence[int]:
-        """Those that there are streams of, rising."""
+        """Numbers of the vbuckets that have streams, rising."""
         table = self.records.get("vbuckets")
         return [] if table is None else sorted(set(table.values("vbucket")))
 
     def severity(self, row: int) -> Severity | None:
-        """Of the worst that a row shows."""
+        """Returns the severity of the worst finding that a row shows."""
         found = self.finding(row)
         return None if found is None else found.severity
 
     def finding(self, row: int) -> Finding | None:
-        """The worst that a row shows."""
+        """Returns the worst finding that a row shows."""
         numbers = self.marked.of(row)
         return self.findings[numbers[0]] if numbers else None

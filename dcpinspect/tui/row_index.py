@@ -1,4 +1,4 @@
-"""Which rows a list shows: all there are, or those that a filter let through."""
+"""Which rows a list shows: all rows of the store, or those that a filter let through."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ Rows = npt.NDArray[np.uint32 | np.uint64]
 
 
 class RowIndex:
-    """Rows in rising order, by their place in the list. Grows at its end, loses at its beginning, never changes in between."""
+    """Rows in rising order, by their place in the list. Rows are added at the end and removed at the beginning; the others never change."""
 
     def __init__(self, *, is_filtered: bool = False) -> None:
-        """Without a filter the index is a range and takes no memory."""
+        """Makes an empty index. Without a filter it is a range and takes no memory."""
         self.is_filtered = is_filtered
-        self._first, self._last = 1, 0  # without a filter
+        self._first, self._last = 1, 0  # the range of an index without a filter
         self._pieces: list[Rows] = []
         self._joined: Rows = np.empty(0, np.uint32)
         self.scanned = 0
-        """The last row that the filter has seen."""
+        """Last row that the filter has checked."""
 
     def __len__(self) -> int:
         return len(self._rows) if self.is_filtered else max(0, self._last - self._first + 1)
@@ -31,24 +31,24 @@ class RowIndex:
         return self._joined
 
     def snapshot(self) -> RowIndex:
-        """The rows as they are now, for another thread."""
+        """Returns a copy for another thread."""
         now = RowIndex(is_filtered=self.is_filtered)
         now._first, now._last, now._joined, now.scanned = self._first, self._last, self._rows, self.scanned
         return now
 
     def grow(self, first: int, last: int) -> None:
-        """There are rows ``first`` to ``last`` now; of an index without a filter."""
+        """Sets the rows to ``first`` to ``last``. Only for an index without a filter."""
         self._first, self._last = first, last
         self.scanned = last
 
     def append(self, rows: Rows, scanned: int) -> None:
-        """The filter has seen the rows up to ``scanned`` and let ``rows`` through."""
+        """Adds ``rows``, which the filter let through among the rows up to ``scanned``."""
         if len(rows):
             self._pieces.append(rows)
         self.scanned = scanned
 
     def drop(self, first: int) -> None:
-        """Rows before ``first`` were dropped."""
+        """Removes the rows before ``first``, which the store dropped."""
         if self.is_filtered:
             rows = self._rows
             self._joined = rows[int(np.searchsorted(rows, first)) :]
@@ -56,26 +56,26 @@ class RowIndex:
             self._first = max(self._first, first)
 
     def rows(self, start: int, stop: int) -> npt.NDArray[np.int64]:
-        """The rows at places ``start`` up to ``stop``."""
+        """Returns the rows from place ``start`` to before place ``stop``."""
         if self.is_filtered:
             return self._rows[start:stop].astype(np.int64)
         return np.arange(self._first + start, min(self._first + stop, self._last + 1), dtype=np.int64)
 
     def row(self, place: int) -> int:
-        """The row at a place. Raises IndexError."""
+        """Returns the row at a place. Raises IndexError."""
         if not 0 <= place < len(self):
             msg = f"place {place} of {len(self)}"
             raise IndexError(msg)
         return int(self._rows[place]) if self.is_filtered else self._first + place
 
     def place(self, row: int) -> int:
-        """Where a row is, or would be: the first place whose row is not below it."""
+        """Returns the first place whose row is not below ``row``."""
         if self.is_filtered:
             return int(np.searchsorted(self._rows, row))
         return min(max(row - self._first, 0), len(self))
 
     def have(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these rows the list shows."""
+        """Returns, for each of ``rows``, whether the list shows it."""
         if not self.is_filtered:
             return (rows >= self._first) & (rows <= self._last)
         own = self._rows

@@ -1,4 +1,4 @@
-"""Pictures of the views, as SVG, drawn without a terminal: for ``tui --screenshot``, docs and tests."""
+"""Draws pictures of the views as SVG without a terminal, for ``tui --screenshot``, docs and tests."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.opening import Opening
 
 SIZE = (120, 36)
-"""Columns and lines, where nobody asks for others."""
+"""Columns and lines, unless others are given."""
 SMALLEST, LARGEST = 20, 500
-"""Columns or lines of a picture; above, an SVG takes minutes."""
+"""Least and greatest number of columns or lines of a picture; a larger SVG takes minutes."""
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def screenshot(app: InspectApp, view: str, size: tuple[int, int] = SIZE) -> str:
-    """A picture of a view of a capture, as soon as all of it is read."""
+    """Returns a picture of a view of a capture, after the whole capture is read."""
     return asyncio.run(screenshots(app, [(view, key_of(view))], size))[view]
 
 
 def key_of(view: str) -> Sequence[str]:
-    """The keys that lead to a view."""
+    """Returns the key that leads to a view, as a sequence of one key."""
     return next(key.keys.partition(",")[:1] for key in KEYS if key.action == f"view('{view}')")
 
 
 async def screenshots(app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]]], size: tuple[int, int] = SIZE) -> dict[str, str]:
-    """Pictures by name; each has the keys that lead there from the one before."""
+    """Returns pictures by name. Each scene has a name, and the keys that lead there from the scene before."""
     pictures = {}
     title = f"dcpinspect {Path(app.inspection.files[0]).name}"
     async with app.run_test(size=size) as pilot:
@@ -40,13 +40,13 @@ async def screenshots(app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]
             for key in keys:
                 await pilot.press(key)
                 await settled(app, pilot)
-            # The fonts that Rich would load from elsewhere are not needed: any monospaced one does.
+            # any monospaced font will do, so nothing is loaded from the fonts' web site
             pictures[name] = _FONTS.sub("", app.export_screenshot(title=title))
     return pictures
 
 
 async def settled(app: InspectApp, pilot: Pilot[Opening | None]) -> None:
-    """Waits until the capture is read, and what is known of it is shown."""
+    """Waits until the capture is read and the screen shows all results."""
     await pilot.pause()
     while app.inspection.state == "reading" or not app.is_at_rest:
         await pilot.pause(0.01)

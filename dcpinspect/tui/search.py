@@ -1,7 +1,8 @@
-"""Looking for text, a pattern or bytes in the rows of a list: all of them are found, the next one first.
+"""Searches the rows of a list for text, a pattern or bytes. It finds all matches, and reports the next one first.
 
-The lines, or the bytes, of many messages are columns of Arrow, which looks through them. The store reads half a million messages a second
-and the lines are made by a kernel, so that ten million take as long as reading them does.
+The lines or the bytes of many messages form one column of Arrow, which Arrow searches. The store reads half a million messages a second,
+
+and a kernel makes the lines. So a search of ten million messages takes as long as reading them.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.view import Host
 
 PAGE, PAGE_BYTES = 1 << 14, 16 << 20
-"""Rows that are looked at at once, and bytes of their messages, but for one more."""
+"""Number of rows that are searched at once, and greatest number of bytes of all but the last of their messages."""
 _NEWLINE = 10
 
 
 class Matcher:
-    """Which messages have what is looked for: text or ``/regex/`` in their line, or ``x:hex`` in their bytes."""
+    """Finds messages with a text or a ``/regex/`` in their line, or with ``x:hex`` in their bytes."""
 
     def __init__(self, text: str, lines: Lines) -> None:
-        """Raises UsageError."""
-        import pyarrow.compute as pc  # deferred: 40 ms
+        """Parses the text to search for. Raises UsageError."""
+        import pyarrow.compute as pc  # deferred: takes 40 ms
 
         from dcpinspect.export.line_rows import LineRows  # deferred, as above
 
@@ -52,7 +53,8 @@ class Matcher:
                 raise UsageError(f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57")
             self._find: Callable[[pa.Array], pa.Array] = partial(pc.match_substring, pattern=wanted)
         elif len(text) > 2 and text.startswith("/") and text.endswith("/"):
-            self._find = partial(pc.match_substring_regex, pattern=f"(?m){text[1:-1]}")  # a line has its end with it
+            # ``(?m)``: each text ends with its line end, and ``$`` is to match before it
+            self._find = partial(pc.match_substring_regex, pattern=f"(?m){text[1:-1]}")
         else:
             self._find = partial(pc.match_substring, pattern=text, ignore_case=True)
         try:
@@ -62,7 +64,7 @@ class Matcher:
             raise UsageError(f"{clip(escape(text), 30)}: {escape(why)}") from None
 
     def rows(self, batch: MessageBatch) -> Rows:
-        """Those of the messages that have it."""
+        """Returns the rows of the messages that match."""
         if self._is_of_bytes:
             return batch.row[_mask(self._find(_texts(batch.data, batch.start + batch.length, pa.binary())))]
         pieces = self._lines.pieces(batch, np.arange(len(batch)))
@@ -80,7 +82,7 @@ def _mask(found: pa.Array) -> Mask:
 
 
 def matching(store: Store, matcher: Matcher, rows: Rows) -> Rows:
-    """Those of these rows that match; of those that were dropped none does. Raises as ``Store.messages``."""
+    """Returns those of ``rows`` that match; dropped rows never match. Raises the same errors as ``Store.messages``."""
     rows = rows[rows >= store.first_row]
     (length,) = store.numbers(rows, ("length",))
     parts = np.split(rows, np.flatnonzero(np.diff(np.cumsum(length.values) // PAGE_BYTES)) + 1)
@@ -88,45 +90,45 @@ def matching(store: Store, matcher: Matcher, rows: Rows) -> Rows:
 
 
 class _Span(NamedTuple):
-    """Places of a list."""
+    """A range of places in a list."""
 
     is_before: bool
-    """Before the cursor, as it was when the search began."""
+    """Whether the range lies before the cursor, where it was when the search began."""
     start: int
     stop: int
 
 
 @dataclass(slots=True)
 class _Run:
-    """One look through rows, in a thread."""
+    """One search through rows, in a thread."""
 
     matcher: Matcher
     index: RowIndex
-    """As it was when the run began."""
+    """The list as it was when the run began."""
     spans: Sequence[_Span]
     progress: Progress = field(default_factory=Progress)
     share: float = 0
     is_before: bool = False
-    """Whether the rows behind the cursor are all looked at."""
+    """Whether all rows behind the cursor have been searched."""
     is_stopped: threading.Event = field(default_factory=threading.Event)
 
 
 class Search:
-    """Looks for one thing at a time, behind what is shown: on from the cursor, then from the first row. Goes to the next that is found."""
+    """Runs one search at a time in the background, from the cursor on and then from the first row. Moves to the next match."""
 
     def __init__(self, rows: PacketList, host: Host) -> None:
         self._list = rows
         self._host = host
         self.text = ""
-        """What was looked for last."""
-        self._index: RowIndex | None = None  # the list that it was looked for in
-        self._last = 0  # the last row that was looked at
+        """The text that was searched for last."""
+        self._index: RowIndex | None = None  # the list that was searched
+        self._last = 0  # the last row that was searched
         self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
         self._run: _Run | None = None
-        self._steps = 0  # 1, or -1: where the cursor is to go once that is known
+        self._steps = 0  # 1 or -1: the direction in which the cursor is to move once the next match is known
 
     def begin(self, text: str, *, back: bool = False) -> None:
-        """To the next row with this after the cursor, or to the last before it; what was found for the same list stays."""
+        """Moves to the next row with the text, or to the last row before the cursor. Matches that are known for the same list are kept."""
         index, row = self._list.index, self._list.row
         is_known = text == self.text and index is self._index and (self._run is not None or self._last > 0)
         here = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
@@ -152,7 +154,7 @@ class Search:
         self._go()
 
     def stop(self) -> bool:
-        """Ends the one that runs; whether one did."""
+        """Stops a running search. Returns whether there was one."""
         run, self._run = self._run, None
         if run is not None:
             run.is_stopped.set()
@@ -188,7 +190,7 @@ class Search:
         except DcpInspectError as error:
             host.from_thread(self._end, run, str(error))
         finally:
-            give_back()  # 40 MB that C and Arrow keep for the next who asks
+            give_back()  # C and Arrow keep 40 MB for reuse
             pa.default_memory_pool().release_unused()
 
     # -- what was found -----------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ class Search:
         return self._before.row(place) if place < len(self._before) else self._after.row(place - len(self._before))
 
     def _go(self) -> None:
-        """Where the cursor is to go, if that is known by now; what is known is said."""
+        """Moves the cursor to its next match if that is known by now, and says what was found so far."""
         row, count, steps, again = self._list.row, len(self), self._steps, ""
         below = self._before.place(row) + self._after.place(row)
         is_on = self._before.has(row) or self._after.has(row)

@@ -1,4 +1,4 @@
-"""All vbuckets in little room: a cell for one, or for several of which it shows the worst."""
+"""A map of all vbuckets in little room: a cell shows one vbucket, or the worst of several."""
 
 from __future__ import annotations
 
@@ -23,20 +23,26 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import LETTERS, MEASURES, Cells, in_words, levels
 
 _LABEL = 5
-"""Columns of the number before a line of cells."""
+"""Width of the number before a line of cells, in columns."""
 _CLOSE, _WIDEST, _CARD = 3, 9, 24
-"""Columns of a cell at most: of many vbuckets, of few, and of few on one of several maps; from six on it has room for its number."""
+"""Greatest width of a cell, in columns: for many vbuckets, for few, and for few in one of several maps.
+
+A cell has room for its number from six columns on.
+"""
 _TALLEST, _TOLD = 2, 5
-"""Lines of a cell at most; of one that tells all there is to compare, a blank among them."""
+"""Greatest height of a cell, in lines; and height of a cell that shows all that can be compared, with a blank line."""
 
 _ACROSS = range(16, 257, 8)
-"""Cells of a line."""
+"""Possible numbers of cells in a line."""
 _EACH = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Vbuckets of a cell."""
+"""Possible numbers of vbuckets in a cell."""
 
 
 def _shape(count: int, width: int, height: int) -> tuple[int, int]:
-    """Vbuckets of a cell, and cells of a line: few vbuckets a cell, then large cells, then lines of powers of two."""
+    """Returns the number of vbuckets in a cell and of cells in a line.
+
+    Prefers few vbuckets per cell, then large cells, then lines with a power of two cells.
+    """
     found = [
         (-each, min(width // across, _CLOSE) * min(height // lines, _TALLEST), across.bit_count() == 1, across)
         for each in _EACH
@@ -48,61 +54,65 @@ def _shape(count: int, width: int, height: int) -> tuple[int, int]:
 
 
 class SmallMap(Widget, can_focus=True, inherit_bindings=False):
-    """Cells by verdict; the cursor walks over them."""
+    """Cells coloured by verdict, with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label"}
 
     class Opened(Message):
-        """Enter on a cell: its worst vbucket."""
+        """Sent at Enter on a cell, with its worst vbucket."""
 
         def __init__(self, vbucket: int) -> None:
             super().__init__()
             self.vbucket = vbucket
 
     class Moved(Message):
-        """The cursor came to another cell, or the map shows something else."""
+        """Sent when the cursor moves to another cell, or the map shows other data."""
 
     class Walked(Message):
-        """Somebody moved the cursor, to this vbucket."""
+        """Sent when the user moves the cursor; ``vbucket`` is the one under it."""
 
         def __init__(self, vbucket: int) -> None:
             super().__init__()
             self.vbucket = vbucket
 
     class Left(Message):
-        """Somebody went beyond the border of the map: to the left, -1, or to the right."""
+        """Sent when the user moves beyond the border of the map: -1 to the left, 1 to the right."""
 
         def __init__(self, steps: int) -> None:
             super().__init__()
             self.steps = steps
 
     def __init__(self, glyphs: Glyphs, *, is_paired: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        """``is_paired``: it is one of several, in which the cursor is always seen, and which it leaves at the borders."""
+        """Makes the map. ``is_paired``: it is one of several maps. Its cursor is then always visible, and can leave it at the borders."""
         super().__init__(id=id)
         self._glyphs = glyphs
         self._is_paired = is_paired
         self._has_wanted = False
-        """Whether the vbucket that the cursor was sent to is one of this map."""
+        """Whether the map contains the vbucket that the cursor was moved to."""
         self.cells = Cells(None)
         self._measure, self._edges, self._most_items = "verdict", list[int](), 0
         self._values = self._levels = self.cells.values(self._measure)
         self._at = 0
         self._each = self._across = self._wide = self._tall = 1
         self._worst: list[tuple[str, int]] = []
-        """Of each cell: the vbucket with the worst verdict, or with most of the measure; and its verdict, empty for none."""
+        """For each cell: the verdict of its vbucket, empty for none; and the vbucket, which has the worst verdict or most of the measure.
+        """
 
     def show(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
-        """What is known by now."""
+        """Shows the results so far."""
         self.cells = Cells(vbuckets, snapshots)
         self._arrange()
 
     def measure_by(self, measure: str, edges: list[int], most_items: int = 0) -> None:
-        """Shows one of ``MEASURES``; ``edges``: the least value of each level; ``most_items``: of a vbucket in any of several maps."""
+        """Shows one of ``MEASURES``.
+
+        ``edges``: the least value of each level. ``most_items``: greatest number of items of a vbucket in all maps.
+        """
         self._measure, self._edges, self._most_items = measure, edges, most_items
         self._arrange()
 
     def _arrange(self) -> None:
-        """As few vbuckets a cell as fit."""
+        """Chooses the layout with the fewest vbuckets per cell that fits."""
         count, width, height = len(self.cells.numbers), self.size.width - _LABEL, max(1, self.size.height)
         if self.cells.has_few:
             is_roomy = (self._is_paired and count * _CARD <= width * (height // _TALLEST)) or self._card_lines(width) <= height
@@ -111,7 +121,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             self._each, self._across = 1, max(1, min(count, max(width // least, -(-count // height))))
             if is_roomy:
                 self._across = min(self._across, max(1, -(-count * _TOLD // height)))
-            self._across = -(-count // -(-count // self._across))  # lines of the same length
+            self._across = -(-count // -(-count // self._across))  # makes all lines equally long
         else:
             widest, tallest = _CLOSE, _TALLEST
             self._each, self._across = _shape(count, width, height)
@@ -139,11 +149,11 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return self.cells.verdict(worst), worst
 
     def on_resize(self) -> None:
-        """Other cells fit."""
+        """Chooses the cells that fit the new size."""
         self._arrange()
 
     def fitting(self, width: int, most: int) -> int:
-        """Lines that it takes, of so many, where it is so wide."""
+        """Returns how many of ``most`` lines the map takes if it has this width."""
         count, width = len(self.cells.numbers), max(1, width - _LABEL)
         if not self.cells.by_number:
             return 1
@@ -154,19 +164,19 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return max(1, min(most, -(-count // (each * across))))
 
     def _card_lines(self, width: int) -> int:
-        """Lines that it takes if each cell tells all there is."""
+        """Returns the number of lines if each cell shows all that can be compared."""
         return -(-len(self.cells.numbers) // max(1, width // _CARD)) * _TOLD
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
     @property
     def vbucket(self) -> int:
-        """The worst of the cell under the cursor."""
+        """Number of the worst vbucket in the cell under the cursor."""
         return self._worst[self._at][1] if self._at < len(self._worst) else 0
 
     @property
     def is_at_edge(self) -> tuple[bool, bool]:
-        """Whether the cursor is in the first line, and in the last."""
+        """Whether the cursor is in the first line, and whether it is in the last."""
         return self._at < self._across, self._at // self._across == (len(self._worst) - 1) // self._across
 
     def _go(self, place: int) -> None:
@@ -176,46 +186,46 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.Walked(self.vbucket))
 
     def move_to(self, vbucket: int) -> None:
-        """The cursor goes to the cell of a vbucket, or to the next one that is shown."""
+        """Moves the cursor to the cell of a vbucket, or to the next vbucket that is shown."""
         self._has_wanted = vbucket in self.cells.by_number
         place = int(np.searchsorted(self.cells.numbers, vbucket)) // self._each
         self._at = min(place, max(0, len(self._worst) - 1))
         self.refresh()
 
     def action_step(self, lines: int) -> None:
-        """A line up or down."""
+        """Moves the cursor down by so many lines, or up."""
         if 0 <= self._at + lines * self._across < len(self._worst):
             self._go(self._at + lines * self._across)
 
     def action_fold(self) -> None:
-        """A cell to the left."""
+        """Moves the cursor one cell to the left."""
         if self._is_paired and self._at % self._across == 0:
             self.post_message(self.Left(-1))
         else:
             self._go(self._at - 1)
 
     def action_unfold(self) -> None:
-        """A cell to the right."""
+        """Moves the cursor one cell to the right."""
         if self._is_paired and (self._at % self._across == self._across - 1 or self._at >= len(self._worst) - 1):
             self.post_message(self.Left(1))
         else:
             self._go(self._at + 1)
 
     def action_first(self) -> None:
-        """To the first."""
+        """Moves the cursor to the first cell."""
         self._go(0)
 
     def action_last(self) -> None:
-        """To the last."""
+        """Moves the cursor to the last cell."""
         self._go(len(self._worst))
 
     def action_open(self) -> None:
-        """To the map of all, at this one."""
+        """Opens the large map of vbuckets, at the vbucket under the cursor."""
         if self.cells.by_number:
             self.post_message(self.Opened(self.vbucket))
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next cell that is not well; whether there is one."""
+        """Moves the cursor to the next cell with a bad verdict, or to the one before. Returns whether there is one."""
         places = [place for place, (verdict, _) in enumerate(self._worst) if verdict in LETTERS]
         others = [place for place in places if (place < self._at if back else place > self._at)]
         if others:
@@ -223,17 +233,17 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return bool(others)
 
     def on_focus(self) -> None:
-        """The cursor is told of."""
+        """Reports the cursor, because the heading names its vbucket while the map has the focus."""
         self.post_message(self.Moved())
         if self._is_paired:
             self.post_message(self.Walked(self.vbucket))
 
     def on_blur(self) -> None:
-        """The cursor is not told of."""
+        """Reports the cursor, because the heading does not name its vbucket without the focus."""
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked cell; a second click opens it."""
         column = (event.x - _LABEL) // self._wide
         place = event.y // self._tall * self._across + column
         if 0 <= column < self._across and place < len(self._worst):
@@ -245,7 +255,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """One line of cells."""
+        """Draws one line."""
         base = self.rich_style
         y, part = divmod(y, self._tall)
         places = range(y * self._across, min((y + 1) * self._across, len(self._worst)))
@@ -263,7 +273,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return self._wide >= 6
 
     def _cell(self, place: int, base: Style, part: int) -> Piece:
-        """One line of a cell."""
+        """Returns line ``part`` of a cell."""
         verdict, vbucket = self._worst[place]
         wide, style, text = self._wide, base, " " * self._wide
         if part >= _TALLEST:
@@ -271,7 +281,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         if verdict and self._measure != "verdict":
             level = int(self._levels[vbucket])
             sign = self._glyphs.blocks[level - 1] if level else self._glyphs.silent
-            if part == 0 or not self._has_numbers:  # words are readable in any theme, low levels hardly
+            if part == 0 or not self._has_numbers:  # words are readable in any theme, but low levels hardly are
                 style += (
                     theme.style_of(self.app, f"scale-{level}") if level else self.get_component_rich_style("small--label", partial=True)
                 )
@@ -295,7 +305,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return text, style
 
     def _told(self, vbucket: int, line: int) -> str:
-        """More of a vbucket, where a cell has room for it: how much of it came, and what happened."""
+        """Returns a further line about a vbucket, if its cell has room: its items, and what happened."""
         row = self.cells.by_number[vbucket][0]
         bar = self._glyphs.blocks[-1] * ((self._wide - 16) * row["items"] // max(1, self._most_items))
         seqnos = f"seqnos {row['first_seqno']}–{row['last_seqno']}" if row["last_seqno"] is not None else ""
@@ -309,7 +319,10 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return shown[line] if line < len(shown) else ""
 
     def legend(self, *, is_long: bool = False) -> Text:
-        """How many vbuckets have each verdict, with its sign; ``is_long``: a line each, with their numbers."""
+        """Returns how many vbuckets have each verdict, with its sign.
+
+        ``is_long``: one line per verdict, with the numbers of its vbuckets.
+        """
 
         def style(verdict: str) -> Style:
             return theme.style_of(self.app, f"verdict-{verdict}")
@@ -321,6 +334,6 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         return Text("\n" if is_long else "   ").join(entries)
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()

@@ -1,4 +1,4 @@
-"""The application before there is a capture: it asks for one."""
+"""The application that asks for a capture, if the program starts without one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dcpinspect.tui.themed import ThemedApp
 
 
 class StartApp(ThemedApp):
-    """Returns what is to be opened; None to leave."""
+    """Asks what to open and returns it; None to leave."""
 
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self, *, is_ascii: bool = False, memory: Memory | None = None, theme_name: str = "", has_few_colors: bool = False, said: str = ""
     ) -> None:
-        """``said``: why something could not be opened."""
+        """Makes the application. ``said``: why an earlier choice could not be opened."""
         super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
         self._why = said
 
     def on_mount(self) -> None:
-        """The screen is all there is."""
+        """Shows the screen that opens captures, which is the only one."""
         self.push_screen(OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit)

@@ -1,4 +1,4 @@
-"""What was said how often, how large, how fast; and how whole the capture is."""
+"""The view of statistics: how often, how large and how fast messages were, and how complete the capture is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DRAWN = f"[{BLOCKS}─]+"
 
 
 class StatsView(VerticalScroll, View, inherit_bindings=False):
-    """Charts, then the tables of ``stats``, and of ``--stats``."""
+    """Charts, then the tables of ``dcpinspect stats`` and of ``--stats``."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"stats--chart"}
 
@@ -36,29 +36,29 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         self._text = Static(id="stats-text")
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls."""
+        """Yields the only widget, a text that scrolls."""
         yield self._text
 
     def take_up(self, results: Results) -> None:
-        """What is known by now."""
+        """Shows the results so far."""
         self._results = results
         self._draw()
 
     def arrive(self) -> None:
-        """The view is shown."""
+        """Draws the view when it is shown."""
         self._draw()
 
     def on_resize(self) -> None:
-        """Lines are as wide as the view."""
+        """Fits the lines to the new width."""
         self._draw()
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self._draw()
 
     def _draw(self) -> None:
-        """Only what is shown, so that following a capture costs nothing here."""
+        """Draws only while the view is shown, so that following a capture costs nothing here."""
         if not self.is_mounted or not self.display:
             return
         first_ns = self.host.inspection.reading.first_time_ns or 0
@@ -82,7 +82,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         self._text.update(text)
 
     def _found(self) -> list[Happened]:
-        """Errors and warnings, each where it happened first in a connection."""
+        """Returns errors and warnings, each with its first place in a connection."""
         found: dict[tuple[int, str], Happened] = {}
         for one in self._results.findings:
             for case in one.each if one.severity != "note" else ():
@@ -93,22 +93,22 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         return sorted(found.values(), key=lambda own: own.time_ns)
 
     def action_display(self) -> None:
-        """Messages by command, or bytes."""
+        """Switches the charts between messages and bytes."""
         self.measure = "bytes" if self.measure == "messages" else "messages"
         self._draw()
 
     def action_step(self, lines: int) -> None:
-        """A line on, or back."""
+        """Scrolls down by so many lines, or up."""
         self.scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Scrolls down by so many screens, or up."""
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False, immediate=True)
 
     def action_first(self) -> None:
-        """To the top."""
+        """Scrolls to the top."""
         self.scroll_home(animate=False, immediate=True)
 
     def action_last(self) -> None:
-        """To the bottom."""
+        """Scrolls to the bottom."""
         self.scroll_end(animate=False, immediate=True)

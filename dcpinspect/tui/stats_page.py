@@ -1,4 +1,4 @@
-"""What the view of statistics says, as lines with their styles: charts over time and by size, then the tables of ``stats``."""
+"""Makes the lines of the view of statistics, with their styles: charts over time and by size, then the tables of ``dcpinspect stats``."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, dura
 
 Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
-"""Text, and heading, chart, finding or nothing."""
+"""A text and its style: heading, chart, finding or empty."""
 
 WIDE = 100
-"""Columns from which two charts stand beside each other."""
+"""Width in columns from which two charts stand side by side."""
 SHORTEST = 4
-"""Cells of a bar that is worth drawing."""
+"""Least length of a bar that is drawn, in cells."""
 HEIGHT = 6
 COMMANDS = 12
-"""Commands that are drawn, those that were said most."""
+"""Number of commands that are drawn, the most frequent ones."""
 MARKED = 3
-"""Findings of a chart that are told in words."""
+"""Number of findings below a chart that are explained in words."""
 WINDOWS = 6
-"""Connections whose windows, or times of answers, are drawn."""
+"""Number of connections whose flow-control windows, or times of answers, are drawn."""
 
 
 class Happened(NamedTuple):
-    """Something that was found in a connection."""
+    """A finding in a connection."""
 
     connection: int
     time_ns: int
@@ -43,7 +43,10 @@ class Happened(NamedTuple):
 def page(
     charts: Charts, rows: Sequence[Row], first_ns: int, *, width: int, measure: Measure, found: Sequence[Happened] = ()
 ) -> Iterator[Line]:
-    """All lines. ``first_ns``: when the capture began, nanoseconds since 1970. ``found``: what charts of connections are to mark."""
+    """Yields all lines.
+
+    ``first_ns``: when the capture began, in nanoseconds since 1970. ``found``: findings to mark in charts of connections.
+    """
     if charts.used:
         for section in (
             _throughput(charts, first_ns, width),
@@ -112,7 +115,7 @@ def _windows(charts: Charts, first_ns: int, width: int, found: Sequence[Happened
 def _round_trips(
     series: Sequence[tuple[int, int, int, Whole]], what: str, first_ns: int, width: int, found: Sequence[Happened]
 ) -> Iterator[Line]:
-    """How long connections took to answer, those that took longest first."""
+    """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
     for connection, start_ns, span_ns, values in slowest[:WINDOWS]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
@@ -129,7 +132,7 @@ def _round_trips(
 def _with_marks(
     lines: Sequence[str], connection: int, span: tuple[float, float], values: Whole, first_ns: int, width: int, found: Sequence[Happened]
 ) -> Iterator[Line]:
-    """A chart, with a line below its columns that has a sign where something was found, and what that was in words."""
+    """Yields a chart, a line with a sign below each column that has findings, and the findings in words."""
     yield lines[0], "heading"
     yield from ((line, "chart") for line in lines[1:-1])
     begin, end = span

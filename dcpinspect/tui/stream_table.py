@@ -1,4 +1,4 @@
-"""All streams as a table: sorted by any column, narrowed to what is like the cell under the cursor."""
+"""All streams as a table, which can be sorted by any column and filtered by the cell under the cursor."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from dcpinspect.tui.theme import Glyphs
 
 Whole = npt.NDArray[np.int64]
 Key = tuple[int, int, int, int]
-"""Connection, vbucket, stream-id (-1 for none), ordinal: which stream."""
+"""Identifies a stream: connection, vbucket, stream-id (-1 for none), ordinal."""
 
 GUTTER = 3
 _FIXED = 2
-"""Columns that are always in view."""
+"""Number of columns that are always visible."""
 WIDE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What the table shows of a stream."""
+    """A column of the table."""
 
     name: str
-    """In the table of streams."""
+    """Name of the column in the table of streams."""
     title: str
     width: int
     is_wide: bool = False
-    """Only shown where there is room for it."""
+    """Whether the column is shown only if there is room."""
     is_left: bool = False
 
 
@@ -63,28 +63,28 @@ COLUMNS = (
     Column("open_row", "row", 8, is_wide=True),
     Column("end_reason", "ended", 17, is_left=True),
 )
-"""The last one is as wide as there is room."""
+"""All columns; the last one takes the rest of the width."""
 
 
 class StreamTable(LineView, can_focus=True, inherit_bindings=False):
-    """A line a stream, a cursor on a cell."""
+    """One line per stream, with a cursor on a cell."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("streams--cursor", "streams--cell", "streams--heading", "streams--error", "streams--warning"),
     }
 
     class Moved(Message):
-        """The cursor came to another stream, or there are others."""
+        """Sent when the cursor moves to another stream, or the streams change."""
 
     class Opened(Message):
-        """Enter on a stream."""
+        """Sent at Enter on a stream."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._glyphs = glyphs
         self.records: Records | None = None
         self.narrowed: list[tuple[Column, Any, bool]] = []
-        """Columns with the value that rows have to have, or (False) not to have."""
+        """Conditions on the shown streams: a column, a value, and whether rows must have that value (True) or must not (False)."""
         self._bad: dict[tuple[int, int], set[Severity]] = {}
         self._order: Whole = np.zeros(0, np.int64)
         self._at = 0
@@ -95,7 +95,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     # -- what is shown ------------------------------------------------------------------------------------
 
     def show(self, records: Records | None, findings: Sequence[Finding]) -> None:
-        """What is known by now; the cursor stays on its stream."""
+        """Shows the results so far; the cursor stays on its stream."""
         here = self.key
         self.records = records
         bad = [(one.severity, case) for one in findings if one.severity != "note" for case in one.each if case.vbuckets]
@@ -135,7 +135,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def columns(self) -> list[Column]:
-        """Those that there is room and something for."""
+        """Columns that fit into the width and have values."""
         is_wide = room(self) >= WIDE
         has_sid = self.records is not None and self.records.has_values("sid")
         shown = [column for column in COLUMNS if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")]
@@ -144,7 +144,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _drawn(self) -> list[Column]:
-        """Of the columns those that are in view: the first two, and as many of the others as bring that of the cursor into it."""
+        """Columns that are visible: the first two, and the others from the one that brings the cursor's column into view."""
         columns, cursor = self.columns, self.column
         left = _FIXED
         while columns.index(cursor) > left and GUTTER + sum(
@@ -155,7 +155,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def column(self) -> Column:
-        """The one that the cursor is in."""
+        """Column under the cursor."""
         columns = self.columns
         return columns[min(self._column, len(columns) - 1)]
 
@@ -164,7 +164,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def stream(self) -> Mapping[str, Any] | None:
-        """The one under the cursor, as its table has it."""
+        """Stream under the cursor, by column name."""
         return self._stream(int(self._order[self._at])) if self._at < len(self._order) else None
 
     def _stream(self, row: int) -> Mapping[str, Any]:
@@ -174,7 +174,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def key(self) -> Key | None:
-        """Which stream is under the cursor."""
+        """Key of the stream under the cursor."""
         return self._key(int(self._order[self._at])) if self._at < len(self._order) else None
 
     def _key(self, row: int) -> Key:
@@ -184,12 +184,15 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         return connection, vbucket, -1 if sid is None else sid, stream
 
     def severity(self, connection: int, vbucket: int) -> Severity | None:
-        """The worst that was found of a vbucket on a connection."""
+        """Returns the severity of the worst finding about a vbucket on a connection."""
         found = self._bad.get((connection, vbucket), set())
         return "error" if "error" in found else "warning" if found else None
 
     def sort(self, column: Column | None = None) -> None:
-        """By a column, that of the cursor without; again: the other way round, and then as streams were opened."""
+        """Sorts by a column, or by the column under the cursor.
+
+        The second time sorts in falling order, the third restores the original order.
+        """
         column = column or self.column
         if self._sorted is None or self._sorted.name != column.name:
             self._sorted, self._is_down = column, False
@@ -200,7 +203,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._arrange(self.key)
 
     def narrow(self, *, is_wanted: bool) -> None:
-        """Only the streams that are like the one under the cursor in its column, or only the others."""
+        """Shows only streams with the value under the cursor in its column, or only the others."""
         if not len(self):
             return
         row = int(self._order[self._at])
@@ -210,7 +213,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._arrange(self.key)
 
     def widen(self) -> bool:
-        """All streams again; whether there were fewer."""
+        """Shows all streams again. Returns whether some were hidden."""
         was_narrowed = bool(self.narrowed)
         self.narrowed = []
         if was_narrowed:
@@ -218,7 +221,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         return was_narrowed
 
     def about_narrowed(self) -> str:
-        """Which streams are shown."""
+        """Returns which streams are shown, in words."""
         total = 0 if self.records is None else len(self.records)
         if not self.narrowed:
             return f"{total:,} streams"
@@ -236,7 +239,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def select(self, vbucket: int) -> None:
-        """The cursor goes to the first stream of a vbucket that is shown."""
+        """Moves the cursor to the first shown stream of a vbucket."""
         if self.records is not None:
             own = set(_equal(self.records, "vbucket", vbucket).tolist())
             place = next((place for place, row in enumerate(self._order.tolist()) if row in own), None)
@@ -244,7 +247,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
                 self._move(place)
 
     def select_key(self, key: Key) -> None:
-        """The cursor goes to a stream, if it is shown."""
+        """Moves the cursor to a stream, if it is shown."""
         self._arrange(key)
 
     @property
@@ -254,7 +257,10 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         return self.records.take(self._order)
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next stream of a vbucket with an error or a warning; whether there is one."""
+        """Moves the cursor to the next stream of a vbucket with an error or a warning, or to the one before.
+
+        Returns whether there is one.
+        """
         if self.records is None or not self._bad:
             return False
         pairs = list(zip(*(self.records.take(self._order).values(name) for name in ("connection", "vbucket")), strict=True))
@@ -266,39 +272,39 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         return False
 
     def action_step(self, lines: int) -> None:
-        """Up or down."""
+        """Moves the cursor down by so many lines, or up."""
         if len(self):
             self._move(min(max(self._at + lines, 0), len(self) - 1))
 
     def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
+        """Moves the cursor down by so many screens, or up."""
         self.action_step(pages * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
-        """To the first."""
+        """Moves the cursor to the first stream."""
         self.action_step(-len(self))
 
     def action_last(self) -> None:
-        """To the last."""
+        """Moves the cursor to the last stream."""
         self.action_step(len(self))
 
     def action_fold(self) -> None:
-        """To the column on the left."""
+        """Moves the cursor one column to the left."""
         self._column = max(0, min(self._column, len(self.columns) - 1) - 1)
         self.refresh()
 
     def action_unfold(self) -> None:
-        """To the column on the right."""
+        """Moves the cursor one column to the right."""
         self._column = min(len(self.columns) - 1, self._column + 1)
         self.refresh()
 
     def action_open(self) -> None:
-        """Its timeline."""
+        """Opens the timeline of the stream."""
         if len(self):
             self.post_message(self.Opened())
 
     def on_click(self, event: events.Click) -> None:
-        """On a heading: sorts by it; on a stream: selects, the second time opens."""
+        """Sorts by the clicked heading, or selects the clicked stream; a second click opens the stream."""
         left, chosen = GUTTER, None
         for column in self._drawn:
             if left <= event.x < left + column.width:
@@ -320,13 +326,13 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
-        """As many columns as fit."""
+        """Shows as many columns as fit."""
         self.virtual_size = Size(room(self), 1 + len(self))
         if len(self):
             self._move(self._at)
 
     def render_line(self, y: int) -> Strip:
-        """The heading, then a line of what is in view."""
+        """Draws one visible line; the heading always stays at the top."""
         base = self.rich_style
         heading = base + self.get_component_rich_style("streams--heading", partial=True)
         if y == 0:
@@ -361,13 +367,13 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         return strip(pieces, room(self), style)
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
 
 def about(stream: Mapping[str, Any] | None) -> str:
-    """A stream in words: what was asked, what was answered, how it went."""
+    """Describes a stream in words: the request, the answer, and what happened."""
     if stream is None:
         return ""
     sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
@@ -398,7 +404,7 @@ def _text(column: Column, value: Any) -> str:
 
 
 def _equal(records: Records, name: str, value: Any) -> Whole:
-    """The rows that have a value in a column."""
+    """Returns the rows that have a value in a column."""
     column = records.columns[name]
     if isinstance(column, Numbers):
         known = np.ones(len(records), np.bool_) if column.valid is None else column.valid
@@ -407,7 +413,7 @@ def _equal(records: Records, name: str, value: Any) -> Whole:
 
 
 def _rank(records: Records, name: str) -> Whole:
-    """Numbers that rise as the values of a column do; null is the least."""
+    """Returns ranks with the order of a column's values; null has the lowest rank."""
     column = records.columns[name]
     if isinstance(column, Numbers):
         found = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1

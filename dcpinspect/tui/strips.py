@@ -1,4 +1,4 @@
-"""Lines of text as Textual draws them: exactly as wide as their widget, with nothing in them that steers the terminal."""
+"""Lines of text for Textual: exactly as wide as their widget, and without control characters that could steer the terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ Piece = tuple[str, Style]
 
 
 class LineView(ScrollView, inherit_bindings=False):
-    """Draws itself line by line. What all lines ask for is worked out once a drawing: for each line it takes longer than the line."""
+    """A widget that draws itself line by line.
+
+    It works out style and region once per drawing: to work them out for each line would take longer than the line itself.
+    """
 
     _of_drawing: tuple[Style, Region] | None = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """As Textual's."""
+        """Draws the lines as Textual does, with style and region worked out once."""
         self._of_drawing = super().rich_style, super().scrollable_content_region
         try:
             return super().render_lines(crop)
@@ -33,22 +36,22 @@ class LineView(ScrollView, inherit_bindings=False):
 
     @property
     def rich_style(self) -> Style:
-        """As Textual's."""
+        """The style that Textual gives, kept while lines are drawn."""
         return self._of_drawing[0] if self._of_drawing else super().rich_style
 
     @property
     def scrollable_content_region(self) -> Region:
-        """As Textual's."""
+        """The region that Textual gives, kept while lines are drawn."""
         return self._of_drawing[1] if self._of_drawing else super().scrollable_content_region
 
 
 def room(widget: Widget) -> int:
-    """Columns of a widget that are seen: a scrollbar covers the others."""
+    """Returns the number of columns of a widget that its scrollbar does not cover."""
     return widget.scrollable_content_region.width
 
 
 def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
-    """A line of these pieces on a background, filled to ``width`` columns, or cut there with an ellipsis."""
+    """Joins pieces to a line on a background; fills it to ``width`` columns, or cuts it there with an ellipsis."""
     line = Strip([Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own) for text, own in pieces if text])
     if line.cell_length > width > 0 and line.crop(width).text.strip():
         kept = line.crop(0, width - 1)
@@ -57,7 +60,7 @@ def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
 
 
 def one_line_keeping(text: str) -> str:
-    """The text with whatever cannot be seen written out; blanks at its ends stay."""
+    """Returns the text with invisible characters written out; blanks at both ends stay."""
     inner = text.strip()
     if not inner:
         return " " * len(text)
@@ -67,7 +70,7 @@ def one_line_keeping(text: str) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Escaped text on lines of at most ``width`` columns, broken at blanks where that is possible."""
+    """Splits escaped text into lines of at most ``width`` columns, at blanks if possible."""
     width = max(width, 2)
     if text.isascii():
         return textwrap.wrap(text, width, break_on_hyphens=False) or [""]

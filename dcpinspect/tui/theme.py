@@ -1,4 +1,4 @@
-"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes, and those of the palette."""
+"""Glyphs in Unicode and in ASCII, and colours: those of Textual's themes and of the palette."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dcpinspect.suggest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What is drawn beside text."""
+    """Characters that are drawn beside text."""
 
     error: str = "✖"
     warning: str = "!"
@@ -32,7 +32,7 @@ class Glyphs:
     cursor: str = "▌"
     mark: str = "●"
     remark: str = "✎"
-    """Beside a message that has a note, and before its text."""
+    """Stands beside a message that has a note, and before the note."""
     folded: str = "▸"
     open: str = "▾"
     link: str = "↗"
@@ -40,41 +40,41 @@ class Glyphs:
     blocks: str = "▁▂▃▄▅▆▇█"
     silent: str = "·"
     shades: str = "█▓▒░■·"
-    """Of vbuckets that are caught up, advancing, backfilling, silent, ended, and those nobody knows of."""
+    """For vbuckets that are caught up, advancing, backfilling, silent, ended, and unknown."""
 
     @property
     def verdicts(self) -> Mapping[str, str]:
-        """Of vbuckets that nothing is wrong with."""
+        """The characters for verdicts that are not bad."""
         return dict(zip(("caught-up", "advancing", "backfilling", "silent", "ended", "unknown-capture"), self.shades, strict=True))
 
     def of(self, severity: Severity | None) -> str:
-        """Of a finding; a blank where there is none."""
+        """Returns the character for the severity of a finding; a blank for None."""
         return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
 
 
 def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
-    """The colours of the palette on the background of a theme, as style sheets name them."""
+    """Returns the colours of the palette for the background of a theme, by their names in style sheets."""
     colors = {name: _color(name, theme, has_color=has_color) for name in PAINTS}
     return {f"paint-{name}": f"ansi_{color}" if theme.ansi else color for name, color in colors.items()}
 
 
 def _color(name: str, theme: Theme, *, has_color: bool) -> str:
-    if theme.ansi:  # the terminal's own 16 colours, on a background that only the terminal knows
+    if theme.ansi:  # uses the terminal's own 16 colours, because only the terminal knows its background
         return PAINTS[name].text or "default"
-    # Without colour text is as bright as can be, for the greys of red and green would say nothing.
+    # without colour, text is as bright as possible: the greys that stand for red and green would say nothing
     is_plain = not has_color and name.startswith(("kind-", "severity-"))
     paint = PAINTS["kind-item" if is_plain else name]
     return paint.dark if theme.dark else paint.light
 
 
 THEMES = tuple(BUILTIN_THEMES)
-"""Names of themes, Textual's own."""
+"""Names of Textual's themes."""
 DEFAULT_THEME, TERMINAL_THEME = "textual-dark", "ansi-dark"
-"""The second has the terminal's own 16 colours."""
+"""The default theme, and the one that uses the terminal's own 16 colours."""
 
 
 def known_theme(name: str, place: str) -> str:
-    """The name, if a theme has it. Raises UsageError, which begins with the ``place`` it was named at."""
+    """Returns the name if a theme has it. Raises UsageError, whose text begins with the ``place`` where the theme was named."""
     if name not in THEMES:
         close = did_you_mean(name, THEMES) or f"; there are {', '.join(THEMES)}"
         raise UsageError(f"{place} {escape(name)}: no theme has this name{close}")
@@ -82,14 +82,14 @@ def known_theme(name: str, place: str) -> str:
 
 
 def sign_on_cursor(sign: Style, base: Style) -> Style:
-    """The style of a sign in the row of the cursor: a block of its colour, which that of the cursor does not hide."""
+    """Returns the style of a sign in the row of the cursor: a block of the sign's colour, so that the cursor's colour does not hide it."""
     return Style(color=base.bgcolor, bgcolor=sign.color, bold=True)
 
 
 def style_of(app: App[Any], paint: str) -> Style:
-    """A colour of the palette in the theme that is shown; of causes of gaps that are loud, its ground.
+    """Returns the style for a colour of the palette in the current theme. Important causes of gaps are reversed and bold.
 
-    A component class for each colour would do the same, and Textual would work out all of them for every widget, for 30 ms of the start.
+    A component class for each colour would do the same, but Textual would work out all of them for every widget: 30 ms at the start.
     """
     return _style(paint, app.theme, app.no_color) if paint else Style()
 
@@ -116,10 +116,10 @@ _DRAWN = str.maketrans(
 
 
 class AsciiOnly(LineFilter):
-    """Frames, bars and dashes as ASCII; what is left, such as keys in other scripts, as question marks, a column each."""
+    """Replaces frames, bars and dashes by ASCII, and all other characters, such as keys in other scripts, by a question mark per column."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """As Textual asks, for every line."""
+        """Changes the segments of a line; Textual calls it for every line."""
         del background
         return [
             segment if segment.text.isascii() else Segment(_ascii(segment.text), segment.style, segment.control) for segment in segments

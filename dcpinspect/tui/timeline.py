@@ -1,4 +1,4 @@
-"""One vbucket's streams along their seqnos or in time: what was asked, which snapshots came, how densely, what did not come and why."""
+"""Draws the streams of one vbucket along seqnos or time: request, snapshots, density of items, and gaps with their causes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from dcpinspect.tui.timeline_mouse import TimelineMouse
 from dcpinspect.tui.vbucket_cells import whole
 
 _FLATTEST = 4
-"""Lines of curves at least."""
+"""Least height of the curves, in lines."""
 _NARROW = 2
-"""Columns of a cell up to which the cursor covers all of them."""
+"""Width of a cell, in columns, up to which the cursor covers the whole cell."""
 _LABELLED = 8
-"""Columns from which a stretch has room for words."""
+"""Width in columns from which a bar or a gap has room for words."""
 _FORMS = {"lanes": "lanes", "curve": "seqnos against time", "tree": "tree of histories"}
 _LEFT_OUT = ("name", "cell", "connection", "streams", "form")
-"""Parts of the heading that go, one after the other, where it has no room for all."""
+"""Parts of the heading that are left out, one after the other, until the rest fits."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
 class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
-    """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
+    """Lanes of each stream of a vbucket. A column stands for a range of seqnos or a span of time; a cursor crosses all lanes."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("lanes--cursor", "lanes--column", "lanes--range", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
@@ -53,7 +53,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         self._branches: list[Branch] = []
 
     def _arrange(self) -> None:
-        """Which lines there are; what is in them is drawn when it comes into view."""
+        """Works out which lines there are; each is drawn when it becomes visible."""
         self._rows = []
         if self.form == "curve" and self.tracks:
             lines = max(_FLATTEST, self.size.height - HEAD)
@@ -104,12 +104,12 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
                     yield from (Row(stream, lane, part) for part in range(self._high if lane == "items" else 1) if lane in lanes)
 
     def _redraw(self) -> None:
-        """What was drawn is old."""
+        """Forgets what was drawn."""
         self._curve = None
         super()._redraw()
 
     def _height_of_items(self) -> int:
-        """Lines of the items of each stream: more where there is room."""
+        """Returns the height of each stream's items in lines; more if there is room."""
         self._high = 1
         left = self.size.height - HEAD - len(self._rows) - sum(1 for _ in (self._tree() if self.form == "tree" else self._lanes()))
         drawn = sum("items" in track.words and track.key not in self._folded for track in self.tracks)
@@ -118,17 +118,17 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
-        """As many cells as fit."""
+        """Chooses as many cells as fit."""
         self._arrange()
         if self._part is None:
             self.fit()
-            self.post_message(self.Moved())  # a cell holds other seqnos now
+            self.post_message(self.Moved())  # the cell of the cursor now covers other seqnos
         else:
             self._fill(*self._part)
             self.go(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view; what is shown, and its axis, stay at the top."""
+        """Draws one visible line; the heading and the axis always stay at the top."""
         base = self.rich_style
         if y == 0:
             return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
@@ -174,7 +174,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return drawn
 
     def _curve_line(self, part: int, base: Style) -> Strip:
-        """A line of all curves, that of the cursor's stream bold."""
+        """Returns a line of all curves; the curve of the cursor's stream is bold."""
         picture = self._picture
         style = {paint: base + theme.style_of(self.app, paint) for paint in set(picture.paints[part].tolist())}
         own = [
@@ -188,7 +188,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
 
     @property
     def _picture(self) -> Curve:
-        """All curves, drawn anew where something changed."""
+        """The picture of all curves; it is drawn again after a change."""
         if self._curve is None:
             high = sum(row.lane == "curve" for row in self._rows)
             self._curve = curve(self.tracks, self.scale, self._columns, high, self._glyphs)
@@ -201,7 +201,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return next(iter(self._branches[row.part].streams), self.stream)
 
     def _branch_line(self, place: int, base: Style) -> Strip:
-        """A branch of the history, with what it is where there is room."""
+        """Returns the line of a branch of the history, with a description if there is room."""
         branch = self._branches[place]
         text = drawn(branch, self.scale, self._columns)
         self._connect(text, place, place)
@@ -211,7 +211,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return self._line(label, [("".join(text.tolist()), style)], -1, base)
 
     def _history_line(self, row: Row, base: Style) -> Strip:
-        """A stream on the branch that it asked for."""
+        """Returns the line of a stream, below the branch that it requested."""
         track = self.tracks[row.track]
         text, paints = self._stretch(Row(row.track, "axis"), self._lanes_of(row.track).axis)
         self._connect(text, row.part + 1, row.part)
@@ -229,7 +229,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return seconds(self.scale, at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
-        """A lane over all columns: a cell may take several, its letter only the first of them."""
+        """Returns a lane over all columns. A cell can take several columns; its letter stands only in the first."""
         text, paints = self._stretch(row, cells)
         for first, label in self._labels(row, text):
             text[first : first + len(label)] = list(label)
@@ -239,7 +239,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
 
     def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
-        """The glyph and the colour of each column."""
+        """Returns the glyph and the colour of each column."""
         of_column = self._stretched
         text = np.array(list(cells))[of_column]
         is_repeated = np.diff(of_column, prepend=-1) == 0
@@ -250,7 +250,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return text, paints_of(row.lane, text.tolist(), self._glyphs)
 
     def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
-        """Words that fit into what a lane shows: first column, and words with a blank on each side."""
+        """Yields words that fit into the bars of a lane: the first column, and the words with a blank on each side."""
         if row.lane == "gaps":
             at = 0
             for glyph, group in groupby(text.tolist()):
@@ -280,12 +280,12 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             for at, one in found:
                 if one.severity == severity:
                     column = int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))
-                    cells[min(column, len(cells) - 1)] = glyph  # a screen that became narrower is drawn before cells are made anew
+                    cells[min(column, len(cells) - 1)] = glyph  # a screen that became narrower is drawn before its cells are made again
                     worst = severity
         return [("".join(cells), base + self.get_component_rich_style(f"lanes--{worst}", partial=True))]
 
     def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style, cursor: str = "lanes--cursor") -> Strip:
-        """A lane with the cursor over it, if it is in this stream."""
+        """Returns a lane, with the cursor over it if the cursor is in its stream."""
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if stream == self.stream else base
         line = strip([(clip(label, LABEL).ljust(LABEL), own), *pieces], self.size.width, base)
         if not self.tracks or stream not in (self.stream, -1):
@@ -295,7 +295,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
             first, last = self._column_of(self.range[0], "left") + LABEL, self._column_of(self.range[1], "right") + LABEL
             chosen = self.get_component_rich_style("lanes--range", partial=True)
             line = Strip.join([line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)])
-        # Of a cell that takes many columns the first is the cursor, and the others are its ground: a block would hide what they show.
+        # In a wide cell, only the first column has the cursor's block. The others have its background, so that their content stays visible.
         edge = high if high - low <= _NARROW else low + 1
         here = _over(line.crop(low, edge), self.get_component_rich_style(cursor, partial=True))
         ground = _over(line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True))
@@ -328,7 +328,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         return _joined(parts)
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
@@ -338,7 +338,7 @@ def _joined(parts: Mapping[str, str]) -> str:
 
 
 def _write(text: npt.NDArray[np.str_], label: str) -> None:
-    """Puts words right of what a line shows, else left of it, where they fit; else nowhere."""
+    """Writes words to the right of the drawn part of a line, else to the left of it; omits them if they fit nowhere."""
     used = np.flatnonzero(text != " ")
     first, last = (int(used[0]), int(used[-1])) if len(used) else (0, -2)
     if last + 2 + len(label) <= len(text):
@@ -348,12 +348,12 @@ def _write(text: npt.NDArray[np.str_], label: str) -> None:
 
 
 def _more(snapshots: Records, row: int) -> Iterator[str]:
-    """What else is known of the snapshot whose marker is in a row: its convention and its state, where they say something."""
+    """Yields more about the snapshot whose marker is in a row: its convention and its state, if known."""
     own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
     for name in ("convention", "state"):
         yield from (str(value) for value in snapshots.take(own).values(name) if value not in (None, "unknown"))
 
 
 def _over(line: Strip, style: Style) -> Strip:
-    """A piece of a line with a style over its own."""
+    """Returns a part of a line with a style laid over its own."""
     return Strip([Segment(text, (own or Style()) + style) for text, own, _ in line])

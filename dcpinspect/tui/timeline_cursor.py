@@ -1,4 +1,4 @@
-"""Where the cursor of a timeline is, where its keys lead, and what is there, in words."""
+"""The cursor of a timeline: its place, where keys move it, and a description of what is there."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 HEAD = 2
-"""Lines at the top: what is shown, and its axis."""
+"""Number of lines at the top: the heading and the axis."""
 _NEAREST = 5
-"""Seqnos, or nanoseconds, that are shown at least."""
+"""Least number of seqnos or nanoseconds that are shown."""
 _BESIDE = 5
-"""How often a span of time that is looked at is shown on each side, too."""
+"""How much is shown on each side of a chosen span of time, as a multiple of its length."""
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
@@ -33,12 +33,14 @@ class Row(NamedTuple):
     """A line below the axis: a lane of a track, or the name of a connection."""
 
     track: int
-    """-1: of none, or of several."""
+    """Place of the track; -1: none, or several tracks."""
     lane: str
-    """Empty: the connection's name. ``title``: what the stream is, in words. ``curve``: of all streams. ``branch``: of the history, below
-    it ``history``: streams that asked for it."""
+    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words. ``curve``: the curves of all streams.
+
+    ``branch``: a branch of the history; ``history``, below it: a stream that requested it.
+    """
     part: int = 0
-    """Of lanes with several lines, which one."""
+    """Number of the line, in lanes that have several lines."""
 
 
 Form = Literal["lanes", "curve", "tree"]
@@ -46,34 +48,34 @@ FORMS: Sequence[Form] = ("lanes", "curve", "tree")
 
 
 class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
-    """What part of which streams is shown, along seqnos or time, and a cursor in it: where it goes, and what is there."""
+    """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be moved, and describes what is there."""
 
     class Moved(Message):
-        """The cursor came to another place."""
+        """Sent when the cursor moves to another place."""
 
     class Opened(Message):
-        """Enter: the message at the cursor."""
+        """Sent at Enter, to open the message at the cursor."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._glyphs = glyphs
         self.told: Tracks | None = None
         self.waiting = ""
-        """Why there is no picture of the vbucket, in words: it is read, or that was stopped."""
+        """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
         self.axis: Axis = "seqno"
         self.form: Form = "lanes"
-        """How streams are drawn: in lanes, as curves of seqnos against time, or on the branches of the history."""
+        """How streams are drawn: as lanes, as curves of seqnos against time, or on the branches of the history."""
         self.is_both = False
-        """Whether lanes are below curves."""
+        """Whether lanes are drawn below curves."""
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
-        """Place of the stream that the cursor is in."""
+        """Place of the stream that the cursor is in, in ``tracks``."""
         self.at = 0
-        """The seqno, or the nanoseconds since the capture began, that the cursor is at."""
+        """Seqno of the cursor, or its time in nanoseconds since the capture began."""
         self.range: tuple[int, int] | None = None
-        """First and last place of what was chosen, by dragging or with shift."""
-        self._part: tuple[int, int] | None = None  # of the axis, which fills the width; None: all of it
-        self._chosen = 0  # row of the event that was stepped to; 0: none
+        """First and last place of the chosen range; the user chooses it by dragging or with shift."""
+        self._part: tuple[int, int] | None = None  # part of the axis that fills the width; None: the whole axis
+        self._chosen = 0  # row of the event that the cursor has stepped to; 0: none
         self._folded: set[tuple[int, int, int, int]] = set()
         self._rows: list[Row] = []
         self._drawn: dict[int, Lanes] = {}
@@ -83,22 +85,22 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def vbucket(self) -> int | None:
-        """The one whose streams are shown."""
+        """Vbucket whose streams are shown."""
         return None if self.told is None else self.told.vbucket
 
     @property
     def vbucket_here(self) -> int | None:
-        """The one whose stream the cursor is in."""
+        """Vbucket of the stream that the cursor is in."""
         return self.vbucket if self.track is None else self.track.vbucket
 
     @property
     def tracks(self) -> Sequence[Track]:
-        """Its streams."""
+        """Streams of the vbucket."""
         return () if self.told is None else self.told.tracks
 
     @property
     def track(self) -> Track | None:
-        """The one that the cursor is in."""
+        """Stream that the cursor is in."""
         return self.tracks[self.stream] if self.stream < len(self.tracks) else None
 
     @property
@@ -108,17 +110,17 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def shape(self) -> Shape | None:
-        """The stream of the cursor on the axis that is shown."""
+        """Shape, on the shown axis, of the stream that the cursor is in."""
         return None if self.track is None else self.track.shapes[self.axis]
 
     def wait(self, vbucket: int, why: str) -> None:
-        """The picture of a vbucket is still to come: that of another one is gone at once."""
+        """Shows that a vbucket is still to be drawn, and hides the one before at once."""
         self.told, self.waiting = Tracks(vbucket), why
         self._arrange()
         self.post_message(self.Moved())
 
     def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
-        """Another vbucket, or more of it; the cursor at a seqno, or at a place of the axis."""
+        """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of the axis."""
         is_same = told.vbucket == self.vbucket and not self.waiting
         self.told, self.waiting = told, ""
         if not is_same:
@@ -141,9 +143,9 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def show_axis(self, axis: Axis, at: int | None = None) -> None:
-        """Along seqnos, or along time; the cursor stays at what it was at."""
+        """Shows the streams along seqnos or along time; the cursor stays at the same event."""
         if self.form == ("tree" if axis == "time" else "curve"):
-            self.form = "lanes"  # which is there along either
+            self.form = "lanes"  # lanes can be drawn along both axes
             self._arrange()
         if axis != self.axis:
             seqno, self.range = self.seqno, None
@@ -153,7 +155,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(self.at if at is None else at)
 
     def show_form(self, form: Form) -> None:
-        """Another picture of the same; the cursor stays at what it was at."""
+        """Draws the streams in another form; the cursor stays at the same event."""
         self.form = form
         if form != "lanes":
             self.show_axis("time" if form == "curve" else "seqno")
@@ -161,12 +163,12 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def restore(self, form: Form, axis: Axis, stream: int) -> None:
-        """A picture as it was; the place of the cursor is still to be told."""
+        """Restores form, axis and stream; the place of the cursor must be set afterwards."""
         self.form, self.axis, self.stream = form, axis, stream
         self._arrange()
 
     def next_display(self) -> None:
-        """Lanes along the other axis; curves with lanes below, or without."""
+        """Shows lanes along the other axis; shows or hides the lanes below curves."""
         if self.form == "curve":
             self.is_both = not self.is_both
             self._arrange()
@@ -180,17 +182,20 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _columns(self) -> int:
-        """Of the terminal, for the picture."""
+        """Width of the picture in terminal columns."""
         return max(TICK, self.size.width - LABEL - 1)
 
     def fit(self) -> None:
-        """All of all streams."""
+        """Shows the whole of all streams."""
         places = [place for track in self.tracks for place in track.shapes[self.axis].places()]
         self._part = None
         self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
     def zoom(self, steps: int, around: int | None = None) -> None:
-        """Nearer or farther; the cursor, or a place, stays where it is on the screen. What was chosen fills it first."""
+        """Zooms in for positive steps, out for negative ones. The cursor, or the place ``around``, stays where it is on the screen.
+
+        Zooming in shows the chosen range first, if there is one.
+        """
         if steps > 0 and self.range is not None and around is None:
             (first, last), self.range = self.range, None
             self.zoom_to(first, last)
@@ -202,12 +207,12 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._fill(first, min(first + span - 1, ENDLESS))
 
     def zoom_to(self, first: int, last: int) -> None:
-        """This part of the axis, and no more."""
+        """Shows exactly this part of the axis."""
         self._fill(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS))
         self.go(min(max(self.at, self.scale.first), self.scale.last))
 
     def go_to_span(self, first: int, last: int) -> None:
-        """Along time: this span with some time around it; the cursor at the first item in it, in the stream that has one."""
+        """Shows a span of time with some time around it. The cursor goes to the first item in the span, in a stream that has one."""
         self.show_axis("time", first)
         self.zoom_to(first - _BESIDE * (last - first), last + _BESIDE * (last - first))
         for place, track in enumerate(self.tracks):
@@ -220,7 +225,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.go(first)
 
     def _fill(self, first: int, last: int) -> None:
-        """A part of the axis takes the whole width, now and when there is another width."""
+        """Lets a part of the axis fill the width, also after the width changes."""
         self._part = first, last
         self._scale_to(Scale.filling(first, last, self._columns))
 
@@ -229,11 +234,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._redraw()
 
     def _arrange(self) -> None:
-        """Which lines there are."""
+        """Works out which lines there are."""
         raise NotImplementedError
 
     def _redraw(self) -> None:
-        """What was drawn is old."""
+        """Forgets what was drawn."""
         self._drawn.clear()
         self.refresh()
 
@@ -246,25 +251,25 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def cell(self) -> int:
-        """Column of the cursor."""
+        """Number of the cell that the cursor is in."""
         return min(max((self.at - self.scale.first) // self.scale.step, 0), self.scale.cells - 1)
 
     @property
     def span(self) -> tuple[int, int]:
-        """First and last place of the cursor's cell; where a cell is one place, that one."""
+        """First and last place of the cursor's cell; both are the cursor's place if a cell is one place."""
         low = self.scale.first + self.cell * self.scale.step if self.scale.step > 1 else self.at
         return low, min(low + self.scale.step - 1, ENDLESS)
 
     @property
     def seqno(self) -> int:
-        """Where the cursor is; on the axis of time the seqno that came last by then."""
+        """Seqno of the cursor; on the time axis, the greatest seqno that came by then."""
         if self.axis == "seqno" or self.track is None:
             return self.at
         came = self.track.story.item_first[self.track.shapes["time"].item_first <= np.uint64(self.span[1])]
         return int(came.max()) if len(came) else int(self.track.story.stream["requested_start"] or 0)
 
     def _stream_of(self, seqno: int) -> int:
-        """The stream of the cursor if it has a seqno, else the first that has."""
+        """Returns the stream of the cursor if it has a seqno, else the first stream that has it."""
         wanted = np.uint64(min(max(seqno, 0), ENDLESS))
 
         def has(place: int) -> bool:
@@ -275,7 +280,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         return next((place for place in order if place < len(self.tracks) and has(place)), self.stream)
 
     def _on_axis(self, seqno: int) -> int:
-        """Where a seqno of the cursor's stream is on the axis that is shown."""
+        """Returns where a seqno of the cursor's stream is on the shown axis."""
         if self.axis == "seqno" or self.track is None:
             return seqno
         later = np.flatnonzero(self.track.story.item_last >= np.uint64(min(max(seqno, 0), ENDLESS)))
@@ -283,7 +288,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         return int(shape.item_first[later].min()) if len(later) else shape.end if self.track.story.stream["items"] else shape.begin or 0
 
     def go(self, at: int, row: int = 0) -> None:
-        """The cursor goes to a place; the picture follows. ``row``: of the event that is there, which Enter opens."""
+        """Moves the cursor to a place, and scrolls to it. ``row``: row of the event at that place, which Enter opens."""
         self.at, self._chosen = min(max(at, 0), ENDLESS), row
         if not self.scale.first <= self.at <= self.scale.last:
             first = max(0, self.at - self.scale.step * (self.scale.cells // 2)) // self.scale.step * self.scale.step
@@ -293,11 +298,11 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def go_to_seqno(self, seqno: int) -> None:
-        """The cursor goes to a seqno of its stream, on either axis."""
+        """Moves the cursor to a seqno of its stream, on either axis."""
         self.go(self._on_axis(seqno))
 
     def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
-        """The cursor goes to where a stream begins: connection, vbucket, stream-id (-1 for none), ordinal."""
+        """Moves the cursor to the begin of a stream. ``stream``: connection, vbucket, stream-id (-1 for none), ordinal."""
         connection, vbucket, sid, number = stream
         for place, track in enumerate(self.tracks):
             if track.key == (vbucket, connection, sid, number):
@@ -306,7 +311,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 self.go(track.shapes[self.axis].begin or self.at)
 
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
-        """The cursor goes to a message, in the stream of its connection and stream-id (-1 for none) that began last before it."""
+        """Moves the cursor to a message, in the last stream before it with the same connection and stream-id (-1 for none)."""
         own = [
             (track.key[2] == sid, track.first_row if track.first_row <= row else -track.first_row, place)
             for place, track in enumerate(self.tracks)
@@ -318,66 +323,69 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self.go(since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0], row)
 
     def action_fold(self) -> None:
-        """A cell to the left."""
+        """Moves the cursor one cell to the left."""
         self.go(self.scale.first + (self.cell - 1) * self.scale.step)
 
     def action_unfold(self) -> None:
-        """A cell to the right."""
+        """Moves the cursor one cell to the right."""
         self.go(self.scale.first + (self.cell + 1) * self.scale.step)
 
     def action_toggle_fold(self) -> None:
-        """Hides the lanes of the stream but for its axis, or shows them."""
+        """Hides all lanes of the stream but its axis, or shows them."""
         if self.track is not None:
             self._folded ^= {self.track.key}
             self._arrange()
 
     def action_step(self, lines: int) -> None:
-        """To the stream above or below."""
+        """Moves the cursor to the next stream below, or above."""
         if self.tracks:
             self.stream = min(max(self.stream + lines, 0), len(self.tracks) - 1)
             own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
             top, height = int(self.scroll_offset.y), max(self.size.height - HEAD, 1)
             if own and not top <= own[0] <= own[-1] < top + height:
-                # forced: lines of a vbucket that was read just now have no scrollbar yet
+                # force: the timeline has no scrollbar yet for a vbucket that has just been read
                 self.scroll_to(y=own[0], animate=False, immediate=True, force=True)
             self.refresh()
             self.post_message(self.Moved())
 
     def action_page(self, pages: int) -> None:
-        """So much as is shown."""
+        """Moves the cursor by the width of the screen."""
         self.go(self.at + pages * self.scale.step * self.scale.cells)
 
     def action_first(self) -> None:
-        """To the first place of all."""
+        """Moves the cursor to the first place of all streams."""
         self.go(min((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
 
     def action_last(self) -> None:
-        """To the last one."""
+        """Moves the cursor to the last place of all streams."""
         self.go(max((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
 
     def action_open(self) -> None:
-        """The message at the cursor."""
+        """Opens the message at the cursor."""
         self.post_message(self.Opened())
 
     def near(self, steps: int) -> bool:
-        """To the next request, border of a snapshot, gap, event or end; whether there is one."""
+        """Moves the cursor to the next request, snapshot border, gap, event or end, or to the one before. Returns whether there is one."""
         shape = self.shape
         if shape is None:
             return False
         marks = np.array([mark.at for mark in shape.marks], dtype=np.uint64)
         rows = np.array([mark.row for mark in shape.marks], dtype=np.int64)
-        gaps = np.zeros(len(shape.gap_first), np.int64)  # their rows are looked up when one is opened
+        gaps = np.zeros(len(shape.gap_first), np.int64)  # rows of gaps are looked up only when one is opened
         return self._to_next(
             np.concatenate((marks, shape.bars.first, shape.gap_first)), np.concatenate((rows, shape.bars.row, gaps)), steps
         )
 
     def gap(self, steps: int) -> bool:
-        """To the next gap; whether there is one."""
+        """Moves the cursor to the next gap, or to the one before. Returns whether there is one."""
         shape = self.shape
         return shape is not None and self._to_next(shape.gap_first, np.zeros(len(shape.gap_first), np.int64), steps)
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next message with an error or a warning, of this stream or of those after it; whether there is one."""
+        """Moves the cursor to the next error or warning of this stream or of later ones, or to the one before.
+
+        Returns whether there is one.
+        """
         own = [(place, at, one.row) for place, track in enumerate(self.tracks) for at, one in track.found_at(self.axis)]
         here = self.stream, self.at, self._chosen
         others = [one for one in own if (one < here if back else one > here)]
@@ -398,7 +406,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def row(self) -> tuple[int, str]:
-        """The message at the cursor, and the field of it that is meant: that of an event, an item, a gap, a snapshot, the request."""
+        """Row of the message at the cursor, and the field of it that is meant; the first of event, item, gap, mark, snapshot and request."""
         story, shape = self.story, self.shape
         if story is None or shape is None:
             return 0, ""
@@ -430,7 +438,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
                 yield one
 
     def spoken(self) -> str:
-        """What is at the cursor, in words."""
+        """Describes what is at the cursor."""
         track, story, shape = self.track, self.story, self.shape
         if self.waiting:
             return f"vb {self.vbucket}: {self.waiting}"
@@ -469,7 +477,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         return self.in_words(self.span)
 
     def in_words(self, span: tuple[int, int]) -> str:
-        """A part of the axis."""
+        """Describes a part of the axis."""
         low, high = span
         if self.axis == "time":
             return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {lasting(high - low + 1)} on"

@@ -1,4 +1,4 @@
-"""A range of a timeline that is chosen, with the mouse or by keys, and what else the mouse does there."""
+"""Chooses a range of a timeline, with the mouse or by keys, and handles the other actions of the mouse."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ Side = Literal["left", "right"]
 
 
 class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
-    """Clicks choose what is there, dragging a range, and the wheel zooms."""
+    """Clicks select, dragging chooses a range, and the wheel zooms."""
 
     class Chosen(Message):
-        """A range was chosen, or no one any more."""
+        """Sent when a range is chosen or given up."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(glyphs, id=id)
-        self._held: int | None = None  # place where the mouse went down
+        self._held: int | None = None  # place where the mouse button went down
 
     def _place_at(self, x: int) -> int | None:
-        """The place at a column of the widget; None beside the picture."""
+        """Returns the place at a column of the widget; None outside the picture."""
         if not self.tracks or not 0 <= x - LABEL < self._columns:
             return None
         return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
 
     def _column_of(self, at: int, side: Side) -> int:
-        """The first column of a place, or the one after its last; the nearest of places outside."""
+        """Returns the first column of a place, or the column after its last one. Places outside the picture count as the nearest inside."""
         cell = (min(max(at, self.scale.first), self.scale.last) - self.scale.first) // self.scale.step
         return int(np.searchsorted(self._stretched, cell, side))
 
     def choose(self, first: int | None, last: int = 0) -> None:
-        """A range of places, whole cells of it; None: no one any more."""
+        """Chooses a range of places, in whole cells; None gives up the range."""
         step, begin = self.scale.step, self.scale.first
         if first is None:
             self.range = None
@@ -49,7 +49,7 @@ class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
         self.post_message(self.Chosen())
 
     def action_extend(self, cells: int) -> None:
-        """The cursor goes on, and what lies between is chosen."""
+        """Moves the cursor, and chooses what it passes."""
         first = self.at
         if self.range is not None and self.range[0] <= self.at <= self.range[1]:
             first = self.range[0] if self.at - self.range[0] >= self.range[1] - self.at else self.range[1]
@@ -57,27 +57,27 @@ class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
         self.choose(first, self.at)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """A range may begin."""
+        """Remembers where a range may begin."""
         self._held = self._place_at(event.x)
         if self._held is not None:
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """What was dragged over is chosen."""
+        """Chooses what the mouse was dragged over."""
         place = self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1)) if self._held is not None else None
         if self._held is not None and place is not None and (place != self._held or self.range is not None):
             self.choose(self._held, place)
 
     def on_mouse_up(self) -> None:
-        """The range ends."""
+        """Ends the range."""
         self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Nearer, around the mouse; over the names of lanes, lines go up."""
+        """Zooms in around the mouse; over the names of lanes, scrolls up."""
         self._wheel(event, 1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Farther; over the names of lanes, lines go down."""
+        """Zooms out around the mouse; over the names of lanes, scrolls down."""
         self._wheel(event, -1)
 
     def _wheel(self, event: events.MouseEvent, steps: int) -> None:
@@ -88,7 +88,7 @@ class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
             self.zoom(steps, place)
 
     def on_click(self, event: events.Click) -> None:
-        """Selects a stream and a cell; again: opens. After a range was dragged: nothing."""
+        """Selects the clicked stream and cell; a second click opens them. Does nothing after a range was dragged."""
         place, held, self._held = self._place_at(event.x), self._held, None
         if held is not None and self.range is not None and place != held:
             return
@@ -106,5 +106,5 @@ class TimelineMouse(TimelineCursor, can_focus=True, inherit_bindings=False):
                 self.go(place)
 
     def _stream_at(self, row: Row, column: int) -> int:
-        """The stream that a line which is of no single one shows in a column; else that of the cursor."""
+        """Returns the stream that is drawn in a column of a line with several streams; if there is none, the stream of the cursor."""
         raise NotImplementedError

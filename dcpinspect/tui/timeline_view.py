@@ -1,4 +1,4 @@
-"""The third view: the streams of one vbucket along their seqnos or in time, and in words what is under the cursor."""
+"""The third view: the streams of one vbucket along seqnos or time, with a description of what is under the cursor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dcpinspect.tui.view import Host, View
 
 
 class _Asked(NamedTuple):
-    """A vbucket that is read, and where its cursor is to be. Each is another, also of the same vbucket."""
+    """A request to read a vbucket, and where to put the cursor. Two requests are different even if they are for the same vbucket."""
 
     vbucket: int
     seqno: int | None = None
@@ -40,7 +40,7 @@ class _Asked(NamedTuple):
 
 
 class TimelineView(View):
-    """Lanes above, words below."""
+    """The timeline above, words below."""
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="timeline")
@@ -48,30 +48,30 @@ class TimelineView(View):
         self._glyphs = glyphs
         self.lanes = Timeline(glyphs, id="lanes")
         self._asked: _Asked | None = None
-        """What is read at the moment."""
+        """The request that is being read."""
         self._explained = ("", False)
-        """What the legend is of."""
+        """What the drawn legend explains: the form, and whether it has lanes."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the view."""
         yield self.lanes
         yield self._legend
         yield self._spoken
 
     def on_resize(self) -> None:
-        """The legend is as wide as the view."""
+        """Fits the legend to the new width."""
         self._draw_legend()
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self._draw_legend()
 
     def _draw_legend(self) -> None:
-        """Of the glyphs that are drawn: a tree has no snapshots, and curves only with lanes below."""
+        """Draws the legend of the glyphs that are drawn. A tree has no snapshots, and curves have them only with lanes below."""
         form, text = self.lanes.form, Text()
-        width = (self.size.width or self.app.size.width) - 2  # as high as it stays, before there is a layout
+        width = (self.size.width or self.app.size.width) - 2  # before there is a layout, the legend already gets its final height
         self._explained = form, self.lanes.has_lanes
         signs = legend(self._glyphs)
         drawn = [_told(_TREE, self._glyphs), signs[0]] if form == "tree" else [_told(_CURVE, self._glyphs)]
@@ -83,11 +83,11 @@ class TimelineView(View):
 
     @property
     def keyboard(self) -> Timeline:
-        """The lanes."""
+        """The timeline, which gets the focus."""
         return self.lanes
 
     def take_up(self, results: Results) -> None:
-        """The streams may have grown."""
+        """Reads the vbucket again, because its streams may have grown."""
         del results
         if self._asked is not None:
             self._begin(self._asked._replace())
@@ -102,7 +102,7 @@ class TimelineView(View):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """A vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin of a span of time."""
+        """Shows a vbucket, with the cursor at a message, at a seqno, in a stream, or at the begin of a span of time."""
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
@@ -117,9 +117,9 @@ class TimelineView(View):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """The story of a vbucket, from the store.
+        """Reads a vbucket from the store and shows it.
 
-        The cursor is at a message, at a seqno, at a place of the axis that is shown, in a stream, or at the begin of a span of time.
+        The cursor goes to a message, a seqno, a place of the shown axis, a stream, or the begin of a span of time.
         """
         if vbucket != self.lanes.vbucket or self.lanes.waiting:
             self.lanes.wait(vbucket, "reading")
@@ -168,7 +168,7 @@ class TimelineView(View):
         if asked is self._asked:
             self._asked = None
             if len(told.vbuckets) > 1 and self.lanes.form == "lanes":
-                self.lanes.show_axis("time")  # seqnos of several vbuckets have nothing to do with each other
+                self.lanes.show_axis("time")  # seqnos of different vbuckets cannot be compared
             self.lanes.show(told, asked.seqno, asked.at)
             if asked.stream is not None:
                 self.lanes.go_to_stream(asked.stream)
@@ -179,23 +179,23 @@ class TimelineView(View):
 
     def _go_to_row(self, row: int) -> None:
         inspection = self.host.inspection
-        with suppress(DcpInspectError, IndexError):  # a live ring dropped it meanwhile
+        with suppress(DcpInspectError, IndexError):  # a live capture may have dropped the message meanwhile
             connection, sid, time_ns = (one.at(0) for one in inspection.store.numbers([row], ("connection", "sid", "time_ns")))
             since_ns = max(0, (time_ns or 0) - (inspection.reading.first_time_ns or 0))
             self.lanes.go_to_row(row, connection or 0, -1 if sid is None else sid, since_ns)
 
     def compare(self) -> None:
-        """Other vbuckets are to be drawn below."""
+        """Draws the vbucket again, because other vbuckets are to be drawn below."""
         if self.lanes.vbucket is not None and not self.lanes.waiting:
             self.tell(self.lanes.vbucket)
 
     def action_mark(self) -> None:
-        """Compares timelines with the vbucket under the cursor, or not any more."""
+        """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
         if self.lanes.vbucket_here is not None:
             self.host.mark_vbucket(self.lanes.vbucket_here)
 
     def stop(self) -> bool:
-        """Ends reading a vbucket that is not shown yet."""
+        """Stops reading a vbucket that is not shown yet. Returns whether there was one."""
         if self._asked is None or not self.lanes.waiting:
             return False
         self.workers.cancel_group(self, "timeline")
@@ -205,20 +205,20 @@ class TimelineView(View):
 
     @on(Timeline.Moved)
     def arrive(self) -> None:
-        """What is under the cursor."""
+        """Describes what is under the cursor."""
         self._spoken.update(Text(self.lanes.spoken()))
         if self._explained != (self.lanes.form, self.lanes.has_lanes):
             self._draw_legend()
 
     def spot(self) -> Spot:
-        """Which vbucket, stream and seqno, or time."""
+        """Returns vbucket, stream, and seqno or time."""
         time = self.lanes.at if self.lanes.axis == "time" else None
         return Spot(
             "timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time, form=self.lanes.form
         )
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         if spot.vbucket is None:
             return
         at = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
@@ -231,7 +231,7 @@ class TimelineView(View):
             self.tell(spot.vbucket, at=at)
 
     def legend(self) -> Sequence[str]:
-        """Of lanes and gaps."""
+        """Returns the legend of lanes and gaps."""
         lines = ["".join(text for text, _ in line) for signs in legend(self._glyphs) for line in legend_lines(signs)]
         drawn = [
             f"{name}: " + ", ".join(f"{sign.glyph} {sign.word}" for sign in _told(words, self._glyphs))
@@ -241,11 +241,11 @@ class TimelineView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """The one whose streams are shown."""
+        """Vbucket of the stream that the cursor is in."""
         return self.lanes.vbucket_here
 
     def exports(self) -> Sequence[Choice]:
-        """The messages of the vbucket."""
+        """Returns the choice to export the messages of the vbucket."""
         return () if self.lanes.vbucket is None else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
 
     @on(Timeline.Opened)
@@ -257,22 +257,22 @@ class TimelineView(View):
             self.host.to_row(row, field)
 
     def _is_elsewhere(self) -> bool:
-        """Whether the cursor is in the other capture, which is then said."""
+        """Whether the cursor is in the other capture; then says so to the user."""
         source = "" if self.lanes.track is None else self.lanes.track.source
         if source:
             self.host.say(f"this is in {source}, which Ctrl+O opens")
         return bool(source)
 
     def action_display(self) -> None:
-        """Along time, or along seqnos."""
+        """Switches between time and seqnos."""
         self.lanes.next_display()
 
     def action_layout(self) -> None:
-        """Lanes, curves of seqnos against time, the tree of histories."""
+        """Switches between lanes, curves of seqnos against time, and the tree of histories."""
         self.lanes.show_form(FORMS[(FORMS.index(self.lanes.form) + 1) % len(FORMS)])
 
     def action_finding(self) -> None:
-        """What was found at the cursor; where nothing was, of the vbucket."""
+        """Goes to the finding at the cursor; if there is none, to the worst finding about the vbucket."""
         number = self.lanes.finding
         if self._is_elsewhere():
             return
@@ -282,27 +282,27 @@ class TimelineView(View):
             self.host.to_finding(number, vbucket=self.lanes.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
-        """To the next message of the vbucket with an error or a warning."""
+        """Moves to the next message of the vbucket with an error or a warning, or to the one before."""
         if not self.lanes.bad(back=back):
             self.host.say("no other error or warning of this vbucket's streams; . goes to the next vbucket")
 
     def action_near(self, steps: int) -> None:
-        """To the next event."""
+        """Moves to the next event, or to the one before."""
         if not self.lanes.near(steps):
             self.host.say("no more events of this stream; ↓ goes to the next stream")
 
     def action_gap(self, steps: int) -> None:
-        """To the next gap."""
+        """Moves to the next gap, or to the one before."""
         if not self.lanes.gap(steps):
             self.host.say("no other gap of this stream")
 
     def action_by_this(self) -> None:
-        """The messages of this vbucket, of what was chosen only those."""
+        """Shows the messages of the vbucket, or only those of the chosen range."""
         if self.vbucket_here is not None:
             self.host.to_filter(f"vbucket = {self.vbucket_here}{self._chosen()}")
 
     def _chosen(self) -> str:
-        """The condition of the range that was chosen."""
+        """Returns the filter condition of the chosen range; empty if there is none."""
         if self.lanes.range is None:
             return ""
         first, last = self.lanes.range
@@ -316,21 +316,21 @@ class TimelineView(View):
             self.host.say(f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to it, Esc forgets it")
 
     def leave(self) -> bool:
-        """Out of the range that was chosen."""
+        """Gives up the chosen range. Returns whether there was one."""
         is_chosen = self.lanes.range is not None
         if is_chosen:
             self.lanes.choose(None)
         return is_chosen
 
     def action_zoom(self, steps: int) -> None:
-        """Nearer, farther, all."""
+        """Zooms in, zooms out, or shows all for 0."""
         if steps:
             self.lanes.zoom(steps)
         else:
             self.lanes.fit()
 
     def action_neighbour(self, steps: int) -> None:
-        """The timeline of the next vbucket that has one."""
+        """Shows the timeline of the next vbucket that has streams, or of the one before."""
         numbers = self.host.inspection.results.vbuckets
         here = self.lanes.vbucket if self.lanes.vbucket is not None else -1
         others = [number for number in numbers if (number > here if steps > 0 else number < here)]
@@ -338,13 +338,13 @@ class TimelineView(View):
             self.tell(others[0] if steps > 0 else others[-1])
 
     def action_copy(self) -> None:
-        """What is under the cursor, in words."""
+        """Copies the description of what is under the cursor."""
         self.host.copy(self.lanes.spoken())
 
 
 _CURVE = (("tick", "a snapshot begins"), ("R", "a rollback, down to"), ("open", "its seqno"))
 _TREE = (("━", "a branch of the failover log"), ("╌", "the part of it that later branches do not share"), ("┻", "where one leaves it"))
-"""Glyphs, or their names in ``Glyphs``, and what they mean."""
+"""Glyphs, or their names in ``Glyphs``, and their meanings."""
 
 
 def _told(words: Sequence[tuple[str, str]], glyphs: Glyphs) -> list[Sign]:

@@ -1,4 +1,4 @@
-"""What the timeline of one vbucket is drawn from: each of its streams on both axes, and what was found of it."""
+"""The streams of one vbucket in the form that its timeline draws: each stream on both axes, with its findings."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class FindingMark(NamedTuple):
     """Nanoseconds since the capture began."""
     row: int
     finding: int
-    """Its number."""
+    """Number of the finding."""
     severity: Severity
     text: str
 
 
 class _Found(NamedTuple):
-    """On which connection."""
+    """A mark, and the connection that it is on."""
 
     connection: int
     mark: FindingMark
@@ -55,14 +55,14 @@ class Track:
     shapes: dict[Axis, Shape]
     name: str
     words: dict[str, str]
-    """What each of its lanes shows, in words; the first is the axis."""
+    """What each lane shows, in words; the first lane is the axis."""
     found: Sequence[FindingMark] = ()
     source: str = ""
-    """Name of the other capture that it is of, safe for a terminal; empty: it is of the one that is looked at."""
+    """Name of the other capture that the stream is from, safe for a terminal; empty: it is from the shown capture."""
 
     @property
     def vbucket(self) -> int:
-        """Its number."""
+        """Number of the vbucket."""
         return int(self.story.stream["vbucket"])
 
     @property
@@ -72,22 +72,25 @@ class Track:
 
     @property
     def connection(self) -> int:
-        """Its number."""
+        """Number of the connection."""
         return self.story.key[0]
 
     @property
     def first_row(self) -> int:
-        """Of the message that it begins with."""
+        """Row of the first message of the stream."""
         return int(self.story.stream["open_row"])
 
     def seqnos_of(self, rows: Sequence[int]) -> list[int]:
-        """Where messages of the stream are among its seqnos: the answer that rolls back where it leads to."""
+        """Returns the seqno at which each message of the stream is drawn.
+
+        An answer with a rollback is drawn at the seqno to roll back to.
+        """
         back = {mark.row: mark.at for mark in self.shapes["seqno"].marks if mark.letter == "R" and mark.row != self.first_row}
         others = self.story.seqnos_of(np.array(rows, np.int64)).tolist() if rows else []
         return [back.get(row, seqno) for row, seqno in zip(rows, others, strict=True)]
 
     def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
-        """Places of what was found, rising, notes left out."""
+        """Returns the errors and warnings with their places on the axis, rising."""
         return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
 
 
@@ -98,16 +101,16 @@ class Tracks:
     vbucket: int
     tracks: Sequence[Track] = ()
     connections: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Addresses and name of each connection, by source and number; safe for a terminal."""
+    """Addresses and name of each connection, by source and number of the connection; safe for a terminal."""
 
     @property
     def vbuckets(self) -> Sequence[int]:
-        """The vbucket, then those that it is compared with."""
+        """The vbucket, then the vbuckets that it is compared with."""
         return list(dict.fromkeys((self.vbucket, *(track.vbucket for track in self.tracks))))
 
 
 def together(told: Sequence[Tracks]) -> Tracks:
-    """The first vbucket with the streams of others, or of another capture, below, to compare."""
+    """Returns the first vbucket with the streams of the others added below, to compare them. The others may be of another capture."""
     connections = {key: name for one in told for key, name in one.connections.items()}
     return Tracks(told[0].vbucket, [track for one in told for track in one.tracks], connections)
 
@@ -120,10 +123,13 @@ def tracks_of(
     source: str = "",
     first_ns: int | None = None,
 ) -> Tracks:
-    """The streams of a vbucket as far as tables know them; reads the columns of the vbucket's messages, and of few of them the bytes.
+    """Returns the streams of a vbucket, as far as the tables know them.
 
-    ``goes_on`` is told how much is read, 0 to 1, and says whether to read on; if not, InterruptedError is raised. ``source``: of the
-    tracks. ``first_ns``: where the axis of time begins, if not with the capture. Raises as ``Store.messages``.
+    Reads the columns of the vbucket's messages, and the bytes of only a few. ``goes_on`` takes the share that is read, 0 to 1, and returns
+
+    whether to go on; if not, InterruptedError is raised. ``source``: of the tracks. ``first_ns``: where the axis of time begins, if not at
+
+    the begin of the capture. Raises the same errors as ``Store.messages``.
     """
     results = inspection.results
     if results.tables is None:
@@ -164,7 +170,7 @@ def tracks_of(
 
 
 def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:
-    """The messages that are events of their own, which a vbucket has few of."""
+    """Returns the messages that are events by themselves, of which a vbucket has few."""
     if not len(rows):
         return []
     batch = inspection.store.messages(rows)
@@ -172,7 +178,7 @@ def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:
 
 
 def _end(streams: Sequence[StreamStory], place: int) -> int:
-    """The first row that is not of a stream any more: that after its end, or of the next stream's request."""
+    """Returns the first row after a stream: the row after its end, or the row of the next request for the same stream."""
     story = streams[place]
     if story.stream["end_row"] is not None:
         return int(story.stream["end_row"]) + 1
@@ -180,7 +186,10 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
 
 
 def _found(inspection: Inspection, vbucket: int, rows: Rows, first_ns: int) -> list[_Found]:
-    """What the findings show in messages of the vbucket, of which ``rows`` are all; of very many some, errors and warnings before notes."""
+    """Returns the messages of the vbucket that show findings. ``rows``: all its messages.
+
+    If there are too many, notes are left out first, and then some errors and warnings.
+    """
     results = inspection.results
     marked = results.marked
     own = np.flatnonzero(np.isin(marked.rows, rows))
@@ -201,12 +210,12 @@ def _found(inspection: Inspection, vbucket: int, rows: Rows, first_ns: int) -> l
 
 
 def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
-    """What a finding says of a vbucket on a connection; None where it is not about that."""
+    """Returns the case of a finding that is about a vbucket on a connection; None if there is none."""
     return next((case for case in one.each if vbucket in case.vbuckets and connection in case.connections), None)
 
 
 def _of_stream(found: Sequence[_Found], track: Track, end: int) -> list[FindingMark]:
-    """What was found in messages of a stream, which ends before row ``end``."""
+    """Returns the marks on messages of a stream, which ends before row ``end``."""
     own = [one.mark for one in found if one.connection == track.connection and track.first_row <= one.mark.row < end]
     return [one._replace(seqno=seqno) for one, seqno in zip(own, track.seqnos_of([one.row for one in own]), strict=True)]
 

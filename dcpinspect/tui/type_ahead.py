@@ -1,7 +1,8 @@
-"""Keys in their order: each is heard by what has the keyboard once the key before it has taken effect.
+"""Keeps keys in order: each key is handled after the key before it has taken effect.
 
-Textual gives keys to what has the focus when they arrive, so of what is typed at once, pasted into a shell or held up by a slow line, all
-goes to the widget that the first key is about to leave: ``:`` opens a prompt, and the number behind it never gets there.
+Textual gives a key to the widget that has the focus when the key arrives. Of keys that arrive together, all go to the widget that the
+
+first key is about to leave: ``:`` opens a prompt, and the number behind it never gets there. Pasted text and slow lines do that.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from textual.events import Event
 from textual.message_pump import MessagePump
 
 PATIENCE = 1.0
-"""Seconds that a key waits for the one before it, at most."""
+"""Greatest number of seconds that a key waits for the key before it."""
 
 
 class TypeAhead:
     """The keys that were typed and have not taken effect yet."""
 
     def __init__(self, app: App[Any], hear: Callable[[Event], Awaitable[None]]) -> None:
-        """``hear``: gives a key to what has the focus."""
+        """Makes the queue. ``hear``: gives a key to the focused widget."""
         self._app = app
         self._hear = hear
         self._waiting: asyncio.Queue[Event] = asyncio.Queue()
@@ -34,18 +35,18 @@ class TypeAhead:
         return self._waiting.empty() and not self._busy
 
     def add(self, event: Event) -> None:
-        """One more key."""
+        """Adds a key to the queue."""
         self._waiting.put_nowait(event)
 
     async def run(self) -> None:
-        """Gives out keys for ever."""
+        """Handles keys without end."""
         while True:
             event = await self._waiting.get()
             self._busy = True
             app = self._app
-            way = [*(app.focused or app.screen).ancestors_with_self]  # that a key goes until someone takes it
+            way = [*(app.focused or app.screen).ancestors_with_self]  # the widgets that the key passes until one of them handles it
             await self._hear(event)
-            # what it opened gets its parts and the keyboard by messages of its own, which these come behind
+            # A widget that the key opened gets its children and the focus by messages of its own. Waiting on these queues waits for them.
             for pump in (*way, app.screen, app, app.screen, app):
                 await _passed(pump)
             self._busy = False
@@ -58,4 +59,4 @@ async def _passed(pump: MessagePump) -> None:
         try:
             await asyncio.wait_for(passed.wait(), PATIENCE)
         except TimeoutError:
-            return  # busy: the next key need not wait for it
+            return  # the widget is busy, and the next key need not wait for it

@@ -1,4 +1,4 @@
-"""What is known of one vbucket, in words beside the map or below it."""
+"""Describes one vbucket in words, beside the map or below it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dcpinspect.escape import escape
 from dcpinspect.render.lines import counted
 
 _NAME = 11
-"""Columns of the names before what is known."""
+"""Width of the names before the values, in columns."""
 
 
 def about(number: int, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """A line each, for every client of the vbucket; what is longer goes on below where it began."""
+    """Returns a table of names and values for every client of the vbucket; a long value is wrapped in its own column."""
     title = Text(f"vb {number}", "bold")
     if not rows:
         return Group(title, Text("not requested in this capture"))
@@ -33,7 +33,7 @@ def about(number: int, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def about_in_short(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
-    """The same where there is little room: one text for each client, without what there is none of."""
+    """Returns the same facts as ``about`` in little room: one line per client, without values that are "none"."""
     out = Text(f"vb {number}", "bold")
     if not rows:
         return out + Text(" · not requested in this capture", "not bold")
@@ -46,7 +46,7 @@ def about_in_short(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
 
 
 def _known(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names, and what is known of each."""
+    """Yields the names and values that describe a vbucket for one client."""
     found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
     behind = f", server has {row['high_seqno']:,}" if row["high_seqno"] is not None else ""
     yield "client", escape(row["client"] or "")

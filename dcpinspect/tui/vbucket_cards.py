@@ -1,4 +1,4 @@
-"""Cells with room for words: of each of a few vbuckets its number, its verdict, a bar, and how its items came over time."""
+"""Cells with room for words: each of a few vbuckets has its number, its verdict, a bar, and a chart of its items over time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dcpinspect.tui.vbucket_layout import LOW, Layout
 
 _INDENT = 2
 _PAINT = "verdict-advancing"
-"""The colour of items, as on the timeline."""
+"""Colour of items, as on the timeline."""
 
 
 class Charts:
-    """The items of each vbucket over time, all along the same time, with letters for what happened."""
+    """The items of each vbucket over the same time, with letters for events."""
 
     def __init__(self, results: Results, numbers: Sequence[int], layout: Layout) -> None:
         high = layout.high - LOW
         self.high = high - (high > 1)
-        """Lines of a chart; a blank is below where there is room."""
+        """Height of a chart in lines; if there is room, a blank line is below it."""
         heat, room = results.heat, max(1, layout.wide - _INDENT - 1)
         together = -(-heat.used // room) or 1
         items = heat.cells([(number, number) for number in numbers], together)
@@ -37,10 +37,10 @@ class Charts:
         place_of[list(numbers)] = np.arange(len(numbers))
         self._signs = signs(heat, results.records, place_of, items.shape, together)
         self.shown = sorted({int(sign) for sign in np.unique(self._signs) if sign >= REQUEST}) if self.high > 0 else []
-        """Which letters there are, as numbers of ``SIGNS``."""
+        """Letters that occur, as numbers of ``SIGNS``."""
 
     def line(self, place: int, part: int, width: int, base: Style, app: App[object]) -> list[Piece]:
-        """A line of a card's chart, filled to ``width``; letters are in the lowest."""
+        """Returns a line of a card's chart, filled to ``width``; the lowest line has the letters."""
         paint = base + theme.style_of(app, _PAINT)
         pieces, used = [(" " * _INDENT, base)], _INDENT
         if part < self.high:
@@ -57,7 +57,7 @@ class Charts:
         return pieces
 
     def entries(self, app: App[object]) -> list[Text]:
-        """What the letters mean."""
+        """Returns what the letters mean."""
         found = []
         for sign in self.shown:
             own = SIGNS[sign]

@@ -1,4 +1,4 @@
-"""What the map of vbuckets shows: of each its verdict, and what can be measured of it."""
+"""The values that the map of vbuckets shows: the verdict of each vbucket, or a measure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dcpinspect.tables.records import Records
 from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024
-"""Vbuckets of a map of all, at least: those of a bucket."""
+"""Least number of vbuckets in the map of a whole bucket."""
 FEW = 64
-"""Vbuckets up to which only those are shown that have streams."""
+"""Number of vbuckets with streams up to which only these are shown."""
 LEVELS = 8
 
 Values = npt.NDArray[np.int64]
@@ -37,15 +37,15 @@ MEASURES = {
     "from disk": "%",
     "last heard": "ms before the end",
 }
-"""What cells can show, and its unit. ``gaps`` are those of ``GAPS_THAT_COUNT``."""
+"""What cells can show, and its unit. ``gaps`` counts gaps with a cause in ``GAPS_THAT_COUNT``."""
 
 GAPS_THAT_COUNT = ("unexplained", "capture-loss")
-"""Causes of gaps that nothing explains, or that the capture has lost; of all others nothing is missing."""
+"""Causes of gaps that are unexplained, or that the capture has lost; gaps of all other causes miss nothing."""
 
 TELLING = ("behind", "gaps", "rollbacks", "items", "bytes", "snapshots", "from disk")
-"""Measures by what they tell of vbuckets that have one verdict, most first."""
+"""Measures in the order of what they tell when all vbuckets have one verdict, the best first."""
 ALIKE = 0.1
-"""Part of the largest value by which values differ that a map draws alike."""
+"""Values that differ by at most this part of the greatest value are alike."""
 
 LETTERS = {
     "behind": "b",
@@ -55,11 +55,11 @@ LETTERS = {
     "refused": "X",
     "never-answered": "?",
 }
-"""Verdicts that are no good news, as a letter; the others are blocks."""
+"""Verdicts that are bad news, with their letters; the others are drawn as blocks."""
 
 
 class Cells:
-    """A value a vbucket; made of the table of vbuckets."""
+    """The value of each vbucket, from the table of vbuckets."""
 
     def __init__(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
         rows = [] if vbuckets is None else _rows(vbuckets)
@@ -70,30 +70,30 @@ class Cells:
         self._snapshots = snapshots
         self.count = max(LEAST, max(self.by_number, default=-1) + 1)
         self.numbers = sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
-        """The vbuckets that the map shows, rising."""
+        """Vbuckets that the map shows, rising."""
 
     @property
     def has_few(self) -> bool:
-        """Whether only those are shown that have streams."""
+        """Whether only vbuckets with streams are shown."""
         return 0 < len(self.by_number) <= FEW
 
     def verdict(self, number: int) -> str:
-        """The worst verdict of a vbucket's clients; empty if nobody requested it."""
+        """Returns the worst verdict of a vbucket's clients; empty if nobody requested it."""
         found = [VBUCKET_VERDICTS.index(row["verdict"]) for row in self.by_number.get(number, ())]
         return VBUCKET_VERDICTS[min(found)] if found else ""
 
     def verdicts(self) -> Counter[str]:
-        """How many vbuckets have each verdict."""
+        """Returns how many vbuckets have each verdict."""
         return Counter(self.verdict(number) for number in self.by_number)
 
     @property
     def is_one(self) -> bool:
-        """Whether verdicts say nothing of many vbuckets: they have one, and no finding."""
+        """Whether verdicts say nothing, because there are many vbuckets, all with one verdict and without findings."""
         is_one = len(self.by_number) > FEW and len(self.verdicts()) == 1
         return is_one and not any(self.severity(number) for number in self.by_number)
 
     def telling(self) -> str:
-        """What a map says most by: verdicts, or where they say nothing, the first measure in which vbuckets differ."""
+        """Returns what the map should show: verdicts, or, if these say nothing, the first measure in which vbuckets differ."""
         if self.is_one:
             for measure in TELLING:
                 values = self.values(measure)[list(self.by_number)]
@@ -102,9 +102,9 @@ class Cells:
         return "verdict"
 
     def entries(self, glyphs: Glyphs, style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
-        """How many vbuckets have each verdict, with its sign and its ``style``; then how many have the sign of a finding instead.
+        """Returns how many vbuckets have each verdict, with its sign and ``style``, and how many have the sign of a finding instead.
 
-        ``has_numbers``: with the numbers of the vbuckets, and the worst first.
+        ``has_numbers``: adds the numbers of the vbuckets, and puts the worst verdict first.
         """
         counts, out = self.verdicts(), []
         for verdict in VBUCKET_VERDICTS if has_numbers else reversed(VBUCKET_VERDICTS):
@@ -123,7 +123,7 @@ class Cells:
         return out or [Text("no vbucket was requested")]
 
     def values(self, measure: str) -> Values:
-        """By vbucket; of verdicts more is worse."""
+        """Returns the measure of each vbucket; for verdicts, a greater value is worse."""
         found = np.zeros(self.count, np.int64)
         if measure == "from disk":
             return self._from_disk()
@@ -137,7 +137,7 @@ class Cells:
         return found
 
     def _from_disk(self) -> Values:
-        """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
+        """Returns which percentage of each vbucket's items in snapshots came from disk."""
         if self._snapshots is None or not len(self._snapshots):
             return np.zeros(self.count, np.int64)
         vbucket, items = (whole(self._snapshots, name) for name in ("vbucket", "items"))
@@ -147,7 +147,7 @@ class Cells:
         return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
 
     def severity(self, number: int) -> Severity | None:
-        """The worst that was found of a vbucket."""
+        """Returns the severity of the worst finding about a vbucket; notes do not count."""
         counts = [row["findings"] or {} for row in self.by_number.get(number, ())]
         for severity in ("error", "warning"):
             if any(one.get(severity) for one in counts):
@@ -156,7 +156,7 @@ class Cells:
 
 
 def whole(records: Records, name: str) -> Values:
-    """A column of numbers, of which none is missing."""
+    """Returns a column of numbers without nulls."""
     column = records.columns[name]
     return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)
 
@@ -173,16 +173,17 @@ def _measured(row: Mapping[str, Any], measure: str) -> int:
 
 
 def in_words(value: int, measure: str) -> str:
-    """Of a cell: ``1 item``, ``52 items``."""
+    """Writes the value of a cell with its unit: ``1 item``, ``52 items``."""
     unit = MEASURES[measure].split(" before")[0]
     return f"{value:,} {unit.removesuffix('s') if value == 1 and len(unit) > 2 else unit}"
 
 
 def edges(values: Values, measure: str) -> list[int]:
-    """The least value of each level, rising.
+    """Returns the least value of each level, rising.
 
-    Shares have equal steps. Of all else each level has about as many vbuckets, so that a map of values that are close together, or of
-    one that is far from the others, still shows who is more and who is less.
+    Percentages have levels of equal size. For all other measures, each level has about as many vbuckets. So a map still shows who has more
+
+    and who less, even if all values are close together or one is far from the others.
     """
     if MEASURES[measure] == "%":
         return [1, *(-(-100 * level // LEVELS) for level in range(1, LEVELS))]
@@ -193,6 +194,6 @@ def edges(values: Values, measure: str) -> list[int]:
 
 
 def levels(values: Values, steps: list[int]) -> Values:
-    """The level of each value, 1 to 8, of which the highest is always there; 0 for 0."""
+    """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value is above 0."""
     reached = np.searchsorted(np.array(steps, np.int64), values, "right")
     return np.where(values > 0, LEVELS - len(steps) + reached, 0)

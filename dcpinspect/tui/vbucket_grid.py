@@ -1,4 +1,4 @@
-"""The map of vbuckets: a cell each, as large as fits, coloured by its verdict or by a measure."""
+"""The map of vbuckets: a cell per vbucket, as large as fits, coloured by its verdict or by a measure."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges
 from dcpinspect.tui.vbucket_layout import GROUP, LABEL, Layout, fitting
 
 MOST_HOT = 5
-"""Vbuckets that have most of a measure, which are listed."""
+"""Number of vbuckets that are listed as having most of a measure."""
 GLOW_S, GLOW = 1.0, 0.6
-"""Seconds for which a vbucket that changed is lit, and how much of the colour of text its own has then."""
+"""Seconds for which a changed vbucket glows, and the share of the text colour in its colour meanwhile."""
 _MEASURES = tuple(MEASURES)
 
 
 class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
-    """All vbuckets of a bucket, or the few that have streams."""
+    """All vbuckets of a bucket, or only those with streams if they are few."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"grid--cursor", "grid--label", "grid--changed"}
 
     class Moved(Message):
-        """The cursor came to another vbucket."""
+        """Sent when the cursor moves to another vbucket."""
 
         def __init__(self, vbucket: int) -> None:
             super().__init__()
             self.vbucket = vbucket
 
     class Opened(Message):
-        """Enter on a vbucket."""
+        """Sent at Enter on a vbucket."""
 
         def __init__(self, vbucket: int) -> None:
             super().__init__()
@@ -56,21 +56,21 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         self.cells = Cells(None)
         self.measure = _MEASURES[0]
         self._is_chosen = False
-        """Whether somebody has asked for the measure."""
+        """Whether the user has chosen the measure."""
         self.vbucket = 0
         self.layout_of_cells = Layout(64, 1, 1)
         self.changed: set[int] = set()
-        """Vbuckets that had messages since the last look, while they glow."""
+        """Vbuckets that had messages since the last results, while they glow."""
         self._marked: frozenset[int] = frozenset()
         self._values = self._amounts = self.cells.values(self.measure)
-        """By vbucket: of the measure, and what bars show, which is items where verdicts are shown."""
+        """Values of the measure by vbucket, and values that bars show, which are items while verdicts are shown."""
         self._edges: list[int] = []
         self._levels = levels(self._values, [])
         self._results = Results()
         self._charts: Charts | None = None
 
     def show(self, results: Results, *, is_live: bool = False) -> None:
-        """What is known by now. ``is_live``: what changed since is lit for a moment."""
+        """Shows the results so far. ``is_live``: vbuckets that have changed glow for a moment."""
         is_first = not self.cells.by_number
         before = self.cells.values("items")
         self._results = results
@@ -106,17 +106,17 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Cells as large as fit now."""
+        """Makes the cells as large as fit now."""
         self._arrange()
         self.post_message(self.Moved(self.vbucket))
 
     def mark(self, vbuckets: Sequence[int]) -> None:
-        """Those that timelines are compared with."""
+        """Marks the vbuckets that timelines are compared with."""
         self._marked = frozenset(vbuckets)
         self.refresh()
 
     def next_measure(self) -> None:
-        """Something else is shown; verdicts first, if the map has chosen another measure."""
+        """Shows the next measure; shows verdicts first, if the map has chosen another measure by itself."""
         place = _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
         self.measure, self._is_chosen = _MEASURES[place % len(_MEASURES)], True
         self._measure()
@@ -125,11 +125,11 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def _place(self) -> int:
-        """Of the cursor's vbucket among those that are shown."""
+        """Place of the cursor's vbucket among the shown vbuckets."""
         return min(int(np.searchsorted(self.cells.numbers, self.vbucket)), len(self.cells.numbers) - 1)
 
     def move_to(self, vbucket: int) -> None:
-        """The cursor goes to a vbucket, or to the next one that is shown."""
+        """Moves the cursor to a vbucket, or to the next one that is shown."""
         numbers = self.cells.numbers
         self._go(min(int(np.searchsorted(numbers, vbucket)), len(numbers) - 1))
 
@@ -144,7 +144,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(self.vbucket))
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next vbucket with an error or a warning; whether there is one."""
+        """Moves the cursor to the next vbucket with an error or a warning, or to the one before. Returns whether there is one."""
         numbers = sorted(number for number in self.cells.by_number if self.cells.severity(number) is not None)
         later = [number for number in numbers if (number < self.vbucket if back else number > self.vbucket)]
         if later:
@@ -152,7 +152,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return bool(later)
 
     def hot(self) -> list[int]:
-        """The vbuckets that have most of the measure, most first; of equals the lower number first."""
+        """Returns the vbuckets by falling measure; among equals, the lower number comes first. Vbuckets with 0 are left out."""
         known = np.array(sorted(self.cells.by_number), np.int64)
         if not len(known):
             return []
@@ -160,7 +160,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return [int(number) for number in order if self._values[number] > 0]
 
     def next_hot(self) -> bool:
-        """To the vbucket that has most, from there to the one after it; whether there is one."""
+        """Moves the cursor to the vbucket with the greatest measure, and from there to the next. Returns whether there is one."""
         order = self.hot()
         if order:
             here = order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0
@@ -168,39 +168,39 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return bool(order)
 
     def action_step(self, lines: int) -> None:
-        """A line up or down."""
+        """Moves the cursor down by so many lines, or up."""
         place = self._place + lines * self.layout_of_cells.across
         if 0 <= place < len(self.cells.numbers):
             self._go(place)
 
     def action_fold(self) -> None:
-        """A cell to the left."""
+        """Moves the cursor one cell to the left."""
         self._go(self._place - 1)
 
     def action_unfold(self) -> None:
-        """A cell to the right."""
+        """Moves the cursor one cell to the right."""
         self._go(self._place + 1)
 
     def action_page(self, pages: int) -> None:
-        """To the first or last line."""
+        """Moves the cursor to the last line, or to the first."""
         across, count = self.layout_of_cells.across, len(self.cells.numbers)
         column = self._place % across
         self._go(column if pages < 0 else (count - 1 - column) // across * across + column)
 
     def action_first(self) -> None:
-        """To the first vbucket."""
+        """Moves the cursor to the first vbucket."""
         self._go(0)
 
     def action_last(self) -> None:
-        """To the last one."""
+        """Moves the cursor to the last vbucket."""
         self._go(len(self.cells.numbers) - 1)
 
     def action_open(self) -> None:
-        """Its timeline."""
+        """Opens the timeline of the vbucket."""
         self.post_message(self.Opened(self.vbucket))
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
+        """Selects the clicked cell; a second click opens it."""
         layout = self.layout_of_cells
         line = int(self.scroll_offset.y) + event.y - (not layout.is_cards)
         column = next((one for one in range(layout.across) if 0 <= event.x - layout.left_of(one) < layout.wide), None)
@@ -216,7 +216,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
+        """Draws one visible line."""
         layout, base = self.layout_of_cells, self.rich_style
         label = base + self.get_component_rich_style("grid--label", partial=True)
         line = int(self.scroll_offset.y) + y - (not layout.is_cards)
@@ -244,14 +244,14 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return [(text, label)]
 
     def _paint(self, number: int) -> Style:
-        """The colour of what is measured."""
+        """Returns the colour of a vbucket's verdict or measure."""
         if self.measure == "verdict":
             return theme.style_of(self.app, f"verdict-{self.cells.verdict(number)}")
         level = int(self._levels[number])
         return theme.style_of(self.app, f"scale-{level}") if level else self.get_component_rich_style("grid--label", partial=True)
 
     def _glyph(self, number: int) -> tuple[str, bool]:
-        """What a cell shows, and whether as a letter on its colour."""
+        """Returns the glyph of a cell, and whether it is a letter on the cell's colour."""
         if number in self._marked:
             return self._glyphs.mark, True
         if self.measure != "verdict":
@@ -274,7 +274,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return text, style + self._over(number, style)
 
     def _over(self, number: int, own: Style) -> Style:
-        """What lies over a cell of its ``own`` style: what changed is brighter, and underlined where there is no colour."""
+        """Returns the style over a cell's ``own`` style: a changed vbucket is brighter, and underlined if there is no colour."""
         style = Style()
         if number in self.changed:
             style += self.get_component_rich_style("grid--changed", partial=True)
@@ -286,7 +286,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return style
 
     def _card(self, place: int, number: int, part: int, base: Style) -> list[Piece]:
-        """A line of a cell with words: number, verdict, how much of the measure it has, a chart of its items over time."""
+        """Returns a line of a cell with words: number, verdict, bar of the measure, or chart of its items over time."""
         wide, paint = self.layout_of_cells.wide, base + self._paint(number)
         glyph, is_letter = self._glyph(number)
         if part == 0:
@@ -310,16 +310,16 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return [(text, style + (self._over(number, style) if part == 0 else Style()))]
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraws in the colours of another theme."""
         super().notify_style_update()
         self.refresh()
 
     # -- words --------------------------------------------------------------------------------------------
 
     def legend(self, width: int = 0) -> Text:
-        """What colours, heights and letters mean, with how many vbuckets each has; in one line, without the counts if it is too long.
+        """Returns what colours, heights and letters mean, with the number of vbuckets of each.
 
-        ``width``: of the line; 0: a line for each.
+        ``width``: puts all in one line of this width, without the numbers if it is too long. 0: one line for each entry.
         """
         title, entries = self._entries()
         if not width:
@@ -332,7 +332,7 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         return line
 
     def _entries(self, *, has_counts: bool = True) -> tuple[Text, list[Text]]:
-        """What is measured, and what each sign of it means."""
+        """Returns what is measured, and what each sign means."""
         letters = [] if self._charts is None else self._charts.entries(self.app)
         verdicts = self.cells.entries(self._glyphs, lambda name: theme.style_of(self.app, f"verdict-{name}"))
         if self.measure == "verdict":
@@ -353,16 +353,16 @@ class VbucketGrid(LineView, can_focus=True, inherit_bindings=False):
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none" if has_counts else f"{self._glyphs.silent} none"))
         title = Text(f"{self.measure}{'' if unit == self.measure else f', {unit}'}:", "bold")
-        if not self._is_chosen:  # the map has; who wants to see verdicts presses the key of the next measure
+        if not self._is_chosen:  # the map has chosen the measure; a user who wants verdicts presses the key of the next measure
             title = Text.assemble(verdicts[0], ", so shown by\n" if has_counts else ", by ", title, (" (d: verdict)", "dim"))
         return title, [*found, *letters]
 
     def hot_text(self) -> Text:
-        """Who has most of the measure, a line each."""
+        """Returns the vbuckets that have most of the measure, one line each."""
         if self.measure == "verdict":
             order = [number for number in self.hot() if self.cells.verdict(number) in LETTERS]
         else:
-            order = self.hot() if len(self._edges) > 1 else []  # where all have the same, nobody has most
+            order = self.hot() if len(self._edges) > 1 else []  # if all have the same value, none has most
         out = Text()
         for number in order[:MOST_HOT]:
             value = self.cells.verdict(number).replace("-", " ") if self.measure == "verdict" else f"{int(self._values[number]):,}"

@@ -1,49 +1,49 @@
-"""Where the cells of the map of vbuckets are: as large as fit into the room there is."""
+"""Places the cells of the map of vbuckets, as large as fit into the room."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 LABEL = 5
-"""Columns of the number before a line of cells."""
+"""Width of the number before a line of cells, in columns."""
 GROUP = 8
-"""Cells between two blanks."""
+"""Number of cells between two blanks."""
 CARD = 14
-"""Columns of a cell that says its number and its verdict in words, at least."""
+"""Least width, in columns, of a cell that shows its number and its verdict in words (a card)."""
 LOW = 3
-"""Lines of such a cell at least: number, verdict, bar."""
+"""Least height of a card, in lines: number, verdict, bar."""
 _ASPECT = 4
-"""Columns for which a line is worth as much: a chart over time needs more width than height."""
+"""Number of columns that are worth as much as one line: a chart over time needs more width than height."""
 
 
 class Layout(NamedTuple):
     """Where cells are."""
 
     across: int
-    """Cells of a line."""
+    """Number of cells in a line."""
     wide: int
-    """Columns of a cell."""
+    """Width of a cell in columns."""
     high: int
-    """Lines of a cell."""
+    """Height of a cell in lines."""
     is_cards: bool = False
-    """Whether cells say their number, so that lines have no labels."""
+    """Whether cells are cards, which show their number, so that lines have no labels."""
 
     @property
     def columns(self) -> int:
-        """Of the whole map."""
+        """Width of the whole map in columns."""
         return self.across * self.wide if self.is_cards else LABEL + self.across * self.wide + (self.across - 1) // GROUP
 
     def lines(self, count: int) -> int:
-        """Of a map of so many cells."""
+        """Returns the height, in lines, of a map of so many cells."""
         return -(-count // self.across) * self.high + (not self.is_cards)
 
     def left_of(self, place: int) -> int:
-        """The first column of a cell of a line."""
+        """Returns the first column of a cell, by its place in its line."""
         return place * self.wide if self.is_cards else LABEL + place * self.wide + place // GROUP
 
 
 def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
-    """The layout whose cells are largest, of those that fit; 64 small cells a line where none does."""
+    """Returns the layout with the largest cells that fit; if none fits, 64 small cells in a line."""
     if is_few:
         cards = [
             Layout(across, width // across, height // -(-count // across), is_cards=True)

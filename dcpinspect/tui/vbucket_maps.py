@@ -1,4 +1,4 @@
-"""Several maps of vbuckets side by side: one for each client, or, of a single client, one for each node. One cursor in all."""
+"""Several maps of vbuckets side by side: one per client, or, if there is only one client, one per node. All share one cursor."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import LEVELS, MEASURES, edges, whole
 
 MOST = 8
-"""Maps at most: those with most vbuckets."""
+"""Greatest number of maps; those with most vbuckets are shown."""
 _LEAST = 38
-"""Columns of a map at least: a label, and 32 cells."""
+"""Least width of a map in columns: a label and 32 cells."""
 
 
 class Part(NamedTuple):
-    """What one map shows."""
+    """The data of one map."""
 
     name: str
-    """Of a client or a node, safe for a terminal."""
+    """Name of the client or node, safe for a terminal."""
     vbuckets: Records
     snapshots: Records
     has_bytes: bool = True
-    """Whether bytes are known of it."""
+    """Whether the number of bytes is known."""
 
 
 def several(results: Results) -> list[Part]:
-    """A map of each client, or of each node. One, where there is nothing to compare."""
+    """Returns the data of a map per client, or per node if there is one client. Only one map: there is nothing to compare."""
     table = results.records.get("vbuckets")
     if table is None or not len(table):
         return []
@@ -65,7 +65,7 @@ def _largest(parts: Sequence[Part]) -> list[Part]:
 
 
 def _of_nodes(results: Results, table: Records) -> list[Part]:
-    """Of each node what its own connections brought: a vbucket that has moved is a part of the story on each."""
+    """Returns per node what its own connections received. A vbucket that has moved has a part of its history on each node."""
     links = results.records["connections"]
     server_of = dict(zip(links.values("connection"), links.values("server"), strict=True))
     servers: dict[str, list[int]] = {}
@@ -83,7 +83,7 @@ def _of_nodes(results: Results, table: Records) -> list[Part]:
 
 
 _PARTS = ("streams", "gaps", "rollbacks", "snapshots")
-"""Tables whose rows are of one connection."""
+"""Tables in which each row is about one connection."""
 
 
 def _among(table: Records, connections: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -91,7 +91,7 @@ def _among(table: Records, connections: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def _narrowed(table: Records, of: Mapping[str, Records]) -> Records:
-    """The table of vbuckets with the numbers of these streams, gaps and rollbacks; ``bytes`` are known of all only."""
+    """Returns the table of vbuckets with the counts of these streams, gaps and rollbacks. ``bytes`` stays that of all nodes together."""
     vbucket = whole(table, "vbucket")
 
     def total(name: str, amounts: npt.NDArray[np.int64] | None = None, rows: npt.NDArray[np.int64] | None = None) -> Numbers:
@@ -111,7 +111,7 @@ def _narrowed(table: Records, of: Mapping[str, Records]) -> Records:
             new["first_seqno"] = old["first_seqno"] if old["first_seqno"] is not None else new["first_seqno"]
             new["last_seqno"] = new["last_seqno"] if new["last_seqno"] is not None else old["last_seqno"]
         last[told[0]] = new
-    # Who has the newest stream of all has the verdict of the whole story.
+    # the verdict of the whole vbucket belongs to the node with its newest stream
     for number, verdict, until in zip(vbucket.tolist(), table.values("verdict"), table.values("last_time"), strict=True):
         if last[number]["last_time"] == until:
             last[number]["verdict"] = verdict
@@ -129,15 +129,15 @@ def _narrowed(table: Records, of: Mapping[str, Records]) -> Records:
 
 
 class VbucketMaps(Container):
-    """As many maps as there are clients, or nodes; as large as fit."""
+    """The maps of all clients or nodes, as large as fit."""
 
     class Moved(Message):
-        """The cursor came to another vbucket."""
+        """Sent when the cursor moves to another vbucket."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._maps = [SmallMap(glyphs, is_paired=True)]
-        """As many as were ever needed: making one takes 1 ms, and most captures have nothing to compare."""
+        """All maps that were ever needed. One is made only when needed: it takes 1 ms, and most captures have nothing to compare."""
         self.shown: Sequence[SmallMap] = ()
         self._names: Sequence[str] = ()
         self.vbucket = 0
@@ -147,11 +147,11 @@ class VbucketMaps(Container):
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        """The others come when they are needed."""
+        """Yields the first map; the others are added when they are needed."""
         yield from self._maps
 
     def show(self, results: Results) -> None:
-        """What is known by now."""
+        """Shows the results so far."""
         found = several(results)
         more = [SmallMap(self._glyphs, is_paired=True) for _ in range(len(found) - len(self._maps))]
         self._maps += more
@@ -168,12 +168,12 @@ class VbucketMaps(Container):
         self.move_to(self.vbucket)
 
     def next_measure(self) -> None:
-        """Something else is shown, in all maps."""
+        """Shows the next measure in all maps."""
         self._measure(self._measures[(self._measures.index(self.measure) + 1) % len(self._measures)])
         self.post_message(self.Moved())
 
     def _measure(self, name: str) -> None:
-        """All maps have the same scale, so that they can be compared."""
+        """Shows a measure on the same scale in all maps, so that they can be compared."""
         self.measure = name
         values = [one.cells.values(name)[sorted(one.cells.by_number)] for one in self.shown]
         self._edges = edges(np.concatenate([*values, np.zeros(0, np.int64)]), name)
@@ -186,7 +186,10 @@ class VbucketMaps(Container):
             one.border_subtitle = verdicts if name == "verdict" else most
 
     def next_hot(self) -> bool:
-        """To the vbucket that has most, in whichever map, and on to the next; whether there is one."""
+        """Moves the cursor to the vbucket with the greatest measure in any map, and from there to the next.
+
+        Returns whether there is one.
+        """
         order = [
             (-int(value), place, number)
             for place, one in enumerate(self.shown)
@@ -203,23 +206,23 @@ class VbucketMaps(Container):
         return bool(known)
 
     def on_resize(self) -> None:
-        """More maps beside each other, or fewer."""
+        """Changes how many maps stand side by side."""
         self._fit()
 
     def _fit(self) -> None:
         count = max(1, len(self.shown))
         across = max(1, min(count, self.size.width // _LEAST))
-        across = -(-count // -(-count // across))  # lines of the same length
+        across = -(-count // -(-count // across))  # fills all lines of maps evenly
         self.styles.grid_size_columns, self.styles.grid_size_rows = across, -(-count // across)
 
     @property
     def keyboard(self) -> SmallMap:
-        """The map that has the cursor; without it the first that has its vbucket, or the first."""
+        """The map with the focus; else the first map that has the cursor's vbucket, or the first map."""
         known = [one for one in self.shown if self.vbucket in one.cells.by_number]
         return next((one for one in self.shown if one.has_focus), [*known, *self.shown, *self._maps][0])
 
     def move_to(self, vbucket: int) -> None:
-        """The cursor goes to a vbucket, in all maps."""
+        """Moves the cursor to a vbucket, in all maps."""
         self.vbucket = vbucket
         for one in self.shown:
             one.move_to(vbucket)
@@ -227,7 +230,7 @@ class VbucketMaps(Container):
 
     @on(SmallMap.Walked)
     def _together(self, event: SmallMap.Walked) -> None:
-        """The others follow the one with the keyboard."""
+        """Moves the cursor of the other maps to the vbucket of the focused map."""
         event.stop()
         self.vbucket = event.vbucket
         for one in self.shown:
@@ -237,18 +240,18 @@ class VbucketMaps(Container):
 
     @on(SmallMap.Left)
     def _across(self, event: SmallMap.Left) -> None:
-        """Beyond the border of a map is the next one."""
+        """Gives the focus to the next map, when the cursor moves beyond the border of a map."""
         event.stop()
         place = self.shown.index(self.keyboard) + event.steps
         if 0 <= place < len(self.shown):
             self.shown[place].focus()
 
     def bad(self, *, back: bool = False) -> bool:
-        """To the next cell that is not well, of the map with the cursor; whether there is one."""
+        """Moves the cursor to the next bad cell of the map with the focus, or to the one before. Returns whether there is one."""
         return self.keyboard.bad(back=back)
 
     def about(self) -> Text:
-        """What each of them has of the vbucket under the cursor, a line each."""
+        """Describes the vbucket under the cursor, in one line per map."""
         out = Text()
         if self.measure != "verdict":
             unit = MEASURES[self.measure]

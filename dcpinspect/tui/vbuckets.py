@@ -1,4 +1,4 @@
-"""The second view: the map of all vbuckets with what is known of the one under the cursor, all over time, or the table of streams."""
+"""The second view: the map of all vbuckets with details of one, several maps to compare, the heat map over time, or the table of streams."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dcpinspect.tui.view import Host, View
 
 Form = Literal["grid", "maps", "heat", "table"]
 FORMS: Sequence[Form] = ("grid", "maps", "heat", "table")
-"""In the order of the key; maps only where there are several."""
+"""Forms in the order of the key; ``maps`` only if there are several."""
 
 
 class VbucketsView(View):
-    """Grid on the left, one vbucket on the right; or all over time; or the table of streams."""
+    """The grid with details of one vbucket beside it, the maps, the heat map, or the table of streams."""
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
@@ -45,7 +45,7 @@ class VbucketsView(View):
         self._is_old = True
 
     def compose(self) -> ComposeResult:
-        """The parts."""
+        """Yields the widgets of the view."""
         with Vertical(id="grid-side"):
             yield self.grid
             yield self._legend
@@ -66,12 +66,12 @@ class VbucketsView(View):
 
     @property
     def form(self) -> Form:
-        """What is shown: the grid, the heat map over time, or the table of streams."""
+        """The form that is shown, one of ``FORMS``."""
         return next((form for form in FORMS if self.has_class(form)), "grid")
 
     @property
     def is_table(self) -> bool:
-        """Whether the table is shown."""
+        """Whether the table of streams is shown."""
         return self.form == "table"
 
     @property
@@ -86,18 +86,18 @@ class VbucketsView(View):
 
     @property
     def keyboard(self) -> VbucketGrid | SmallMap | HeatMap | StreamTable:
-        """The part that is shown."""
+        """The widget that is shown, which gets the focus."""
         return self.maps.keyboard if self.is_maps else self.table if self.is_table else self.heat if self.is_heat else self.grid
 
     def take_up(self, results: Results) -> None:
-        """What is known by now, once the view is shown: following a capture costs nothing here until then."""
+        """Shows new results if the view is shown; following a capture costs nothing here while it is hidden."""
         del results
         self._is_old = True
         if self.display:
             self.arrive()
 
     def arrive(self) -> None:
-        """What is known by now, and of the vbucket under the cursor."""
+        """Shows the latest results, and the details of the vbucket under the cursor."""
         if self._is_old:
             self._is_old = False
             results = self.host.inspection.results
@@ -107,7 +107,7 @@ class VbucketsView(View):
         self._tell()
 
     def _fill(self) -> None:
-        """What is known by now, in the part that is shown besides the grid."""
+        """Gives the latest results to the shown form, if it is not the grid."""
         inspection = self.host.inspection
         if self.is_table:
             self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
@@ -121,12 +121,12 @@ class VbucketsView(View):
         self._stream_about.update(Text(f"{self.table.about_narrowed()}\n{about(self.table.stream)}"))
 
     def action_layout(self) -> None:
-        """The next part: grid, several maps, heat map, table; the cursor stays in its vbucket."""
+        """Shows the next form: grid, maps, heat map, table. The cursor stays on its vbucket."""
         forms = [form for form in FORMS if form != "maps" or len(several(self.host.inspection.results)) > 1]
         self._show_form(forms[(forms.index(self.form) + 1) % len(forms)] if self.form in forms else "grid")
 
     def show_grid(self, vbucket: int) -> None:
-        """A vbucket on the map."""
+        """Shows a vbucket on the grid."""
         if self.form != "grid":
             self._show_form("grid")
         self.grid.move_to(vbucket)
@@ -146,7 +146,7 @@ class VbucketsView(View):
         self._maps_about.update(self.maps.about())
 
     def on_descendant_focus(self) -> None:
-        """Another of the maps has the keyboard."""
+        """Shows the details of the map that has the focus now."""
         if self.is_maps:
             self._maps_moved()
 
@@ -157,7 +157,7 @@ class VbucketsView(View):
 
     @on(VbucketGrid.Moved)
     def _tell(self) -> None:
-        """What is known of the vbucket under the cursor."""
+        """Shows the details of the vbucket under the cursor."""
         number, is_narrow = self.grid.vbucket, self.screen.has_class("-narrow")
         rows = self.grid.cells.by_number.get(number, ())
         self._about.update(about_in_short(number, rows) if is_narrow else about_vbucket(number, rows))
@@ -166,17 +166,17 @@ class VbucketsView(View):
         self._hot.update(self.grid.hot_text())
 
     def on_resize(self) -> None:
-        """There is more room, or less, for what is known."""
+        """Fits the details to the new size."""
         self._tell()
 
     def spot(self) -> Spot:
-        """Which vbucket, or which stream."""
+        """Returns which vbucket or which stream is under the cursor."""
         since_ns = self.heat.span[0] if self.is_heat else None
         form = self.form if self.is_maps else ""
         return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None, since_ns=since_ns, form=form)
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         self._show_form(
             "table" if spot.stream is not None else "heat" if spot.since_ns is not None else "maps" if spot.form == "maps" else "grid"
         )
@@ -190,18 +190,18 @@ class VbucketsView(View):
             self.grid.move_to(spot.vbucket)
 
     def legend(self) -> Sequence[str]:
-        """Of the heights."""
+        """Returns the legend of the heat map or the grid."""
         return (self.heat.legend().plain if self.is_heat else self.grid.legend().plain,)
 
     @property
     def vbucket_here(self) -> int | None:
-        """Of the cell, or of the stream, under the cursor."""
+        """Number of the vbucket under the cursor, or of the stream under it."""
         if self.is_table:
             return None if self.table.key is None else self.table.key[1]
         return self.maps.vbucket if self.is_maps else self.heat.vbucket if self.is_heat else self.grid.vbucket
 
     def exports(self) -> Sequence[Choice]:
-        """The messages of the vbucket under the cursor, and the table of all."""
+        """Returns the choices to export the messages of the vbucket under the cursor, and the shown table."""
         inspection, number = self.host.inspection, self.vbucket_here
         offered = [of_vbucket(inspection, number)] if number is not None and number in self.grid.cells.by_number else []
         if self.is_table and len(self.table):
@@ -233,7 +233,7 @@ class VbucketsView(View):
             self.host.to_vbucket(key[1], stream=key)
 
     def action_bad(self, back: bool = False) -> None:
-        """To the next vbucket with an error or a warning."""
+        """Moves to the next vbucket with an error or a warning, or to the one before."""
         keyboard = self.table if self.is_table else self.maps if self.is_maps else self.grid
         if self.is_heat and self.heat.vbucket is not None:
             self.grid.move_to(self.heat.vbucket)
@@ -243,7 +243,7 @@ class VbucketsView(View):
             self.host.say(f"no other {'stream' if self.is_table else 'vbucket'} has an error or a warning")
 
     def action_hot(self) -> None:
-        """To the vbucket, or the cell over time, that has most, and on to the next."""
+        """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from there to the next."""
         if self.is_heat:
             self.heat.next_hot()
         elif self.is_maps:
@@ -253,7 +253,7 @@ class VbucketsView(View):
             self.host.say(f"no vbucket has any: {self.grid.measure}")
 
     def action_near(self, steps: int) -> None:
-        """To the next vbucket that has streams, or to the next stream."""
+        """Moves to the next vbucket with streams, or to the next stream, or back."""
         if self.is_table:
             self.table.action_step(steps)
             return
@@ -269,7 +269,7 @@ class VbucketsView(View):
                 self.maps.move_to(self.grid.vbucket)
 
     def action_display(self) -> None:
-        """The next measure; or sorted by the column of the cursor."""
+        """Shows the next measure; sorts the table by the column under the cursor."""
         if self.is_table:
             self.table.sort()
         elif self.is_heat:
@@ -281,7 +281,10 @@ class VbucketsView(View):
             self._tell()
 
     def action_by_this(self, how: str = "") -> None:
-        """The messages of the vbucket under the cursor; in the table only streams like this one in the cursor's column, or only others."""
+        """Shows the messages of the vbucket under the cursor.
+
+        In the table, shows only streams with the value under the cursor, or only the others.
+        """
         if self.is_table and how:
             self.table.narrow(is_wanted=how != "not")
         elif self.is_table and self.table.key is not None:
@@ -291,17 +294,17 @@ class VbucketsView(View):
             self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
 
     def action_mark(self) -> None:
-        """Compares timelines with the vbucket under the cursor, or not any more."""
+        """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
         if self.vbucket_here is not None and self.vbucket_here in self.grid.cells.by_number:
             self.host.mark_vbucket(self.vbucket_here)
 
     def action_zoom(self, steps: int) -> None:
-        """In the heat map, fewer vbuckets on a line, or more, or all."""
+        """Changes how many vbuckets share a line of the heat map."""
         if self.is_heat:
             self.heat.zoom(steps)
         else:
             self.host.say("+ and - zoom in the heat map; | shows it")
 
     def leave(self) -> bool:
-        """Out of what the table was narrowed to; whether it was."""
+        """Shows all streams in the table again. Returns whether some were hidden."""
         return self.is_table and self.table.widen()

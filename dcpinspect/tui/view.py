@@ -1,4 +1,4 @@
-"""What the views have in common, and what they ask of what is around them."""
+"""The base of all views, and what views need from their surroundings."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from dcpinspect.tui.results import Results
 
 
 class Host(Protocol):
-    """What a view asks for: a word to the user, and the ways to other views."""
+    """What a view needs from outside: short texts to the user, and ways to other views."""
 
     inspection: Inspection
     beside: Inspection | None
-    """Of another capture, whose timelines are drawn below."""
+    """The other capture, whose timelines are drawn below."""
     marked_vbuckets: list[int]
-    """Those that timelines are compared with."""
+    """Vbuckets that timelines are compared with."""
 
     def say(self, text: str) -> None:
-        """A word in the line above the keys, until the next key."""
+        """Shows a short text in the line above the keys, until the next key."""
 
     def copy(self, text: str) -> None:
-        """To the terminal's clipboard; nothing, if there is nothing."""
+        """Copies a text to the terminal's clipboard; does nothing for an empty text."""
 
     def mark(self, row: int) -> None:
-        """Marks a message, or not any more."""
+        """Marks a message, or removes its mark."""
 
     def mark_vbucket(self, vbucket: int) -> None:
-        """Marks a vbucket, so that its timeline is drawn below that of any other, or not any more."""
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or removes that mark."""
 
     def note(self, row: int) -> None:
-        """Lets the user write a note on a message."""
+        """Asks for a note on a message."""
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
-        """Calls something of the application from a thread that works behind it."""
+        """Calls a function of the application from a background thread."""
 
     def to_row(self, row: int, *fields: str) -> None:
-        """To a message, and to the first of these fields that it has, whatever view is shown."""
+        """Goes to a message in the view of packets, and to the first of ``fields`` that it has."""
 
     def to_time(self, time_ns: int) -> None:
-        """To the first message at or after a time, nanoseconds since 1970."""
+        """Goes to the first message at or after a time, in nanoseconds since 1970."""
 
     def to_map(self, vbucket: int) -> None:
-        """To a vbucket on the map of all."""
+        """Goes to a vbucket on the map of vbuckets."""
 
     def choose(self, connection: int | None) -> None:
-        """Looks at one connection alone, or at all."""
+        """Shows one connection alone, or all."""
 
     def to_bad_row(self, *, back: bool = False) -> None:
-        """To the next message with an error or a warning."""
+        """Goes to the next message with an error or a warning, or to the one before."""
 
     def to_vbucket(
         self,
@@ -64,68 +64,70 @@ class Host(Protocol):
         span: tuple[int, int] | None = None,
         row: int = 0,
     ) -> None:
-        """To the timeline of a vbucket, and to a message, a seqno, a stream (as in ``Spot``) or a span of time of it.
+        """Goes to the timeline of a vbucket, and there to a message, a seqno, a stream (as in ``Spot``) or a span of time.
 
-        ``span``: nanoseconds since the capture began.
+        ``span``: in nanoseconds since the capture began.
         """
 
     def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
-        """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""
+        """Goes to a finding, one of the findings ``others`` of a message, and there to the row of its evidence, or to the first of a
+        vbucket.
+        """
 
     def to_filter(self, condition: str) -> None:
-        """To the messages for which this is true."""
+        """Filters the messages by a condition."""
 
 
 class View(Widget):
-    """One of the views. It does what ``keys`` names in methods ``action_…``; what it has none for, the application does."""
+    """One of the views. Its methods ``action_…`` do what ``keys`` names; for actions that it lacks, the application's methods are used."""
 
     DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
 
     host: Host
-    """What the view asks for a way out of itself."""
+    """The holder of the views, which the view uses to go to other views."""
 
     @property
     def keyboard(self) -> Widget:
-        """What the keyboard goes to when the view is shown."""
+        """The widget that gets the focus when the view is shown."""
         return self
 
     def take_up(self, results: Results) -> None:
-        """More is known of the capture."""
+        """Takes up new results."""
 
     def arrive(self) -> None:
-        """The view is shown."""
+        """Updates the view when it is shown."""
 
     def spot(self) -> Spot:
-        """What brings this view back as it is."""
+        """Returns what is needed to bring this view back as it is."""
         return Spot(self.id or "", top=int(self.keyboard.scroll_offset.y))
 
     def stop(self) -> bool:
-        """Ends what the view does behind what it shows; whether there was anything."""
+        """Stops what the view does in the background. Returns whether there was anything."""
         return False
 
     def leave(self) -> bool:
-        """Out of something that is inside of the view, such as a filter of its own; whether there was anything to leave."""
+        """Leaves a state inside the view, such as a filter of its own. Returns whether there was anything to leave."""
         return False
 
     def restore(self, spot: Spot) -> None:
-        """As it was."""
+        """Restores what ``spot`` has saved."""
         self.keyboard.scroll_to(y=spot.top, animate=False, immediate=True)
 
     def legend(self) -> Sequence[str]:
-        """What its glyphs mean, besides those of all views."""
+        """Returns what the glyphs of this view mean, besides those of all views."""
         return ()
 
     def exports(self) -> Sequence[Choice]:
-        """What it has to export besides messages that are shown, marked, or there."""
+        """Returns what the view can export, besides the messages that are shown or marked, and all messages."""
         return ()
 
     @property
     def vbucket_here(self) -> int | None:
-        """The one under the cursor; None where there is none."""
+        """Number of the vbucket under the cursor; None if there is none."""
         return None
 
     def action_finding(self) -> None:
-        """The worst that was found of the vbucket under the cursor."""
+        """Goes to the worst finding about the vbucket under the cursor."""
         vbucket = self.vbucket_here
         for number, one in enumerate(self.host.inspection.results.findings):
             if vbucket in one.vbuckets:
@@ -134,5 +136,5 @@ class View(Widget):
         self.host.say("no finding here; n goes to the next error or warning")
 
     def action_bad(self, back: bool = False) -> None:
-        """To the next error or warning of what the view shows: messages, where it does not say otherwise."""
+        """Moves to the next error or warning of what the view shows; by default, to the next such message. ``back``: to the one before."""
         self.host.to_bad_row(back=back)

@@ -1,4 +1,4 @@
-"""From opening a capture to the cause of its trouble, key by key: a part of docs/tui.md, which a test plays."""
+"""Walks from opening a capture to the cause of its trouble, key by key: a part of docs/tui.md, which a test replays."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Keys, and what is seen then."""
+    """Keys, and what the screen shows after them."""
 
     keys: Sequence[str]
-    """As Textual names them."""
+    """Names of the keys in Textual."""
     typed: str
-    """The keys, for people."""
+    """The keys as people read them."""
     text: str
     seen: Sequence[str]
-    """Words that are on the screen."""
+    """Words that the screen shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One capture, one question."""
+    """One capture, and one question about it."""
 
     capture: str
-    """Among the sample captures."""
+    """Name of a sample capture."""
     question: str
     steps: Sequence[Step]
 
@@ -102,7 +102,7 @@ WALKS = (
 
 
 def lines() -> Iterator[str]:
-    """As Markdown."""
+    """Yields the walks as Markdown."""
     yield "## Finding the cause in three captures"
     for walk in WALKS:
         yield from ("", f"`dcpinspect sample_captures/{walk.capture}` - {walk.question}", "")
