@@ -1,7 +1,8 @@
-"""The analysis of one part: the engine over the bundles of some connections, from the first capture of their point to the last.
+"""The analysis of one part: the engine reads the bundles of some connections, from the first capture of their point to the last.
 
-Several tasks may share a large part. Each reads its packets from the first on, for nobody knows before where a message begins; but one of
-them alone follows the connections. Each looks at the messages of one stretch of the packets by themselves, and writes them.
+Several tasks can share a large part. Each task reads the packets of the part from the first on, because nobody knows before where a message
+begins. But only one task follows the connections. Each task checks the messages of its own stretch of the packets one by one, and writes
+them.
 """
 
 from __future__ import annotations
@@ -37,89 +38,92 @@ if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
 READ, WRITE, FOLLOW = 2, 23, 10
-"""What a message costs: to be found and decoded, to be looked at and written, and to be followed; in tenths of a microsecond."""
+"""Cost of a message in tenths of a microsecond: to find and decode it, to check and write it, and to follow it."""
 MOST_SHARES = 4
-"""Tasks that share a part, at most: with more, the one that follows the connections takes no less time."""
+"""Greatest number of tasks that share a part: with more tasks, the one that follows the connections does not become faster."""
 MOST_CLOSED = 10_000
-"""TLS connections of a part that are remembered because no key opened them."""
+"""Greatest number of TLS connections of a part that are remembered because no key could decrypt them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A part that goes on in new captures."""
+    """What earlier runs made of a part that continues in new captures."""
 
     state: str
-    """Path of its state."""
+    """Path of the file with the part's state."""
     bundles: Sequence[Bundled]
-    """What that has seen."""
+    """Bundles that the state has seen."""
     messages: tuple[str, ...]
-    """Files of its messages that stay, as the manifest names them."""
+    """Files of the part's messages that stay, as the manifest names them."""
     rows: int
-    """Messages in these."""
+    """Number of messages in these files."""
     looks: tuple[str, ...]
-    """As ``Kept.looks``."""
+    """The same as ``Kept.looks``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A part to be read."""
+    """A part that a task is to read."""
 
     point: str
     files: Sequence[str]
     """Names of all captures, by number."""
     bundles: Sequence[Bundled]
-    """In the order of the captures."""
+    """Bundles in the order of the captures."""
     before: Former | None = None
-    """What was made of the captures before these; None: these are all."""
+    """What earlier runs made of the captures before these bundles; None: these bundles are all."""
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets())
     salt: Salt | None = None
-    """By which what is written is redacted, and files that are no tables encrypted."""
+    """Salt for redacting what is written, and for encrypting files that are not tables."""
     part: str = ""
-    """File that what was found is written to, up to what is the attempt's own, and the ending."""
+    """Path for the file of the part, without the end that is different for each attempt."""
     messages: str = ""
-    """The same of messages; empty where nobody wants them."""
+    """The same path for the files of messages; empty if no messages are wanted."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """As ``Kept.originals``."""
+    """The same as ``Kept.originals``."""
     beside: Sequence[Work] = ()
-    """Of a part of copies: the same connections at the points where they count, which it is compared with."""
+    """For a part of copies: the same connections at the points where they count. The copies are compared with them."""
     share: int = 0
-    """Which of the tasks that share the part; the last one follows its connections."""
+    """Number of this task among those that share the part; the last one follows the connections."""
     shares: int = 1
 
     @property
     def all_bundles(self) -> list[Bundled]:
-        """With those that were read before."""
+        """The new bundles, and those that were read before."""
         return [*(self.before.bundles if self.before else ()), *self.bundles]
 
     @property
     def from_first(self) -> Work:
-        """The same without what was made before: all is read again."""
+        """The same work without earlier results: everything is read again."""
         return replace(self, bundles=self.all_bundles, before=None)
 
     @property
     def follows(self) -> bool:
-        """Whether the task follows the connections, and so has to read all."""
+        """Whether the task follows the connections, and so has to read the whole part."""
         return self.share == self.shares - 1
 
     def stretch(self) -> tuple[int, int]:
-        """The packets of the part, counted from 0, that complete the messages which the task writes: the first, and the first behind."""
+        """Returns the stretch of packets that complete the messages which the task writes: its first packet, and the one behind its last.
+
+        Packets of the part are counted from 0.
+        """
         total = sum(one.packets for one in self.bundles)
         first, behind = (int(total * edge) for edge in (0.0, *_edges(self.shares))[self.share :][:2])
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
     def packets(self) -> UnitPackets:
-        """All packets."""
+        """Returns all packets of the part."""
         return UnitPackets(self.files, self.bundles)
 
     def reading(self) -> Reading:
-        """The packets, as a part of a larger reading."""
+        """Returns a reading of the packets, as a part of a larger reading."""
         return Reading(self.packets(), extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
 
 
 def _edges(shares: int) -> list[float]:
-    """Where the stretches of so many tasks end, as parts of all packets, so that all tasks have as much to do."""
+    """Returns where the stretches of so many tasks end, as shares of all packets. All tasks then have the same amount of work."""
     low, high = 0.0, float(READ + WRITE + FOLLOW)
     while True:
         each, edges = (low + high) / 2, [0.0]
@@ -133,33 +137,33 @@ def _edges(shares: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """What became of a share of a part, besides what is in its files."""
+    """What a task made of its share of a part, besides the content of its files."""
 
     part: str
-    """Path of what was found; empty unless the task followed the connections."""
+    """Path of the file of the part; empty unless the task followed the connections."""
     messages: tuple[str, ...]
-    """Paths of the files of its messages."""
+    """Paths of the files of messages."""
     written: tuple[Written, ...]
-    """These files and what is beside them, as they were left."""
+    """All files that the task wrote, as it left them."""
     rows: int
     closed: tuple[str, ...] = ()
-    """As ``Kept.closed``."""
+    """The same as ``Kept.closed``."""
     state: str = ""
-    """Path of what it takes to go on; empty where it does not."""
+    """Path of the state with which a later run can continue; empty if it cannot."""
     folded: str = ""
-    """As ``Kept.folded``."""
+    """The same as ``Kept.folded``."""
     ending: tuple[str, ...] = ()
-    """Those of ``messages`` that only the end completed."""
+    """Those of ``messages`` with messages that were only completed by the end of the captures."""
     ending_rows: int = 0
-    """Messages in these."""
+    """Number of messages in the files of ``ending``."""
     looks: str = ""
-    """Path of what is wrong with messages that another task follows; empty where nothing is."""
+    """Path of the file with problems of messages, from a task that does not follow the connections; empty if there are none."""
     goes_on: bool = True
-    """Whether it could begin with the state that there is; else there is nothing, and it is to begin with its first packet."""
+    """Whether the task could continue from the state. If not, the result is empty, and the part must be read from its first packet."""
 
 
 class UnitPackets:
-    """The packets of bundles, as a reading takes them."""
+    """The packets of bundles, in the form of a capture that a reading takes."""
 
     def __init__(self, files: Sequence[str], bundles: Sequence[Bundled]) -> None:
         self.files = [CaptureFile(name) for name in files]
@@ -175,10 +179,10 @@ class UnitPackets:
                 yield batch
 
     def stop(self) -> None:
-        """Nothing is live."""
+        """Does nothing, because bundles are not live."""
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Does nothing, because no file stays open."""
 
     def __enter__(self) -> Self:
         return self
@@ -188,7 +192,7 @@ class UnitPackets:
 
 
 def analyse(work: Work) -> Analysed:
-    """Reads a share of a part, and writes its messages and what was found, to files of this attempt's own."""
+    """Reads a share of a part; writes its messages and results to files whose names belong to this attempt only."""
     own, redactor = attempt(), None if work.salt is None else work.salt.redactor()
     messages, ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
     part, states, is_ended = f"{work.part}.{own}.part", list[str](), False
@@ -257,7 +261,7 @@ def analyse(work: Work) -> Analysed:
 
 
 def nothing(files: Sequence[str]) -> Part:
-    """The part of captures in which there is nothing of the protocol."""
+    """Returns the part of captures that contain nothing of the protocol."""
     with Work("", files, ()).reading() as reading:
         reading.check(RULES)
         for _ in reading:
@@ -266,21 +270,21 @@ def nothing(files: Sequence[str]) -> Part:
 
 
 def ids(reading: Reading) -> Column:
-    """By number of a connection: its id, which is the number over all captures of its first packet."""
+    """Returns the id of each connection by its number. An id is the number, over all captures, of the connection's first packet."""
     return np.concatenate(([0], reading.engine.transport.opened_by))
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A part that is to be looked through again, for events that others lack."""
+    """A part that is to be read again, for events that are missing in other streams."""
 
     work: Work
     wanted: EventQuery
     numbers: Column
-    """By connection of the part: its number in the whole."""
+    """Number of each connection in the whole, by its number in the part."""
 
 
 def look(one: Look) -> FoundEvents:
-    """The events that are wanted of a part."""
+    """Returns the wanted events of a part."""
     with one.work.reading() as reading:
         return shown(reading, one.wanted, one.numbers)

@@ -1,7 +1,7 @@
-"""Captures that come while one waits for them: those that nobody writes to any more, and those that are written to for long.
+"""Watches for captures: those that are complete, and those that are being written for a long time.
 
-A file is known by its size and the time of its change. That is cheap to look at, also with a hundred thousand files; whether its bytes
-are new says the run that reads it.
+A file is identified by its size and the time of its last change. Both can be checked quickly, even for a hundred thousand files. The run
+that reads a file finds out whether its bytes are new.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ from dcpinspect.escape import escape
 from dcpinspect.spark.places import local_path
 
 State = tuple[int, int]
-"""Size in bytes, and time of change in nanoseconds."""
+"""Size in bytes, and time of the last change in nanoseconds."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A file while one looks at it again and again."""
+    """A file that is checked again and again."""
 
     state: State
     since: float
-    """When it was first seen so."""
+    """When the file was first seen in this state, in seconds of the monotonic clock."""
     read: State | None = None
     read_at: float = float("-inf")
 
 
 class Arrivals:
-    """Looks at directories, patterns and files for captures that are to be read."""
+    """Looks in directories, patterns and files for captures to read."""
 
     def __init__(self, names: Sequence[str], *, without: str, settle_s: float, growing_s: float) -> None:
-        """``names``: these may be empty now. ``without``: a directory that is not looked into.
+        """Starts to watch. ``names``: what they name can be empty at first. ``without``: a directory to leave out.
 
-        A file is read when it has not changed for ``settle_s``. One that never rests is read every ``growing_s``. Raises UsageError for a
-        name that is neither there nor a pattern: who mistyped it would wait for ever.
+        A file is read when it has not changed for ``settle_s`` seconds. A file that changes all the time is read every ``growing_s``
+        seconds.
+
+        Raises UsageError for a name that neither exists nor is a pattern: the user would wait for a mistyped name for ever.
         """
         names = [local_path(name, "captures are watched") for name in names]
         for name in names:
@@ -53,14 +55,14 @@ class Arrivals:
         self._seen: dict[str, _Seen] = {}
 
     def ready(self, now: float | None = None) -> list[str]:
-        """The captures that are to be read now, by their real paths. ``now``: the monotonic clock, in seconds."""
+        """Returns the real paths of the captures that are to be read now. ``now``: the monotonic clock, in seconds."""
         now = time.monotonic() if now is None else now
         found: dict[str, _Seen] = {}
         for path in self._paths():
             real = os.path.realpath(path)
             try:
                 about = os.stat(real)
-            except OSError:  # it has gone in the meantime
+            except OSError:  # the file is gone in the meantime
                 continue
             if real in found or not stat.S_ISREG(about.st_mode):
                 continue
@@ -79,11 +81,11 @@ class Arrivals:
         if seen.state[0] == 0 or seen.state == seen.read:
             return False
         if seen.read is None and seen.read_at == float("-inf"):
-            seen.read_at = now  # from when on it grows
+            seen.read_at = now  # the file grows from this moment on
         return now - seen.since >= self._settle_s or now - seen.read_at >= self._growing_s
 
     def note(self, paths: Sequence[str], now: float | None = None) -> None:
-        """These were read as they were when they were ready."""
+        """Remembers that these captures were read in the state in which they were ready."""
         for path in paths:
             seen = self._seen[path]
             seen.read, seen.read_at = seen.state, time.monotonic() if now is None else now

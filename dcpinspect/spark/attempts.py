@@ -1,7 +1,7 @@
-"""Files of tasks: every attempt of a task writes under names of its own, and a commit names the files of one attempt.
+"""Files of tasks: every attempt of a task writes files with names of its own, and a commit names the files of one attempt.
 
-Spark does a task again where it failed, and twice at the same time where it is slow (``spark.speculation``). The attempt that is not
-wanted is killed at any moment, so it must never have had a file of the other one open.
+Spark repeats a task if it failed, and runs it twice at the same time if it is slow (``spark.speculation``). Spark can kill the unneeded
+attempt at any moment, so an attempt must never open a file of another one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from dcpinspect.spark.delta import statistics_of
 from dcpinspect.spark.salt import is_sealed
 
 _RANDOM = 8
-"""Bytes of chance in a name: task attempts are numbered anew by every session."""
+"""Number of random bytes in a name; every session of Spark numbers its attempts anew, so their numbers are not unique."""
 _ARROW = (".arrow", ".index", ".keys", ".paths")
 
 
 def attempt() -> str:
-    """What the names of this attempt's files have in them, and no other's: Spark's number of it, if Spark runs it, and chance."""
+    """Returns a text that only the names of this attempt's files contain: Spark's number of the attempt, if Spark runs it, and random
+    bytes.
+    """
     return f"{_number()}{secrets.token_hex(_RANDOM)}"
 
 
@@ -39,20 +41,20 @@ def _number() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file as who wrote it left it."""
+    """A file as its writer left it."""
 
     path: str
     size: int
     footer: int
-    """Rows of a Parquet file, record batches of an Arrow file, as its end says; 0 of others."""
+    """Number of rows of a Parquet file, or of record batches of an Arrow file, as the file's end says; 0 for other files."""
     statistics: str = field(default="", compare=False)
-    """Of a Parquet file: what the log of its table tells of it."""
+    """For a Parquet file: the statistics that the log of its table stores."""
 
     @classmethod
     def of(cls, path: str, *, tells: bool = True) -> Self:
-        """A file as it is now. Raises OSError, or an exception of Arrow, where it has no end that can be read.
+        """Describes a file as it is now. Raises OSError, or an exception of Arrow, if the end of the file cannot be read.
 
-        ``tells``: with statistics, which take time where there are many rows.
+        ``tells``: includes the statistics, which take time for many rows.
         """
         footer, statistics = 0, ""
         if path.endswith(".parquet"):
@@ -62,13 +64,13 @@ class Written:
             statistics = statistics_of(metadata) if tells else ""
         elif path.endswith(_ARROW):
             with files.source(path) as source:
-                if not is_sealed(source):  # of what is encrypted the size is compared
+                if not is_sealed(source):  # of an encrypted file, only the size is compared
                     footer = pa.ipc.open_file(source).num_record_batches
         return cls(path, files.size(path), footer, statistics)
 
 
 def verify(written: Iterable[Written]) -> None:
-    """Raises OutputError where a file is no longer as it was left, or cannot be seen from here."""
+    """Raises OutputError if a file is not as its writer left it, or cannot be seen from here."""
     for said in written:
         try:
             found = Written.of(said.path, tells=False)

@@ -1,8 +1,8 @@
-"""Bundles: the packets of some connections out of one stretch of one capture, kept so that any of them can be had without the others.
+"""Bundles: the packets of some connections from one stretch of one capture, stored so that each bundle can be read without the others.
 
-A scan cuts a capture into *windows*, a batch of the engine's each, and the packets of a window into bundles: one for each *group* that has
-many packets there, some that small groups share. A group is what may belong together: the packets between two ends. The file of a unit
-is an Arrow file with a record batch for each bundle; its index says which groups are in which bundle.
+A scan divides a capture into *windows*; each is one batch of the engine. The packets of a window go into bundles: one bundle for each
+*group* with many packets there, and some bundles that small groups share. A group contains packets that may belong together: those between
+two ends. The file of a unit is an Arrow file with a record batch for each bundle. Its index says which groups are in which bundle.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dcpinspect.spark.marks import Marker, Marks, together
 from dcpinspect.spark.salt import Salt
 
 OWN = 1 << 16
-"""Bytes of a group in a window from which on it has a bundle of its own there."""
+"""Number of bytes of a group in a window from which the group has a bundle of its own there."""
 SHARES = 16
-"""Bundles of a window that smaller groups share."""
+"""Number of bundles of a window that smaller groups share."""
 
 PACKETS = pa.schema(
     [
-        pa.field("packet", pa.uint32()),  # in the unit, from 0
+        pa.field("packet", pa.uint32()),  # number in the unit, from 0
         pa.field("group", pa.uint32()),  # number in the index
         pa.field("wire", pa.uint32()),
         pa.field("time_ns", pa.int64()),
@@ -41,28 +41,28 @@ INDEX = pa.schema(
     [
         pa.field("bundle", pa.int32()),
         pa.field("window", pa.int32()),
-        pa.field("key", pa.binary()),  # of the group
+        pa.field("key", pa.binary()),  # key of the group
         pa.field("group", pa.uint32()),
         pa.field("packets", pa.int64()),
         pa.field("bytes", pa.int64()),
-        pa.field("marks", pa.list_(pa.uint64())),  # of the group, at its first place here
+        pa.field("marks", pa.list_(pa.uint64())),  # marks of the group, in its first row of the index
     ]
 )
 KEYS = pa.schema([pa.field("key", pa.binary())])
-"""Of the file beside a part that has the groups in it."""
+"""Schema of the file beside a part that lists the groups in it."""
 
 
 class BundleWriter:
-    """Writes the bundles of a unit. They count when a manifest names them, so they need not appear as a whole."""
+    """Writes the bundles of a unit. Its files count only when a manifest names them, so readers may see them half written."""
 
     def __init__(self, path: str, salt: Salt | None = None) -> None:
-        """``path``: of the Arrow file; ``.index`` is appended for that of its index. ``salt``: both are encrypted."""
+        """Opens the files. ``path``: of the Arrow file; its index has ``.index`` added. ``salt``: encrypts both files."""
         self.path = path
         self._salt = salt
         self.groups: dict[bytes, int] = {}
-        """Numbers of the groups, by key."""
+        """Number of each group, by key."""
         self.marker = Marker()
-        """Told of the payload of the groups."""
+        """Receives the payload of the groups, and makes their marks."""
         self._stream = files.created(path, salt)
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
         self._file = pa.ipc.new_file(self._stream, PACKETS, options=options)
@@ -70,11 +70,11 @@ class BundleWriter:
         self._index: list[tuple[int, int, int, int, int]] = []
 
     def number(self, key: bytes) -> int:
-        """The number of a group."""
+        """Returns the number of a group."""
         return self.groups.setdefault(key, len(self.groups))
 
     def add(self, batch: PacketBatch, rows: Column, groups: Column) -> None:
-        """A window: these packets of a batch, in order, with the number of the group of each."""
+        """Writes a window: the packets ``rows`` of a batch, in order; ``groups``: the number of the group of each packet."""
         if not len(rows):
             return
         size = batch.captured[rows]
@@ -107,7 +107,7 @@ class BundleWriter:
         self._windows += 1
 
     def index(self) -> Any:
-        """The index so far, as a table."""
+        """Returns the index so far, as a table."""
         keys = list(self.groups)
         columns = list(zip(*self._index, strict=True)) or [()] * 5
         bundle, window, group, packets, size = columns
@@ -117,7 +117,7 @@ class BundleWriter:
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 
     def close(self) -> None:
-        """Ends both files."""
+        """Closes both files."""
         index = self.index()
         self._file.close()
         self._stream.close()
@@ -125,7 +125,7 @@ class BundleWriter:
             file.write_table(index)
 
     def abandon(self) -> None:
-        """Leaves nothing."""
+        """Removes both files."""
         with suppress(pa.ArrowException, OSError):
             self._file.close()
         with suppress(OSError):
@@ -134,13 +134,13 @@ class BundleWriter:
 
 
 def read_index(path: str, salt: Salt | None = None) -> Any:
-    """The index of the bundles in a file. Raises OSError."""
+    """Reads the index of the bundles in a file. Raises OSError."""
     with files.source(f"{path}.index", salt) as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def group_sizes(index: Any) -> dict[bytes, int]:
-    """The groups of an index, and the bytes of each."""
+    """Returns the number of bytes of each group in an index."""
     sizes: dict[bytes, int] = {}
     for key, size in zip(index["key"].to_pylist(), index["bytes"].to_pylist(), strict=True):
         sizes[key] = sizes.get(key, 0) + size
@@ -148,7 +148,7 @@ def group_sizes(index: Any) -> dict[bytes, int]:
 
 
 def group_marks(index: Any) -> dict[bytes, Marks]:
-    """The marks of these groups; none in an index that was written before there were marks."""
+    """Returns the marks of the groups in an index; empty for indexes of versions that had no marks."""
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
@@ -159,7 +159,7 @@ def group_marks(index: Any) -> dict[bytes, Marks]:
 
 
 def write_keys(part: str, keys: Sequence[bytes]) -> str:
-    """Writes the groups that are in a part beside it, and gives the path."""
+    """Writes the keys of the groups in a part to a file beside it, and returns its path."""
     path = f"{part}.keys"
     with files.created(path) as stream, pa.ipc.new_file(stream, KEYS) as file:
         file.write_table(pa.table([keys], schema=KEYS))
@@ -167,7 +167,7 @@ def write_keys(part: str, keys: Sequence[bytes]) -> str:
 
 
 def read_keys(part: str) -> list[bytes]:
-    """The groups that are in a part. Raises OSError."""
+    """Reads the keys of the groups in a part. Raises OSError."""
     with files.source(f"{part}.keys") as source:
         keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
     return keys
@@ -178,30 +178,30 @@ class Bundled:
     """The bundles of a unit, and where its packets stand among those of all units."""
 
     path: str
-    """Of the Arrow file."""
+    """Path of the Arrow file."""
     file: int
     """Number of the unit."""
     base: int
-    """Number, over all units, of its first packet."""
+    """Number of the unit's first packet, over all units."""
     keys: Sequence[bytes]
-    """Groups that are wanted of it."""
+    """Keys of the wanted groups."""
     first: int = 0
-    """Number, in the unit, of the first packet of the file, where several have bundles of the unit."""
+    """Number, in the unit, of the file's first packet, if several files have bundles of the unit."""
     salt: Salt | None = None
-    """By which the files are encrypted."""
+    """Salt with which the files are encrypted."""
 
     @property
     def packets(self) -> int:
-        """How many packets the groups have."""
+        """Number of packets in the groups."""
         return int(pc.sum(self._chosen()["packets"]).as_py() or 0)
 
     def _chosen(self) -> Any:
-        """What the index says of the groups."""
+        """Returns the rows of the index about the wanted groups."""
         index = read_index(self.path, self.salt)
         return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
 
     def batches(self) -> Iterator[PacketBatch]:
-        """The packets of the groups in their order, a window at a time."""
+        """Yields the packets of the groups in order, one window at a time."""
         chosen = self._chosen()
         groups = np.unique(chosen["group"].to_numpy())
         window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
@@ -212,7 +212,7 @@ class Bundled:
                 yield self._batch(parts, groups)
 
     def _batch(self, parts: Sequence[Any], groups: Column) -> PacketBatch:
-        """The packets of ``groups`` in some bundles of a window."""
+        """Returns the packets of ``groups`` in some bundles of a window."""
         data, starts, at = [], [], 0
         for part in parts:
             blob = part.column("data")

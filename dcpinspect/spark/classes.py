@@ -1,9 +1,9 @@
-"""Java's classes as an earlier session of Spark has loaded them: with these, Spark starts in about two thirds of the time.
+"""Keeps the Java classes that a session of Spark has loaded: with them, Spark starts in about two thirds of the time.
 
-Java writes them to a file at its end (class data sharing, JEP 350), for some seconds. So the first session on a machine leaves a mark, and
-the second one makes the file: who starts in a new container each time does not wait for what is thrown away. Java looks itself whether a
-file is of its own build and of the same jars, and whether its sums are right, and does without one that is not. Of a file that is cut off
-it dies: so the mark has its size.
+Java writes the classes to a file at its end (class data sharing, JEP 350); this takes some seconds. So the first session on a machine only
+leaves a mark, and the second one makes the file: users who start in a new container each time need not wait for a file that is thrown away.
+Java itself checks whether the file fits its own build and its jars, and whether the checksums are right; it ignores a file that does not
+fit. But Java crashes on a truncated file, so the mark contains the size of the file.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from dcpinspect.ownership import check_own
 from dcpinspect.temporary import forget, remember
 
 MOST_S = 120
-"""Seconds that Java may take to write the file."""
+"""Greatest number of seconds for Java to write the file."""
 UNUSED_S = 30 * 86_400
-"""A file that was not used for so long leaves when another one comes."""
+"""Number of seconds without use after which a file is removed when another one is made."""
 _QUIET = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-"""Java would tell of each class that it cannot keep."""
+"""Stops Java from reporting each class that it cannot keep."""
 
 
 class SharedClasses:
-    """Those of one session."""
+    """The stored classes of one session."""
 
     def __init__(self, java_says: str, options: str) -> None:
-        """``java_says``: what Java prints as its version, empty where none is started; ``options``: those that it is to have."""
+        """Chooses the file. ``java_says``: what Java prints as its version, empty if no Java is started. ``options``: options for Java."""
         self.options = options
-        """The same, with what makes it use classes that were kept, or keep them."""
+        """The options for Java, with those added that use the stored classes, or store them."""
         self._file: Path | None = None
         self._lock: int | None = None
         if "sharing" not in java_says or "-Xshare" in options or "Archive" in options:
-            return  # it cannot, or somebody else decides
+            return  # Java cannot share classes, or the user decides about it
         try:
             self._choose(code_cache.folder("java-classes", is_made=True) / _name(java_says))
         except (OSError, ImportError):
@@ -56,10 +56,10 @@ class SharedClasses:
             os.utime(file)
             self.options += f' -XX:SharedArchiveFile="{file}" -XX:+VerifySharedSpaces {_QUIET}'
         else:
-            import fcntl  # deferred: Windows has none, and does without
+            import fcntl  # deferred: does not exist on Windows, where no classes are kept
 
             self._lock = os.open(mark, os.O_RDWR)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # while one session makes the file, others go on without
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # while one session makes the file, other sessions run without it
             made = file.with_suffix(".part")
             made.unlink(missing_ok=True)
             remember(made)
@@ -68,7 +68,7 @@ class SharedClasses:
 
     @contextmanager
     def kept(self, end: Callable[[], subprocess.Popen[bytes]]) -> Iterator[None]:
-        """Around the session: once it is over, waits for the file, if Java makes one. ``end``: tells Java to end."""
+        """Surrounds a session. After its end, waits for the file if Java makes one. ``end``: tells Java to end."""
         if self._file is None:
             yield
             return
@@ -77,21 +77,21 @@ class SharedClasses:
             yield
             is_done = True
         finally:
-            with contextlib.suppress(Exception):  # of Spark's gateway, too; then there is no file
+            with contextlib.suppress(Exception):  # also exceptions of Spark's gateway; then no file is kept
                 self._put(end(), self._file, made, is_wanted=is_done)
             made.unlink(missing_ok=True)
             forget(made)
             self.release()
 
     def release(self) -> None:
-        """Others may make the file; the end of the process does the same."""
+        """Releases the lock, so that other sessions can make the file; the end of the process releases it, too."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     @staticmethod
     def _put(java: subprocess.Popen[bytes], file: Path, made: Path, *, is_wanted: bool) -> None:
-        """Where it belongs. Those that nobody has used for long are of versions that are gone."""
+        """Moves the finished file to its place. Removes files that were not used for long, because they are of old versions."""
         try:
             if is_wanted:
                 tell("classes", f"Java's classes are kept in {file.parent}, once, so that Spark starts sooner from now on")
@@ -108,7 +108,7 @@ class SharedClasses:
 
 
 def _is_there(path: Path) -> bool:
-    """Raises UnsafeError where another user could have put it there."""
+    """Returns whether a file exists. Raises UnsafeError if another user could have put it there."""
     with contextlib.suppress(FileNotFoundError):
         check_own(path.lstat(), path)
         return True
@@ -116,7 +116,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _name(java_says: str) -> str:
-    import pyspark  # deferred: who asks has it
+    import pyspark  # deferred: the caller has loaded it already
 
     facts = java_says, pyspark.__file__
     return f"spark-{pyspark.__version__}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsa"

@@ -1,6 +1,6 @@
-"""Delta tables: which Parquet files are a table, from version to version, in the log beside them, which ``deltalake`` reads and writes.
+"""Delta tables: the log beside the Parquet files says which files form each version of a table. ``deltalake`` reads and writes the log.
 
-Tasks write the files; a commit names them. Whatever reads Delta sees whole versions, and old ones on request.
+Tasks write the files, and a commit names them. Readers of Delta see only whole versions, and can read old ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
 RUN = "dcpinspectRun"
-"""What commits of ours have in their ``commitInfo``: the number of the run."""
+"""Key in the ``commitInfo`` of our commits: the number of the run."""
 KEPT_DAYS = 1
-"""Days for which files stay that a newer version does without, so that who reads an older one can go on."""
+"""Number of days for which files stay that the newest version does not need, so that readers of older versions can continue."""
 CONFIGURATION = {"delta.deletedFileRetentionDuration": f"interval {KEPT_DAYS} days"}
 _MILLISECOND = 1000
-"""Microseconds; statistics of times are no finer."""
+"""Microseconds in a millisecond: statistics of times have no finer resolution."""
 
 
 def opened(folder: str, version: int | None = None) -> DeltaTable:
-    """A table, as it is now or was. Raises UsageError where there is none, or not this version any more."""
+    """Opens the newest or an earlier version of a table. Raises UsageError if there is no table, or not this version any more."""
     from deltalake.exceptions import DeltaError
 
     library = _library()
@@ -49,7 +49,7 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
 
 
 def exists(folder: str) -> bool:
-    """Whether there is a table. Raises OSError where nobody can tell."""
+    """Whether there is a table. Raises OSError if this cannot be found out."""
     library = _library()
     from deltalake.exceptions import TableNotFoundError
 
@@ -61,9 +61,9 @@ def exists(folder: str) -> bool:
 
 
 def settled(folder: str, version: int, newest: DeltaTable | None = None) -> DeltaTable:
-    """A table as a run left it in ``version``, or as others have compacted it since; never as a later run did that has not ended.
+    """Returns a table as a run left it in ``version``, or as others have compacted it since; never as an unfinished later run left it.
 
-    ``newest``: the table as it is now, if it was opened.
+    ``newest``: the newest version of the table, if it is open already.
     """
     table = opened(folder) if newest is None else newest
     while table.version() > version and any(RUN in one for one in table.history(table.version() - version)):
@@ -82,11 +82,11 @@ def commit(
     by: Sequence[str] = (),
     told: Sequence[str] = (),
 ) -> int:
-    """Adds files to a table, takes others away, and gives the new version.
+    """Adds files to a table, removes others, and returns the new version.
 
-    ``base``: the version that this follows; None: the table is made. ``gone``: paths of the files that leave; None: all. ``by``: the
-    columns it is partitioned by. ``told``: those of which the log has the least and the greatest value. Raises UsageError where another
-    version follows already.
+    ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. ``by``: the columns that
+    the table is partitioned by. ``told``: the columns for which the log stores the least and the greatest value. Raises UsageError if
+    another version follows ``base`` already.
     """
     library = _library()
     from deltalake.exceptions import CommitFailedError, DeltaError
@@ -98,7 +98,7 @@ def commit(
         if base is None:
             if exists(folder):
                 raise FileExistsError(folder)
-            # deltalake takes a value that is not told for a null, so that nothing would be found, unless it knows which ones are told.
+            # deltalake takes a missing statistic for null, and would then find nothing, unless it knows which columns have statistics
             skipping = {"delta.dataSkippingStatsColumns": ",".join(told)} if told else {"delta.dataSkippingNumIndexedCols": "0"}
             create_table_with_add_actions(
                 folder,
@@ -128,7 +128,7 @@ def commit(
 
 
 def without(folder: str, base: int, condition: str, run: int) -> int:
-    """Takes away the rows for which a condition is true, and gives the new version. Files that have others, too, are written anew."""
+    """Removes the rows for which a condition is true, and returns the new version. Files that also have other rows are written again."""
     from deltalake.transaction import CommitProperties
 
     table = opened(folder, base)
@@ -137,41 +137,47 @@ def without(folder: str, base: int, condition: str, run: int) -> int:
 
 
 def dataset(table: DeltaTable, schema: Any) -> Any:
-    """A version as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
+    """Returns a version as a dataset of Arrow, which skips files and row groups that cannot contain wanted rows."""
     filesystem, inner = files.system(unquote(table.table_uri.removeprefix("file://")).rstrip("/"))
     return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(inner, filesystem), schema=schema)
 
 
 def restore(folder: str, version: int, run: int) -> None:
-    """Makes a table what it was in a version, as a new version."""
+    """Restores an earlier version of a table as a new version."""
     from deltalake.transaction import CommitProperties
 
     opened(folder).restore(version, commit_properties=CommitProperties(custom_metadata={RUN: run}))
 
 
 def sweep(table: DeltaTable) -> None:
-    """Removes the files that no version has needed for so long that nobody can be reading them. If there are any, that is a new version."""
+    """Removes the files that no version has needed for so long that nobody can be reading them.
+
+    If there are any, this makes a new version.
+    """
     if table.vacuum(dry_run=True):
         table.vacuum(dry_run=False)
 
 
 def paths(table: DeltaTable) -> list[str]:
-    """The files of a version, as paths in the folder of the table."""
+    """Returns the files of a version, as paths in the folder of the table."""
     return [one["path"] for one in _actions(table)]
 
 
 def partitions(table: DeltaTable, by: Sequence[str]) -> list[tuple[str, tuple[Any, ...]]]:
-    """The files of a version, and the values of each in the columns that the table is partitioned by."""
+    """Returns the files of a version, and the values of each file in the columns that the table is partitioned by."""
     return [(one["path"], tuple(one[f"partition.{name}"] for name in by)) for one in _actions(table)]
 
 
 def rows(table: DeltaTable) -> int:
-    """Rows of a version."""
+    """Returns the number of rows of a version."""
     return sum(one["num_records"] for one in _actions(table))
 
 
 def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) -> AddAction:
-    """A file of a table, which has one value in each of the columns that this is partitioned by. ``path``: in the folder of the table."""
+    """Describes a new file of a table for its log.
+
+    ``path``: in the folder of the table. ``by``: the columns that the table is partitioned by; the file has one value in each.
+    """
     from deltalake.transaction import AddAction
 
     known = json.loads(statistics)
@@ -183,7 +189,7 @@ def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) ->
 
 
 def statistics_of(metadata: pq.FileMetaData) -> str:
-    """What a log tells of a Parquet file, so that whoever looks for something need not open it."""
+    """Returns the statistics of a Parquet file for the log, so that queries can skip the file without opening it."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     unknown: set[str] = set()
@@ -209,12 +215,12 @@ def statistics_of(metadata: pq.FileMetaData) -> str:
 
 
 def _is_told(low: Any, high: Any) -> bool:
-    """Numbers and times are, and texts where all are the same, which may say of which partition a file is."""
+    """Whether the log stores a value: numbers and times, and texts if all in the file are equal: they may name its partition."""
     return (isinstance(low, int | date) and not isinstance(low, bool)) or (isinstance(low, str) and low == high)
 
 
 def _told(value: Any, *, is_high: bool = False) -> Any:
-    """A value as logs have it; the highest time may be rounded up."""
+    """Returns a value in the form of the log; the greatest time is rounded up."""
     if isinstance(value, datetime):
         up = timedelta(microseconds=-value.microsecond % _MILLISECOND if is_high else 0)
         return (value + up).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -231,14 +237,14 @@ def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | Non
 
 
 def said(error: BaseException) -> str:
-    """What an error says, on one line."""
+    """Returns the text of an error on one line."""
     text = re.sub(r"\x1b\[\d+m|↳", "", str(error))
     return clip(escape(" ".join(text.split()) or type(error).__name__), 200)
 
 
 def _library() -> Any:
     try:
-        import deltalake  # deferred: 50 ms
+        import deltalake  # deferred: takes 50 ms
     except ModuleNotFoundError:
         raise UsageError("the tables of a pipeline need deltalake; install dcpinspect[spark]") from None
     return deltalake

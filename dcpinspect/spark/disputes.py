@@ -1,4 +1,4 @@
-"""Which streams have gaps in dispute, found out by tasks: each looks at some vbuckets, in what parts have told of their gaps."""
+"""Finds out which streams have gaps in dispute. Each task judges some vbuckets, from what the parts say about their gaps."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from dcpinspect.spark.tasks import Tasks
 from dcpinspect.streams.rows import Streams
 
 ENDING = ".gaps"
-"""What the name of a part's file ends with that has its gaps."""
+"""Ending of the file with the gaps of a part."""
 SHARES = 2
-"""Tasks for each processor."""
+"""Number of shares for each processor."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Streams of some vbuckets, and the places that those of parts have among them."""
+    """Streams of some vbuckets, and where the streams of the parts are among them."""
 
     parts: Sequence[tuple[str, Column, Column]]
-    """File of the part; numbers of its streams there, and their places."""
+    """For each part: its file, the numbers of its streams there, and their places in ``streams``."""
     streams: Streams
     branches: Column
     salt: Salt | None
 
 
 def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
-    """Writes what is told of the gaps of a part beside it, and gives the path."""
+    """Writes the bounds of a part's gaps to a file beside it, and returns its path."""
     content = io.BytesIO()
     np.save(content, bounds)
     files.write(f"{part}{ENDING}", packed([content.getvalue()]), salt)
@@ -42,14 +42,14 @@ def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
 
 
 def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[Column], streams: Streams, branches: Column) -> Mask:
-    """As ``Judge`` of parts has it; ``parts``: their paths."""
+    """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths."""
     shares = SHARES * tasks.processors
     found, items, chosen = np.zeros(len(streams), dtype=np.bool_), [], []
     for share in range(shares):
         own = np.flatnonzero(streams.vbucket % shares == share)
         if not len(own):
             continue
-        among = np.full(len(streams) + 1, -1, dtype=np.int64)  # the last one is that of others
+        among = np.full(len(streams) + 1, -1, dtype=np.int64)  # the last place stands for streams of other shares
         among[own] = np.arange(len(own))
         of_parts = []
         for part, place in zip(parts, places, strict=True):

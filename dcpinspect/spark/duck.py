@@ -1,7 +1,7 @@
-"""Queries in DuckDB's SQL over what a pipeline wrote: the tables of ``query``, with the same columns, without Spark.
+"""Queries in the SQL of DuckDB over the output of a pipeline: the same tables and columns as in ``query``, but without Spark.
 
-DuckDB is handed the tables as datasets of Arrow, and reaches nothing else. Arrow reads the columns that a query
-needs, and leaves out row groups in which no row can be wanted.
+DuckDB gets the tables as datasets of Arrow, and cannot reach anything else. Arrow reads only the columns that a query needs, and skips row
+groups that cannot contain wanted rows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Query(DuckQuery):
-    """One text over the tables of an output directory, and its result."""
+    """A query over the tables of an output directory, and its result."""
 
     def __init__(self, text: str, manifest: Manifest, *, condition: str | None = None) -> None:
-        """``condition``: of ``messages`` only those are there for which it is true, which ``duck_sql`` has made of a filter."""
+        """Opens the tables. ``condition``: restricts ``messages``; ``duck_sql`` has made it from a filter."""
         super().__init__(text, manifest.table_names)
         for name in manifest.table_names:
             table = self._table(manifest, name)
@@ -32,7 +32,9 @@ class Query(DuckQuery):
             table.create_view(name)
 
     def _table(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
-        """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits."""
+        """Returns a table with readable columns: the columns of captures first, then those that only pipelines have, then the 64-bit
+        columns.
+        """
         if name == "messages":
             numbers = self._stored(manifest, "connections").project(f'{CONNECTION_ID.name}, "connection"')
             found = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
@@ -47,7 +49,7 @@ class Query(DuckQuery):
 
 
 class _Duck(Dialect):
-    """As DuckDB says it."""
+    """How DuckDB makes numbers readable."""
 
     def name(self, column: str) -> str:
         return '"' + column.replace('"', '""') + '"'
@@ -56,7 +58,7 @@ class _Duck(Dialect):
         return f'{value}."{name}"'
 
     def hex64(self, bits: str) -> str:
-        return f"'0x' || lpad(lower(hex({bits})), 16, '0')"  # concat would leave out a null
+        return f"'0x' || lpad(lower(hex({bits})), 16, '0')"  # concat would treat null as an empty text
 
     def u64(self, bits: str) -> str:
         return f"CAST(CASE WHEN {bits} < 0 THEN {bits}::HUGEINT + 18446744073709551616 ELSE {bits} END AS UBIGINT)"

@@ -1,4 +1,4 @@
-"""Files of an output, at a path or by a URI: tasks write each under a name of its own, and never change one."""
+"""Files of an output, at a path or a URI. Tasks write each file under a name of its own, and never change one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def absolute(path: str) -> str:
-    """A path from the root; a URI as it is."""
+    """Returns an absolute path; a URI stays as it is."""
     return path.rstrip("/") if is_uri(path) else os.path.abspath(path)
 
 
 def system(path: str) -> tuple[FileSystem, str]:
-    """The file system of a path or URI, and the path in it. Raises OSError where it cannot be had here."""
+    """Returns the file system of a path or URI, and the path in it. Raises OSError if the file system is not available."""
     if is_uri(path):
         return place(path)
     from pyarrow.fs import LocalFileSystem
@@ -33,21 +33,21 @@ def system(path: str) -> tuple[FileSystem, str]:
 
 
 def created(path: str, salt: Salt | None = None) -> Any:
-    """A new file to write to, with the folders above it. In storage it is there once it is closed. Raises OSError.
+    """Opens a new file for writing, and makes the folders above it. In storage the file exists only after it is closed. Raises OSError.
 
-    ``salt``: by which it is encrypted; here and below.
+    ``salt``: encrypts the file; the same for the functions below.
     """
     filesystem, inner = system(path)
     if not is_uri(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     with told():
-        stream = filesystem.open_output_stream(inner, compression=None)  # else names of files decide
+        stream = filesystem.open_output_stream(inner, compression=None)  # otherwise the ending of the name would choose a compression
     return stream if salt is None else salt.sealing(stream)
 
 
 @contextmanager
 def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
-    """A file for Arrow to read: pages of memory where it lies here, else ranges. Raises OSError."""
+    """Opens a file for Arrow: a local file as mapped memory, a file in storage by ranges. Raises OSError."""
     if not is_uri(path):
         file = pa.memory_map(path)
     else:
@@ -59,7 +59,7 @@ def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
 
 
 def content(path: str, salt: Salt | None = None) -> bytes:
-    """All bytes of a file. Raises OSError."""
+    """Returns all bytes of a file. Raises OSError."""
     if salt is not None:
         with source(path, salt) as sealed:
             return bytes(sealed.read())
@@ -68,7 +68,7 @@ def content(path: str, salt: Salt | None = None) -> bytes:
 
 
 def write(path: str, data: bytes, salt: Salt | None = None) -> None:
-    """Writes a whole file, so that it stays there. Raises OSError."""
+    """Writes a whole file durably. Raises OSError."""
     data = data if salt is None else salt.sealed(data)
     if is_uri(path):
         with created(path) as stream:
@@ -82,12 +82,12 @@ def write(path: str, data: bytes, salt: Salt | None = None) -> None:
 
 
 def size(path: str) -> int:
-    """Bytes of a file. Raises OSError."""
+    """Returns the size of a file in bytes. Raises OSError."""
     return int(info(path).size or 0) if is_uri(path) else os.path.getsize(path)
 
 
 def exists(path: str) -> bool:
-    """Whether there is something."""
+    """Whether a file or folder exists."""
     try:
         return bool(info(path)) if is_uri(path) else os.path.exists(path)
     except FileNotFoundError:
@@ -95,18 +95,18 @@ def exists(path: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """What is in a folder, by name; nothing where there is none. Raises OSError."""
+    """Returns the names of the entries of a folder; empty if there is no folder. Raises OSError."""
     from pyarrow.fs import FileSelector
 
     filesystem, inner = system(folder)
-    is_deep = filesystem.type_name == "gcs"  # which lists no folders but by what is in them
+    is_deep = filesystem.type_name == "gcs"  # gcs lists folders only by the files in them
     with told():
         found = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=is_deep))
     return list(dict.fromkeys(one.path.removeprefix(inner).lstrip("/").partition("/")[0] for one in found))
 
 
 def below(folder: str) -> list[str]:
-    """All files below a folder, as paths from there. Raises OSError."""
+    """Returns all files below a folder, as paths from there. Raises OSError."""
     from pyarrow.fs import FileSelector
 
     filesystem, inner = system(folder)
@@ -116,15 +116,15 @@ def below(folder: str) -> list[str]:
 
 
 def remove(path: str) -> None:
-    """Removes a file, if it is there."""
+    """Removes a file, if it exists."""
     filesystem, inner = system(path)
     with suppress(FileNotFoundError), told():
         filesystem.delete_file(inner)
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder and what is in it, if it is there."""
+    """Removes a folder and its content, if it exists."""
     if exists(path):
         filesystem, inner = system(path)
-        with suppress(FileNotFoundError), told():  # also where it was no more than what was in it
+        with suppress(FileNotFoundError), told():  # a folder in storage may vanish with its last file
             filesystem.delete_dir(inner)

@@ -1,4 +1,4 @@
-"""The filter language on Spark: the same text, the same rows, over the readable form of a table (``views``)."""
+"""The filter language on Spark: the same text gives the same rows, over the readable form of a table (``views``)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.record_rows import parse_record_filter
 
 MOST_ANY = 2
-"""Percent signs in a pattern that Spark is left to match by itself."""
+"""Greatest number of percent signs in a pattern that Spark's own LIKE matches."""
 
 
 class SparkSql(Sql):
-    """Conditions as Spark reads them."""
+    """Conditions in the SQL of Spark."""
 
     contains = "array_contains"
 
     def __init__(self, columns: Collection[str], counts: Collection[str] = ()) -> None:
-        """``columns``: those that Spark's table has; ``counts``: of those the maps, of which conditions see the sum, and by a word behind
-        a point one number."""
+        """``columns``: the columns of Spark's table.
+
+        ``counts``: those of them that are maps of counts; a condition on such a column compares the sum, or one count if a word follows
+        after a point.
+        """
         self._columns = columns
         self._counts = counts
 
     def name(self, column: str) -> str:
-        """A column. Raises UsageError for one that Spark's table does not have."""
+        """Returns a column. Raises UsageError if Spark's table does not have it."""
         base, _, word = column.partition(".")
         _check(base, self._columns)
         if base not in self._counts:
@@ -38,18 +41,21 @@ class SparkSql(Sql):
         return f"aggregate(map_values(`{base}`), 0L, (sum, one) -> sum + one)"
 
     def text(self, text: str) -> str:
-        """A constant text. Spark has escapes in it, and would put settings and the environment in the place of ``${…}``."""
+        """Returns a constant text.
+
+        Escapes are needed because Spark reads them, and would replace ``${…}`` by settings and the environment.
+        """
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
     def binary(self, raw: bytes) -> str:
-        """Constant bytes."""
+        """Returns constant bytes."""
         return f"X'{raw.hex()}'"
 
     def like(self, pattern: str, escape: str | None) -> str:
-        """That a column is like a pattern. In one that names no escape the backslash is one to Spark.
+        """Returns the condition that a column is like a pattern. If the pattern names no escape, its backslashes are doubled for Spark.
 
-        Spark tries all places for each %, so that its work grows with the power of their number. Of what stands between two of them the
-        first place is enough; a regular expression can say so.
+        For each %, Spark tries all places, so that its work grows exponentially with their number. The first place is enough for the text
+        between two of them; a regular expression can express this.
         """
         pieces = _pieces(pattern, escape)
         if len(pieces) <= MOST_ANY + 1:
@@ -60,7 +66,7 @@ class SparkSql(Sql):
 
 
 def _pieces(pattern: str, escape: str | None) -> list[str]:
-    """What stands between the % of a pattern, as regular expressions; those in a row count once."""
+    """Returns the texts between the % of a pattern, as regular expressions; several % in a row count once."""
     found, signs = [""], iter(pattern)
     for sign in signs:
         if sign == escape:
@@ -77,10 +83,10 @@ def _plainly(sign: str) -> str:
 
 
 class DuckSql(Sql):
-    """Conditions as DuckDB reads them, over messages that a pipeline wrote."""
+    """Conditions in the SQL of DuckDB, over the messages of a pipeline."""
 
     def name(self, column: str) -> str:
-        """A column. Raises UsageError for one that the messages of a pipeline do not have."""
+        """Returns a column. Raises UsageError if the messages of a pipeline do not have it."""
         _check(column, columns_of("messages"))
         return super().name(column)
 
@@ -91,15 +97,15 @@ def _check(column: str, known: Collection[str]) -> None:
 
 
 def duck_sql(text: str, *, saved: Mapping[str, Source] | None = None) -> str:
-    """A filter as a condition of DuckDB over the readable messages that a pipeline wrote. Raises as ``filter_sql`` does."""
+    """Returns a filter as a condition of DuckDB over the readable messages of a pipeline. Raises the same errors as ``filter_sql``."""
     return DuckSql().condition(parse_filter(text, saved=saved).condition)
 
 
 def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source] | None = None) -> str:
-    """A filter as a condition of Spark SQL over the readable columns of a table: ``readable(frame).where(filter_sql("vbucket = 5"))``.
+    """Returns a filter as a Spark SQL condition over a table's readable columns: ``readable(frame).where(filter_sql("vbucket = 5"))``.
 
-    ``saved``: filters that it may call ``@name``, besides those that are built in. Raises UsageError for a table that there is not, and
-    PlacedError, which points at what is wrong in the text.
+    ``saved``: filters that the text can use as ``@name``, besides the built-in ones. Raises UsageError if there is no such table, and
+    PlacedError, which points at the error in the text.
     """
     columns = columns_of(table)
     parsed = parse_filter(text, saved=saved) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)

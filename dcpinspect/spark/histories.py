@@ -1,6 +1,6 @@
-"""Streams of one history compared by tasks: the changes of each part go to files by vbucket, and from there to the task that compares them.
+"""Compares streams of one history in tasks. The changes of each part go to files by vbucket, and from there to the task that compares them.
 
-What they differ in comes to the driver, and no change does.
+Only the contradictions come to the driver, never the changes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from dcpinspect.streams.events import VBUCKETS, EventQuery
 from dcpinspect.streams.histories import Contradiction, Pairs, contradictions
 
 SHARES = 2
-"""Tasks for each processor."""
+"""Number of shares for each processor."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """Changes that are wanted of a part."""
+    """A part from which changes are wanted."""
 
     look: Look
     shares: int
     stem: str
-    """Path of the files, up to what is the attempt's own."""
+    """Path of the files, without the end that is different for each attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Streams of some vbuckets."""
+    """Streams of some vbuckets that are to be compared."""
 
     files: Sequence[str]
     pairs: Pairs
@@ -47,7 +47,7 @@ class _Share:
 
 
 def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Pairs) -> tuple[list[Contradiction], int]:
-    """As ``Differ`` has it. ``stem``: path of files that nobody needs afterwards."""
+    """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
     sizes = [sum(files.size(one.path) for one in one.work.bundles) for one in looks]
@@ -65,7 +65,7 @@ def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: Eve
 
 
 def _written(one: _Sought) -> tuple[dict[int, str], int]:
-    """By share, the file of the changes in it; and the first vbucket for whose changes there was no room."""
+    """Returns, for each share, the file with its changes; and the first vbucket whose changes did not fit into memory."""
     found, own = look(one.look), attempt()
     paths = {}
     for share, changes in enumerate(found.divided(one.shares)):

@@ -1,4 +1,4 @@
-"""What there is in an output: captures, points, consumers over all of their connections, findings by cause, tables."""
+"""Summarizes an output: captures, points, consumers over all their connections, findings by cause, and tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INFO = "dcpinspect.pipeline_info/1"
 
 
 def pipeline_info(manifest: Manifest) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """Returns the whole summary, for JSON."""
     counting = [manifest.units[number] for number in manifest.counting]
     points = []
     for point in dict.fromkeys(one.unit.point for one in manifest.units):
@@ -53,9 +53,9 @@ def _rows(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, 
 
 
 def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
-    """Each client over all its connections, nodes and captures: where it connected to, when, and how many vbuckets it asked for.
+    """Describes each client over all its connections, nodes and captures: servers, times, and number of requested vbuckets.
 
-    Clients are told apart as in the table of vbuckets: by their address, and their DCP name up to the first colon.
+    Clients are distinguished as in the table of vbuckets: by their address, and by their DCP name up to the first colon.
     """
     asked: Counter[str] = Counter()
     verdicts: dict[str, Counter[str]] = {}
@@ -85,7 +85,7 @@ def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:
-    """Findings by rule and cause, worst first, then by how many there are."""
+    """Groups the findings by rule and cause: the worst first, then the most frequent."""
     groups: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
     for row in _rows(manifest, "findings", ["severity", "rule", "cause", "count", "connections", "vbuckets"]):
         groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)

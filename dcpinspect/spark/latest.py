@@ -1,4 +1,4 @@
-"""What pipeline runs have found by now, as a reading that goes on shows itself to whoever makes numbers of it."""
+"""Presents the results of the newest pipeline run in the form of a running reading, for the code that makes metrics of readings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Latest:
-    """The newest run. It is its own engine and capture: of both there is only what the run knows."""
+    """The newest run. It stands for its own engine and capture, and knows only what the run knows of them."""
 
     def __init__(self, found_in: Whole) -> None:
         self.take(found_in)
         self.files: Sequence[CaptureFile] = ()
-        """What got lost before captures were written is not kept."""
+        """Empty, because packets that were lost before captures were written are not recorded."""
 
     def take(self, found_in: Whole) -> None:
-        """A run has ended."""
+        """Takes the results of a run that has ended."""
         self._found = found_in.merged
         units = [one.report for one in found_in.manifest.units if not one.continued]
         self.packets = sum(one.packets for one in units)
@@ -29,30 +29,30 @@ class Latest:
 
     @property
     def engine(self) -> Self:
-        """Has the links."""
+        """The object itself, which has the links."""
         return self
 
     @property
     def capture(self) -> Self:
-        """Has counted packets."""
+        """The object itself, which has counted packets."""
         return self
 
     @property
     def clock_ns(self) -> int | None:
-        """Capture time goes no further."""
+        """The latest capture time."""
         return self.last_time_ns
 
     @property
     def links(self) -> list[Link]:
-        """Connections, each counted at one point."""
+        """Connections, each counted at one capture point."""
         return self._found.links
 
     @property
     def tracker(self) -> Tracker:
-        """Their streams."""
+        """Tracker of the streams on these connections."""
         return self._found.tracker
 
     @property
     def tables(self) -> Tables:
-        """The tables of the run."""
+        """Tables of the run."""
         return self._found.tables

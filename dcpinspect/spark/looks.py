@@ -1,4 +1,4 @@
-"""What tasks find wrong with messages by themselves, where another task follows the connections: a file of each, beside the part."""
+"""Files of problems in single messages, found by tasks that do not follow the connections; each file stands beside its part."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
 
 ENDING = ".looks"
-"""What the name of such a file ends with."""
+"""Ending of such a file."""
 
 
 def write_looks(part: str, found: Collector, salt: Salt | None) -> str:
-    """Writes what was found, and gives the path."""
+    """Writes the problems, and returns the path of the file."""
     files.write(f"{part}{ENDING}", to_bytes(found), salt)
     return f"{part}{ENDING}"
 
 
 def include_looks(part: Part, paths: Iterable[str], salt: Salt | None) -> None:
-    """Adds what these files say to what the task that followed has found. Raises OSError, and ValueError for other files."""
+    """Adds the problems in these files to those of the task that followed the connections. Raises OSError; ValueError for other files."""
     for path in paths:
         assert part.checker is not None, "parts are checked"
         part.checker.gathered.include(from_bytes(files.content(path, salt), Collector))

@@ -1,8 +1,8 @@
-"""The manifest: what an output directory is after a run, the versions of its tables and what the next run needs.
+"""The manifest describes an output directory after a run: the versions of its tables, and what the next run needs.
 
-A run writes all its files under new names, then a new version of each table, and then its row in the table of runs, which is there as a
-whole or not at all. Whoever reads takes the versions that the newest row names; so an interrupted run changes nothing, and the next one
-takes back what it has left.
+A run first writes all its files under new names, then a new version of each table, and at last its row in the table of runs. This row
+exists completely or not at all. Readers use the versions that the newest row names. So an interrupted run changes nothing, and the next run
+removes what it has left.
 """
 
 from __future__ import annotations
@@ -43,90 +43,90 @@ if TYPE_CHECKING:
 
 FOLDER = "_manifest"
 FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
-"""Name and version of what a manifest says; that which was no pieces; and that whose tables had no logs, of which packets can be taken."""
+"""Name and version of a manifest: now; the version without pieces; and the version whose tables had no logs. Packets of all can be used."""
 RAW, PARTS = "raw", "parts"
 FEW = ".few"
-"""What the name of a part's file ends with that lacks the snapshots and gaps which the whole does without."""
+"""Ending of the file of a part without the snapshots and gaps that the whole does not need."""
 BATCH = "batch="
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A unit that was read, or could not be."""
+    """A unit that was read, or could not be read."""
 
     unit: Unit
     report: Report
     batch: int
-    """Run that read it."""
+    """Number of the run that read the unit."""
     base: int
-    """Number, over all units, of its first packet."""
+    """Number of the unit's first packet, over all units."""
     bundles: str = ""
-    """File of its bundles; empty where there is none."""
+    """File of its bundles; empty if there is none."""
     more: tuple[tuple[str, int], ...] = ()
-    """Others, where several tasks scanned the unit, and the number in the unit of the first packet in each."""
+    """Further files, if several tasks scanned the unit; with each, the number in the unit of its first packet."""
     continued: bool = False
-    """It has been read again, further; the later reading is the one that tables name."""
+    """Whether a later run read more of the same file; tables then name that later reading."""
     after: str = ""
-    """File of the bundles of the reading that went less far, which has the packets before; empty where there is none."""
+    """File of the bundles of an earlier, shorter reading, which has the packets before; empty if there is none."""
     skipped: int = 0
-    """How many these are."""
+    """Number of packets in that earlier reading."""
     begins: bool = False
-    """A later reading has only what follows its packets, so these count."""
+    """Whether a later reading has only the packets that follow, so that the packets of this one still count."""
 
     expired: bool = False
-    """It left the tables because of its age; its bytes are still known, so that it is not read again."""
+    """Whether the capture was removed from the tables because of its age. Its bytes are remembered, so that it is not read again."""
 
     @property
     def pieces(self) -> list[tuple[str, int]]:
-        """All files of its bundles, with the number in the unit of the first packet in each."""
+        """All files of its bundles; with each, the number in the unit of its first packet."""
         return [(self.bundles, 0), *self.more] if self.bundles else []
 
     @property
     def counts(self) -> bool:
-        """Whether the tables have what it told."""
+        """Whether the tables include the capture."""
         return not (self.is_bad or self.expired or (self.continued and not self.begins))
 
     @property
     def is_bad(self) -> bool:
-        """Whether nothing could be read of it."""
+        """Whether the file could not be read at all."""
         return self.report.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A part: what was found in some components of a point, and where that is kept."""
+    """A part: the results for some components of a point, and where they are stored."""
 
     point: str
     file: str
-    """Of the part itself."""
+    """File of the part."""
     messages: tuple[str, ...]
     """Files of its messages."""
     rows: int
-    """Messages in them."""
+    """Number of messages in these files."""
     closed: tuple[str, ...] = ()
-    """Its TLS connections that no key opened, each as ``secrets.closed_by`` says it; nothing in that is secret."""
+    """TLS connections of the part that no key opened, each in the form of ``secrets.closed_by``; nothing in them is secret."""
     originals: Mapping[str, str] = field(default_factory=dict)
-    """Of groups that have other addresses at the other point: their keys here and there, in hex."""
+    """For groups with other addresses at the other point: their keys there, by their keys here, in hex."""
     state: str = ""
-    """File with what it takes to go on with it, where its connections may; as ``states`` has it."""
+    """File with the state for continuing the part, if its connections may continue; see ``states``."""
     folded: str = ""
-    """Which packets that has seen, as ``states.mark_of`` says it."""
+    """Digest of the packets that the state has seen, from ``states.mark_of``."""
     ending: tuple[str, ...] = ()
-    """Those of ``messages`` that only the end of the captures completed, which leave where it goes on."""
+    """Those of ``messages`` with messages that were only completed by the end of the captures; they are removed when the part continues."""
     ending_rows: int = 0
-    """Messages in these."""
+    """Number of messages in the files of ``ending``."""
     looks: tuple[str, ...] = ()
-    """Files of what is wrong with messages by themselves, of tasks that did not follow its connections."""
+    """Files of problems in single messages, from tasks that did not follow the connections."""
     is_copy: bool = False
-    """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
+    """Whether its connections were captured more completely at another point; messages and tables are then from that point."""
     tables: Mapping[str, str] = field(default_factory=dict)
-    """By table that parts have files of: its file, if it has rows there."""
+    """File of the part's rows, for each table that is written per part; only if the part has rows there."""
     of_whole: str = ""
-    """What these depend on besides the part, as ``record_files.mark_of`` says it."""
+    """Digest of what these rows depend on besides the part, from ``record_files.mark_of``."""
 
     @property
     def batch(self) -> int:
-        """Run that read it."""
+        """Number of the run that read the part."""
         return int(self.file.split("/")[1].removeprefix(BATCH))
 
 
@@ -135,37 +135,37 @@ class Manifest:
     """One state of an output directory."""
 
     out: str
-    """Path from the root, or a URI."""
+    """Absolute path, or a URI."""
     number: int = 0
-    """Runs that came to their end; 0: none did."""
+    """Number of completed runs."""
     program: str = ""
-    """Version that wrote the parts."""
+    """Version of the program that wrote the parts."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """By which connections are found."""
+    """Options that decide how connections are found."""
     points: Mapping[str, str] = field(default_factory=dict)
-    """Names of capture points, by what makes them one."""
+    """Names of capture points, by what identifies the point."""
     units: Sequence[Read] = ()
-    """In the order in which they were numbered."""
+    """Units in the order of their numbers."""
     parts: Sequence[Kept] = ()
     tables: Mapping[str, int] = field(default_factory=dict)
-    """Their versions; none where they had no logs yet."""
+    """Versions of the tables; empty if the tables have no logs yet."""
     state: str = ""
-    """Name of the file that has all of this but the tables; captures and parts are in those of ``pieces``."""
+    """Name of the file with everything but the tables; captures and parts are in the files of ``pieces``."""
     pieces: Sequence[Piece] = ()
-    """Of ``units``, and of the tables captures and bad."""
+    """Pieces of ``units``, and of the tables ``captures`` and ``bad``."""
     part_pieces: Sequence[Piece] = ()
     kept: Manifest | None = field(default=None, compare=False, repr=False)
-    """As it was when the pieces were written."""
+    """The manifest as it was when the pieces were written."""
     salt: Salt | None = None
-    """By which packets and parts are encrypted, where it is redacted. It is not kept."""
+    """Salt for encrypting packets and parts, if the output is redacted. The manifest's file does not contain it."""
     opened: dict[tuple[str, int], DeltaTable] = field(default_factory=dict, compare=False, repr=False)
-    """Tables that were opened, by name and version: storage takes a while for each, and a run asks a dozen times. None is written to."""
+    """Open tables, by name and version, for reading only. Opening takes time in storage, and a run needs a dozen tables."""
 
     @classmethod
     def at(cls, out: str | os.PathLike[str]) -> Self:
-        """The newest state of a directory, number 0 where no run has ended yet.
+        """Reads the newest state of a directory; its number is 0 if no run has ended yet.
 
-        Raises UsageError where it is no output of a pipeline, or one of another version.
+        Raises UsageError if the directory is not the output of a pipeline, or of another version.
         """
         if not os.fspath(out):
             raise UsageError("-o: names nothing; name a directory for the tables")
@@ -178,7 +178,7 @@ class Manifest:
             if (run := runs.newest(folder)) is not None:
                 return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
             stems = [name.removesuffix(".json") for name in files.names_in(f"{folder}/{FOLDER}") if name.endswith(".json")]
-            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:  # of before there were logs
+            if numbers := [int(stem) for stem in stems if stem.isdecimal()]:  # a manifest of the version before tables had logs
                 return cls._read(f"{folder}/{FOLDER}/{max(numbers)}.json", folder, Run(max(numbers), "", {}, ""))
             if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
                 raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
@@ -188,7 +188,7 @@ class Manifest:
 
     @classmethod
     def newest(cls, out: str | os.PathLike[str]) -> Self:
-        """The newest state of a directory that a pipeline has written. Raises UsageError where there is none."""
+        """Reads the newest state of a directory that a pipeline has written. Raises UsageError if there is none."""
         folder = files.absolute(place(os.fspath(out), "tables are read"))
         if not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}")) or not (found := cls.at(folder)).number:
             raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
@@ -226,11 +226,14 @@ class Manifest:
 
     @property
     def is_redacted(self) -> bool:
-        """Whether tables have pseudonyms, and the rest is encrypted."""
+        """Whether the tables have pseudonyms, and everything else is encrypted."""
         return bool(self.options.get("redacted"))
 
     def with_salt(self, path: str | None) -> Self:
-        """The same with the salt, where it is redacted; ``path``: its file, None: the usual one. Raises UsageError for another salt."""
+        """Returns the manifest with the salt, if it is redacted.
+
+        ``path``: the file of the salt, None: the usual one. Raises UsageError for a wrong salt.
+        """
         if not self.is_redacted:
             if path is not None:
                 raise UsageError(f"--salt-file {escape(path)}: {escape(self.out)} is not redacted; leave it out")
@@ -243,22 +246,22 @@ class Manifest:
         return replace(self, salt=salt)
 
     def table(self, name: str) -> DeltaTable:
-        """A table as this state has it. It is for reading only."""
+        """Returns a table as this state has it, for reading only."""
         version = self.tables[name]
         if (found := self.opened.get((name, version))) is None:
             found = self.opened[name, version] = delta.settled(self.path(name), version)
         return found
 
     def dataset(self, name: str) -> Any:
-        """A table as a dataset of Arrow, which leaves out files and row groups in which nothing can be that is wanted."""
+        """Returns a table as a dataset of Arrow, which skips files and row groups that cannot contain wanted rows."""
         return delta.dataset(self.table(name), SCHEMAS[name])
 
     def files(self, name: str) -> list[str]:
-        """The Parquet files of a table, absolute."""
+        """Returns the absolute paths of the Parquet files of a table."""
         return [self.path(f"{name}/{one}") for one in self.paths(name)]
 
     def compacted(self, name: str) -> list[tuple[dict[str, Any], list[str]]]:
-        """The files of a table that others have written, by partition; these lack the columns that it is partitioned by."""
+        """Returns the files of a table that other programs have written, by partition. These files lack the columns of the partition."""
         found: dict[tuple[Any, ...], list[str]] = {}
         by = PARTITIONS if name == "messages" else ()
         for path, values in delta.partitions(self.table(name), by):
@@ -268,29 +271,29 @@ class Manifest:
 
     @property
     def table_names(self) -> list[str]:
-        """The tables that a query may name."""
-        return [name for name in SCHEMAS if name in self.tables]  # an older version may not have had all
+        """Names of the tables that a query can use."""
+        return [name for name in SCHEMAS if name in self.tables]  # an output of an older version may lack some tables
 
     def index(self, number: int) -> Any:
-        """What the index of a unit says. Raises OSError where it is not there any more."""
+        """Reads the index of a unit. Raises OSError if it is gone."""
         return pa.concat_tables(read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces)
 
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
-        """The packets of some groups of a unit."""
+        """Returns the bundles of some groups of a unit."""
         one = self.units[number]
         return [Bundled(self.path(name), number, one.base, keys, first, self.salt) for name, first in one.pieces]
 
     def path(self, name: str) -> str:
-        """A file that the manifest names, absolute."""
+        """Returns the absolute path of a file that the manifest names."""
         return f"{self.out}/{name}"
 
     @property
     def counting(self) -> list[int]:
-        """Numbers of the units that count: they could be read, none has been read again, further, and none is too old."""
+        """Numbers of the units that count: readable, not replaced by a longer reading, and not expired."""
         return [number for number, one in enumerate(self.units) if one.counts]
 
     def settled(self) -> Manifest:
-        """The same with the newest versions of the tables: what runs left in them that did not end is taken back, old files are removed."""
+        """Returns the manifest with the newest versions of the tables. Undoes changes of unfinished runs, and removes old files."""
         opened = {}
         for name, last in self.tables.items():
             folder = self.path(name)
@@ -303,14 +306,14 @@ class Manifest:
             opened[name, table.version()] = table
         found = dict(opened.keys())
         for name in SCHEMAS.keys() - found.keys():
-            files.remove_folder(self.path(f"{name}/_delta_log"))  # of a first run that did not end
+            files.remove_folder(self.path(f"{name}/_delta_log"))  # a first run did not end
         return replace(self, tables=found, opened=opened)
 
     def with_tables(self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[Kept] | None) -> Manifest:
-        """The same with the versions of the tables that have these files, which nobody takes for those of a run until ``commit``.
+        """Returns the manifest with new versions of the tables that have these files; readers ignore these versions until ``commit``.
 
-        ``messages``: new files of that table; ``gone``: parts whose messages leave, None: all of them. Raises UsageError where another run
-        was quicker.
+        ``messages``: new files of that table. ``gone``: parts whose messages are removed, None: all. Raises UsageError if another run was
+        quicker.
         """
         versions = dict(self.tables)
         for name, (new, leave) in written.items():
@@ -327,20 +330,23 @@ class Manifest:
         return delta.commit(folder, SCHEMAS[name], added, run=self.number + 1, base=base, gone=gone, by=by, told=told)
 
     def has_rows_of(self, part: Kept, there: Mapping[str, Collection[str]]) -> bool:
-        """Whether the files of a part are in the tables still; ``there``: the files of each."""
+        """Whether the tables still have the files of a part. ``there``: the files of each table."""
         return all(name.removeprefix(f"{table}/") in there[table] for table, name in part.tables.items())
 
     def paths(self, name: str) -> list[str]:
-        """The files of a table, as paths in its folder; none of one that is not there yet."""
+        """Returns the files of a table, as paths in its folder; empty if there is no table yet."""
         return delta.paths(self.table(name)) if name in self.tables else []
 
     def of_parts_gone(self, name: str) -> list[str]:
-        """The files of a table that leave, because no part has them any more, or others have written them."""
+        """Returns the files of a table that must be removed: no part has them any more, or other programs have written them."""
         now = {part.tables.get(name, "").removeprefix(f"{name}/") for part in self.parts}
         return [one for one in self.paths(name) if one not in now]
 
     def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
-        """The files of messages that leave with parts, and the version to take them from: one without what was compacted of these."""
+        """Returns the files of messages that must be removed with parts, and the version to remove them from.
+
+        If others have compacted some of these files, that version is a new one without the rows of these parts.
+        """
         folder = self.path("messages")
         there = set(delta.paths(delta.opened(folder, base)))
         own = {part.file: [one.removeprefix("messages/") for one in part.messages] for part in gone}
@@ -352,12 +358,13 @@ class Manifest:
         return base, [name for part in gone for name in own[part.file] if name in there]
 
     def divided(self, *, anew: bool = False) -> Manifest:
-        """The same with the pieces that it is to be written in; ``anew``: all of them."""
+        """Returns the manifest divided into pieces for writing. ``anew``: all pieces are new."""
         run, before = self.number + 1, self.kept
         if anew or before is None or not all(map(self._has_pieces, TABLES)):
             return replace(self, pieces=divided((), (), {}, run, attempt()), part_pieces=divided((), (), {}, run, attempt()))
         last, now = last_of(before.units), last_of(self.units)
-        changed = {one.batch for point, one in last.items() if now.get(point) is not one and one.report.problems}  # it was a note
+        # its problem was only a note while the capture was the last of its point
+        changed = {one.batch for point, one in last.items() if now.get(point) is not one and one.report.problems}
         for pair in zip_longest(before.units, self.units):
             if pair[0] is not pair[1]:
                 changed.update(one.batch for one in pair if one is not None)
@@ -372,17 +379,17 @@ class Manifest:
         )
 
     def _has_pieces(self, name: str) -> bool:
-        """Whether a table has the files of the pieces still, and nobody has compacted them."""
+        """Whether a table still has exactly the files of the pieces, so that nobody has compacted them."""
         assert self.kept is not None
         return {one.rows for one in self.kept.pieces} == set(self.paths(name))
 
     def replaced(self, name: str) -> list[str]:
-        """The files of a table in pieces that leave, because these are written again."""
+        """Returns the files of a table in pieces that must be removed, because their pieces are written again."""
         stay = {one.rows for one in self.pieces}
         return [one for one in self.paths(name) if one not in stay]
 
     def commit(self) -> Manifest:
-        """Makes this the newest state, with the next number. Raises UsageError where another run was quicker."""
+        """Makes this the newest state, with the next number. Raises UsageError if another run was quicker."""
         run = self.number + 1
         found = self if any(one.run == run for one in self.pieces) else self.divided(anew=True)
         found = replace(found, number=run, state=f"{run}-{attempt()}.json")
@@ -402,10 +409,10 @@ class Manifest:
         return replace(found, kept=found)
 
     def clean(self, since: int = 0) -> None:
-        """Removes what is no longer needed: what runs left that did not end, attempts that do not count, and what later runs replaced.
+        """Removes files that are no longer needed: of unfinished runs, of attempts that do not count, and of runs that were replaced.
 
-        ``since``: only packets and parts that runs wrote from this one on, since others may still be read. Files of tables stay as long as
-        somebody may read an older version. An attempt may go on writing, so what cannot go stays.
+        ``since``: removes only packets and parts of runs from this number on, because older ones may still be read. Files of tables stay as
+        long as a reader may use an older version. An attempt may still be writing, so files that cannot be removed stay.
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
@@ -424,7 +431,7 @@ class Manifest:
                     files.remove(self.path(f"{FOLDER}/{name}"))
 
     def _keep(self, folders: Iterable[str], named: Collection[str], *, since: int) -> None:
-        """Removes what is not named of what runs wrote from ``since`` on."""
+        """Removes the files that runs from ``since`` on wrote and that are not named."""
         for folder in folders:
             for batch in files.names_in(self.path(folder)):
                 number = batch.removeprefix(BATCH)
@@ -439,10 +446,10 @@ class Manifest:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """While it is entered no other run writes here. Raises UsageError where one does. A run that fails leaves nothing that is new."""
-        import fcntl  # deferred: Windows has none, and only runs lock
+        """Locks the output, so that no other run writes to it. Raises UsageError if one does. A run that fails leaves no new files."""
+        import fcntl  # deferred: does not exist on Windows, and only runs lock
 
-        if is_uri(self.out):  # nothing locks there: of two that commit the same table one is refused
+        if is_uri(self.out):  # storage has no locks; if two runs commit the same table, one is refused
             yield
             return
         folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
@@ -461,12 +468,12 @@ class Manifest:
                 if new:
                     lock.unlink()
                 for one in new:
-                    with suppress(OSError):  # not empty: something was committed
+                    with suppress(OSError):  # the folder is not empty if something was committed
                         one.rmdir()
                 raise
 
     def take_back(self) -> None:
-        """Removes what a run has left that did not end, and folders that are empty then."""
+        """Removes what an unfinished run has left, and folders that are empty then."""
         self.settled().clean()
         for name in _OURS:
             with suppress(OSError):
@@ -478,7 +485,7 @@ _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
 
 
 def last_of(units: Iterable[Read]) -> dict[str, Read]:
-    """The last capture of each point, as far as it could be read."""
+    """Returns the last readable capture of each point."""
     return {one.unit.point: one for one in units if not one.continued and not one.is_bad}
 
 

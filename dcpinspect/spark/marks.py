@@ -1,9 +1,10 @@
-"""Marks of what was said between two ends: by which the same connection is known at another place, whatever was lost, cut or translated.
+"""Marks of the data between two ends. They identify the same connection at another capture point, even after loss, cuts or address
+translation.
 
-Some places of the sequence numbers are looked at, the same ones everywhere. A mark is a hash of such a place, and behind it a hash of the
-bytes there. Both ends of a connection see the same bytes at the same sequence numbers, also behind NAT, and without the SYN. Of each group
-the lowest marks are kept (a bottom-k sketch: Broder 1997), so two groups that share places have the same ones of them. Where many
-are known, the place alone says that it does not count, and nobody looks at its bytes.
+Certain places of the sequence numbers are examined, everywhere the same ones. A mark has a hash of such a place, and after it a hash of the
+bytes there. Both ends of a connection see the same bytes at the same sequence numbers, also behind NAT, and without the SYN. For each group
+only the lowest marks are kept (a bottom-k sketch: Broder 1997), so two groups with the same places keep the same marks. Once a group has
+enough marks, the hash of a place alone shows that the place does not count, and its bytes are not examined.
 """
 
 from __future__ import annotations
@@ -20,35 +21,38 @@ from dcpinspect.transport.headers import CAPTURED, PAYLOAD, SEQ
 Marks = npt.NDArray[np.uint64]
 
 MOST = 64
-"""Marks that are kept of a group."""
+"""Number of marks that are kept for a group."""
 EVERY = 128
-"""Sequence numbers between two places."""
+"""Distance between two places, in sequence numbers."""
 _BYTES = 48
-"""Bytes that are looked at in a place."""
+"""Number of bytes that are examined at a place."""
 _VARIED = 12
-"""Values that these have at least: padding is the same in many connections."""
+"""Least number of different byte values at a place: padding is the same in many connections."""
 SHARED = 4
-"""Marks that two groups have in common at least, if they are the same."""
+"""Least number of marks that two groups must share to be the same."""
 SHARE = 8
-"""And one in so many of those that both could have."""
+"""Two groups must also share at least one in so many of the marks that both could have."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = 0x9E3779B1
-"""Odd, so that no two places have the same hash."""
+"""An odd factor, so that no two places have the same hash."""
 _LOW = np.uint64(0xFFFF_FFFF)
 _NONE = np.uint64((1 << 64) - 1)
 _BATCH = 1 << 12
-"""Places that are looked at together."""
+"""Number of places that are examined together."""
 
 
 class Marker:
-    """Keeps the marks of groups while their packets go by."""
+    """Collects the marks of groups while their packets pass."""
 
     def __init__(self) -> None:
-        self._limit = np.empty(0, np.int64)  # by group: places that count have lower hashes
+        self._limit = np.empty(0, np.int64)  # for each group: only places with lower hashes count
         self._marks: dict[int, Marks] = {}
 
     def add(self, data: Bytes, tcp: Column, groups: Column) -> None:
-        """``tcp``: rows of ``Headers.tcp``, whose payload is in ``data``; ``groups``: the number of the group of each."""
+        """Adds the payload of packets.
+
+        ``tcp``: rows of ``Headers.tcp``, whose payload is in ``data``; ``groups``: the group number of each row.
+        """
         first = -tcp[:, SEQ] % EVERY
         count = np.maximum(0, (tcp[:, CAPTURED] - first - _BYTES) // EVERY + 1)
         rows = np.flatnonzero(count)
@@ -63,7 +67,7 @@ class Marker:
         place = (((tcp[of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
         owner, offset = groups[of], tcp[of, PAYLOAD] + step
         chosen = np.arange(len(of))
-        while len(chosen := chosen[place[chosen] < self._limit[owner[chosen]]]):  # every look leaves fewer that count
+        while len(chosen := chosen[place[chosen] < self._limit[owner[chosen]]]):  # after each batch of places, fewer of the others count
             some, chosen = chosen[:_BATCH], chosen[_BATCH:]
             self._look(data, owner[some], offset[some], place[some])
 
@@ -84,17 +88,17 @@ class Marker:
                 self._limit[group] = int(found[-1] >> np.uint64(32)) + 1
 
     def of(self, group: int) -> Marks:
-        """The marks of a group, lowest first."""
+        """Returns the marks of a group, the lowest first."""
         return self._marks.get(group, np.empty(0, np.uint64))
 
 
 def together(sketches: Sequence[Marks]) -> Marks:
-    """The marks of a group whose packets are in several captures."""
+    """Returns the marks of a group whose packets are in several captures."""
     return np.unique(np.concatenate([np.empty(0, np.uint64), *sketches]))[:MOST]
 
 
 def are_same(one: Marks, two: Marks) -> bool:
-    """Whether two groups have the same bytes in the same places, as far as both have any."""
+    """Whether two groups have the same bytes in the same places, as far as both have marks."""
     bound = min(marks[-1] if len(marks) == MOST else _NONE for marks in (one, two))
     mine, theirs = one[one <= bound], two[two <= bound]
     shared = len(np.intersect1d(mine, theirs, assume_unique=True))

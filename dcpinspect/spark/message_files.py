@@ -1,10 +1,10 @@
-"""Messages as Parquet files: the table that is partitioned by capture point and day (UTC), so a file has one of each.
+"""Messages as Parquet files. The table is partitioned by capture point and day (UTC), so each file has one value of each.
 
-Those of a vbucket stand together: as many messages as memory allows are sorted by it, in their order otherwise, before they are written.
-Who wants one vbucket reads the row groups that may have it, which their statistics say, and leaves out the others.
+Messages of a vbucket stand together: before writing, as many messages as memory allows are sorted by vbucket, and keep their order within
+it. A reader of one vbucket reads only the row groups that can contain it, as their statistics say.
 
-A file has the columns that are not null everywhere in it, of which there are half as many as the table has: to write nulls would take as
-long as numbers. Delta's readers know the columns from the log. A file ends where messages come that have others.
+A file has only the columns that are not null throughout; these are about half of the table's columns. To write nulls would take as long as
+numbers. Readers of Delta know the columns from the log. A new file begins when messages have other columns.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
 from dcpinspect.tables.messages import MessageBatch
 
 ROWS = 1 << 20
-"""Messages that are sorted together, about."""
+"""About so many messages are sorted together."""
 BYTES = 192 << 20
-"""Bytes of memory of these from which on there are enough: about 700,000 messages."""
+"""Memory of waiting messages, in bytes, from which they are written: about 700,000 messages."""
 GROUP = 1 << 14
-"""Messages of a row group. A query for one of 1,024 vbuckets reads the places of all groups, and one of them of each 700,000 messages."""
+"""Messages of a row group. A query for one of 1,024 vbuckets reads the positions of all groups, and one group per 700,000 messages."""
 TAKEN = 8
-"""Row groups that are put in order at a time: all messages in order would take as much memory again."""
+"""Number of row groups that are sorted into order at a time: to sort all messages at once would double the memory."""
 FILE_BYTES = 256 << 20
-"""Bytes of a file from which on the next one begins."""
+"""Size of a file, in bytes, from which the next file begins."""
 _DICTIONARIES = [name for name in MESSAGES.names if MESSAGES.field(name).type == pa.string() and name != "key"]
 _NO_VBUCKET = 1 << 16
-"""Behind all that are one."""
+"""Sorts after all vbuckets."""
 DAY_NS = 86_400 * 10**9
 _STATISTICS = ["connection_id", "capture_point", "day", "row", "time", "time_ns", "vbucket", "opcode", "by_seqno"]
 
 
 class MessageFiles:
-    """Writes the messages of a part. The files count when a log names them, so they need not appear as a whole."""
+    """Writes the messages of a part. The files count only when a log names them, so readers may see them half written."""
 
     def __init__(self, stem: str, point: str) -> None:
-        """``stem``: path of the files, to which a number and the ending are appended."""
+        """``stem``: path of the files, to which a number and the ending are added."""
         self.paths: list[str] = []
         self.rows = 0
         self._stem = stem
@@ -56,7 +56,7 @@ class MessageFiles:
         self._stream: Any = None
 
     def add(self, batch: MessageBatch, ids: Column) -> None:
-        """Messages of some connections; ``ids``: of each message's connection."""
+        """Adds messages. ``ids``: the connection id of each message."""
         columns = {
             CONNECTION_ID.name: pa.array(ids),
             POINT.name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int32)), pa.array([self._point])),
@@ -70,7 +70,7 @@ class MessageFiles:
             self._flush()
 
     def close(self) -> None:
-        """Writes what waits, and ends the last file."""
+        """Writes the waiting messages, and closes the last file."""
         if self._waiting:
             self._flush()
         self._end()
@@ -95,7 +95,7 @@ class MessageFiles:
                     self._write(sorted_here.slice(one - here[0], two - one))
 
     def _open(self, table: Any, day: int) -> None:
-        """A file of this day that has the columns of the table, unless that is the file that is open."""
+        """Opens a file for this day with the columns of the table, unless the open file fits."""
         names = {*table.column_names}
         if self._writer is None or day != self._day or self._stream.tell() > FILE_BYTES or not names <= {*self._writer.schema.names}:
             self._end()
@@ -113,7 +113,7 @@ class MessageFiles:
             )
 
     def _write(self, table: Any) -> None:
-        """A row group."""
+        """Writes a row group."""
         schema, names = self._writer.schema, {*table.column_names}
         columns = [table[field.name] if field.name in names else pa.nulls(len(table), field.type) for field in schema]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=len(table))
@@ -126,7 +126,10 @@ class MessageFiles:
 
 
 def _cuts(begun: Column, start: int, end: int) -> list[int]:
-    """Where row groups begin in a stretch of sorted messages, and its end. They begin with a vbucket; one that is large has several."""
+    """Returns where row groups begin in a stretch of sorted messages, and its end.
+
+    Groups begin with a vbucket; a large vbucket has several.
+    """
     cuts = [start]
     while cuts[-1] + GROUP < end:
         last = cuts[-1] + GROUP

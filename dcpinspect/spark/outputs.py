@@ -1,4 +1,4 @@
-"""What a run says of everything: the parts put together, and the tables that are made of that, written as Parquet."""
+"""The tables of a run that are made from all parts together, written as Parquet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dcpinspect.transport.connections import endpoint_text
 
 
 def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
-    """Writes what is new of all tables but those that tasks write, by table."""
+    """Writes what is new in all tables, except those that tasks write. Returns the changes by table."""
     manifest, everything = found_in.manifest, found_in.merged
     made = everything.tracker.tables(everything.links, everything.files)
     tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
@@ -56,7 +56,7 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
 
 
 def _connections(table: Any, found_in: Whole) -> Any:
-    """The table with what is known of each connection over all captures, and with the copies of connections, which have no number."""
+    """Returns the table of connections with ids and points, and with the copies of connections, which have no number."""
     rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.begun, strict=True)))
     copies = kept(
         "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
@@ -78,24 +78,24 @@ def _connections(table: Any, found_in: Whole) -> Any:
 
 
 def _nearest(places: Mapping[frozenset[str], Sequence[tuple[int, int]]], ends: frozenset[str], first_ns: int) -> int | None:
-    """The connection between two ends that began at about this time."""
+    """Returns the connection between two ends that began nearest to this time."""
     known = places.get(ends)
     return None if known is None else min(known, key=lambda place: abs(place[0] - first_ns))[1]
 
 
 def _ends(key: str) -> frozenset[str]:
-    """Both ends of a group, as tables have them, from its key in hex."""
+    """Returns both ends of a group, written as in tables, from its key in hex."""
     octets = bytes.fromhex(key)
     words, ports = np.frombuffer(octets[:ADDRESS_BYTES], ">u4").astype(np.int64), np.frombuffer(octets[ADDRESS_BYTES:], ">u2")
     return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
 
 
 def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]) -> Any:
-    """The connections of parts, with their ids and points."""
+    """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
     names = list(dict.fromkeys(one.point for one, _ in parts))
-    for (one, begun), numbers in zip(parts, everything.numbers, strict=False):  # without parts, one of nothing stands for them
+    for (one, begun), numbers in zip(parts, everything.numbers, strict=False):  # if there are no parts, one empty part stands in for them
         chosen = numbers[1:] < count
         ids[numbers[1:][chosen]] = begun[chosen]
         points[numbers[1:][chosen]] = names.index(one.point)
@@ -108,7 +108,7 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]
 
 
 def _captures(manifest: Manifest, batches: Container[int]) -> Any:
-    """The table of the captures that these runs have read."""
+    """Returns the table of the captures that these runs have read."""
     rows = []
     last = last_of(manifest.units)
     for one in manifest.units:
@@ -137,7 +137,9 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
 
 
 def states(manifest: Manifest, batches: Container[int] | None = None) -> list[str]:
-    """How captures are: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading, or ``expired``; ``batches``: of these runs."""
+    """Returns the states of captures: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading, or ``expired``. ``batches``: only of
+    these runs.
+    """
     last = last_of(manifest.units)
     return [_state(one, last) for one in manifest.units if batches is None or one.batch in batches]
 
@@ -154,7 +156,7 @@ def _state(one: Read, last: Mapping[str, Read]) -> str:
 
 
 def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
-    """What is wrong with captures, row by row; ``batches``: only those that these runs read."""
+    """Yields the problems of captures, row by row. ``batches``: only of captures that these runs read."""
     last = last_of(manifest.units)
     for one in manifest.units:
         if one.continued or one.expired or (batches is not None and one.batch not in batches):
@@ -167,7 +169,7 @@ def problems(manifest: Manifest, batches: Container[int] | None = None) -> Itera
 
 
 def damage(manifest: Manifest) -> str:
-    """What is wrong with captures, in a few words."""
+    """Returns the problems of captures in a few words."""
     found = list(problems(manifest))
     unread = sum(row["severity"] == "error" for row in found)
     damaged = damage_of((row["file"], row["what"]) for row in found if row["severity"] == "warning")
@@ -175,11 +177,14 @@ def damage(manifest: Manifest) -> str:
 
 
 def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:
-    """That the newest capture of a point ends inside a record is usual: it is being written. ``last``: as ``last_of`` has it."""
+    """Returns how bad a problem is. The newest capture of a point usually ends inside a record, because it is being written: only a note.
+
+    ``last``: the result of ``last_of``.
+    """
     is_end = what.startswith(("the last record is cut short", "the last block is cut short"))
     return "note" if is_end and last.get(one.unit.point) is one else "warning"
 
 
 def rows_of(manifest: Manifest) -> Mapping[str, int]:
-    """Rows of every table."""
+    """Returns the number of rows of every table."""
     return {name: delta.rows(manifest.table(name)) for name in manifest.tables}

@@ -1,7 +1,7 @@
-"""Connections that were captured at several points, compared: what was lost between two taps, how long it took, how clocks differ.
+"""Compares connections that were captured at several points: loss between two points, transit times, and difference of the clocks.
 
-A part of copies knows where the connections that count instead are; who reads the part reads these beside it. What comes of it is in a
-file beside the part, so that later runs need not read either again.
+A part of copies knows where the connections that count instead are. The task that reads the part also reads those connections. The result
+is in a file beside the part, so that later runs need not read either of them again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class PointTap:
-    """What one capture point has of some connections."""
+    """One capture point's view of some connections."""
 
     is_repeatable = True
 
     def __init__(self, name: str, work: Work, reading: Reading, answers: Answers) -> None:
-        """``name``: a or b. ``reading``: of ``work``, which has come to its end."""
+        """``name``: a or b. ``reading``: the reading of ``work``, which has ended."""
         self.name = name
         self.files = [work.point]
         self.answers = answers
@@ -38,29 +38,29 @@ class PointTap:
 
     @property
     def compared_links(self) -> list[Link]:
-        """Its connections."""
+        """Connections of the capture point."""
         return self._reading.engine.links
 
     @property
     def transport(self) -> Reassembler:
-        """What knows their sequence numbers."""
+        """The reassembler, which knows the sequence numbers of the connections."""
         return self._reading.engine.transport
 
     def packets(self) -> UnitPackets:
-        """Their packets, once more."""
+        """Returns the packets of the connections again."""
         return self._work.packets()
 
 
 def read_paths(part: str) -> Any:
-    """What was found of a part of copies, as a table. Raises OSError."""
+    """Reads the comparison of a part of copies, as a table. Raises OSError."""
     with files.source(f"{part}.paths") as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def write_paths(part: str, work: Work, reading: Reading, answers: Answers) -> str:
-    """Compares the connections of a part of copies with those that count, writes what was found beside the part, and gives the path.
+    """Compares a part of copies with the connections that count. Writes the result beside the part, and returns its path.
 
-    ``reading``: of the part, which has come to its end; ``answers``: its.
+    ``reading``: the reading of the part, which has ended. ``answers``: the answers of that reading.
     """
     from dcpinspect.spark.analysis import ids
 

@@ -1,7 +1,8 @@
-"""What is kept of captures, and of parts, in pieces: each has those that some consecutive runs have read.
+"""Stores captures and parts in pieces: each piece has those that some consecutive runs have read.
 
-A run writes a piece of its own, and again those in which something has changed. At the end the smaller ones become one. So there are few
-pieces, and of a hundred thousand captures a run does not write all: on average each is written again as often as their number doubles.
+A run writes a piece of its own, and rewrites pieces in which something has changed. At the end, smaller pieces are merged into one. So
+there are few pieces, and a run need not write all of a hundred thousand captures. On average, each capture is written again once per
+doubling.
 """
 
 from __future__ import annotations
@@ -19,37 +20,38 @@ TABLES = ("captures", "bad")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The captures, or the parts, of some consecutive runs."""
+    """The captures or the parts of some consecutive runs."""
 
     low: int
-    """The first of these runs."""
+    """Number of the first run."""
     high: int
-    """The last one."""
+    """Number of the last run."""
     run: int
-    """That which wrote the piece."""
+    """Number of the run that wrote the piece."""
     name: str
-    """Of its files."""
+    """Name of the piece's files, without ending."""
 
     @property
     def batches(self) -> range:
-        """These runs."""
+        """Numbers of the runs whose captures or parts are in the piece."""
         return range(self.low, self.high + 1)
 
     @property
     def rows(self) -> str:
-        """Its file of each table that is in pieces, as a path in the folder of that."""
+        """The piece's file in each table of ``TABLES``, as a path in the folder of the table."""
         return f"batch={self.run}/{self.name}.parquet"
 
     @property
     def state(self) -> str:
-        """Name of the file that has the captures, or parts, themselves."""
+        """Name of the file with the captures or parts."""
         return f"{self.name}.json.zst"
 
 
 def divided(before: Sequence[Piece], changed: Collection[int], rows: Mapping[int, int], run: int, attempt: str) -> list[Piece]:
-    """The pieces after a run; those that it has to write have its number.
+    """Returns the pieces after a run; pieces that the run has to write have its number.
 
-    ``changed``: runs of which something is not as it was; ``rows``: by run, how much there is of it; ``attempt``: in the names of files.
+    ``changed``: runs of which something has changed. ``rows``: number of captures or parts, by run. ``attempt``: used in the names of
+    files.
     """
 
     def new(low: int, high: int) -> Piece:
@@ -66,16 +68,16 @@ def divided(before: Sequence[Piece], changed: Collection[int], rows: Mapping[int
 
 
 def write(folder: str, piece: Piece, everything: Sequence[Any]) -> None:
-    """Writes what is in a piece of all captures, or parts, each with its number."""
-    import zstandard  # deferred: few look at pieces
+    """Writes the captures or parts of a piece, each with its number in ``everything``."""
+    import zstandard  # deferred: pieces are rarely written
 
     content = [[number, asdict(one)] for number, one in enumerate(everything) if one.batch in piece.batches]
     files.write(f"{folder}/{piece.state}", zstandard.compress(json.dumps(content).encode(), 1))
 
 
 def read(folder: str, pieces: Sequence[Piece]) -> list[tuple[int, Any]]:
-    """All that is in pieces, as JSON has it, each with its number. Raises OSError, ValueError."""
-    import zstandard  # deferred: as above
+    """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
+    import zstandard  # deferred, as above
 
     found: list[tuple[int, Any]] = []
     for piece in pieces:

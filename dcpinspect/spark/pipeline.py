@@ -1,6 +1,6 @@
-"""A run of the pipeline: new captures are scanned, what they touch is read again, and the tables are written anew.
+"""A run of the pipeline: scans new captures, reads the parts that they affect, and writes the tables again.
 
-Bundles of captures that were read before, and parts that nothing new belongs to, stay as they are.
+Bundles of captures that were read before stay as they are, and so do parts that nothing new belongs to.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from dcpinspect.streams.events import EventQuery, FoundEvents
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
 FEW = 64
-"""Captures of which the driver itself looks at the bytes."""
+"""Greatest number of captures whose bytes the driver itself examines; for more, tasks do it."""
 Path = str | os.PathLike[str]
 TasksOf = Callable[[], AbstractContextManager[Tasks]]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a run is asked for."""
+    """What a run is asked to do."""
 
     captures: Sequence[str]
     out: str
@@ -51,13 +51,13 @@ class Options:
     extra_ports: tuple[int, ...] | None = None
     find_ports: bool | None = None
     secrets: Secrets = field(default_factory=Secrets)
-    """Where those of TLS connections are; nothing of it is kept."""
+    """Where the secrets of TLS connections are; the output does not contain them."""
     fails: bool = False
-    """A capture that cannot be read ends the run."""
+    """Whether a capture that cannot be read ends the run."""
     redacts: bool | None = False
-    """Names and documents are replaced; None: if they were in the runs before."""
+    """Whether names and documents are replaced; None: as in the runs before."""
     salt_file: str | None = None
-    """Has the salt; None: it is the file beside the output that is called as it is."""
+    """File with the salt; None: the file beside the output with the same name and ``.salt``."""
 
 
 @dataclass(slots=True)
@@ -67,36 +67,36 @@ class Summary:
     out: str
     batch: int = 0
     captures: int = 0
-    """Captures that were read."""
+    """Number of captures that were read."""
     known: int = 0
-    """Captures that had been read before, or are copies of others."""
+    """Number of captures that had been read before, or are copies of others."""
     copies: int = 0
-    """Those of them that have the same bytes as others that this run was given, too."""
+    """Number of captures with the same bytes as other captures of this run."""
     expired: int = 0
-    """Captures that left because of their age."""
+    """Number of captures that were removed because of their age."""
     bytes: int = 0
     packets: int = 0
     messages: int = 0
-    """Messages that were found: of new captures, and those of before of what was read again."""
+    """Number of messages that were found: in new captures, and in older captures that were read again."""
     parts: int = 0
     kept_parts: int = 0
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows of every table now."""
+    """Number of rows of every table after the run."""
     findings: dict[str, int] = field(default_factory=dict)
     problems: list[dict[str, Any]] = field(default_factory=list)
-    """What is wrong with the captures that were read."""
+    """Problems of the captures that were read."""
     quarantined: int = 0
     damaged: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything was read that was there."""
+        """Whether all captures were read without damage."""
         return not (self.quarantined or self.damaged)
 
     @property
     def record(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The whole summary, for JSON."""
         return {"schema": SUMMARY, **asdict(self)}
 
 
@@ -111,7 +111,7 @@ def asked(
     redact: bool = False,
     salt_file: Path | None = None,
 ) -> Options:
-    """What a program asks for. Raises UsageError."""
+    """Checks the arguments of a program, and returns the options of the run. Raises UsageError."""
     if on_error not in (known := ("keep", "fail")):
         raise UsageError(f"on_error {escape(on_error)}: is not known; write {' or '.join(known)}")
     for port in ports:
@@ -135,9 +135,9 @@ def _paths(given: Path | Sequence[Path]) -> list[str]:
 
 
 def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lambda _: None) -> Summary:
-    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; then, and after Ctrl-C, they are as they were.
+    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; after an error or Ctrl-C the tables are as they were.
 
-    ``then``: is given what was found in all captures, once the tables have it; not where nothing was new.
+    ``then``: called with the results of all captures, once the tables have them; not called if there was nothing new.
     """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=manifest.out)
@@ -152,9 +152,9 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lam
 
 
 def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
-    """Takes the captures out of the tables whose last packet is older, and what only they told. Raises DcpInspectError, as ``run`` does.
+    """Removes captures whose last packet is older than ``before_ns`` from the tables, with all results that only they gave.
 
-    Connections that go on in other captures are followed again, from what these have of them.
+    Connections that continue in other captures are followed again, from their packets there. Raises DcpInspectError, as ``run`` does.
     """
     with Manifest.newest(options.out).locked():
         manifest = _with_options(Manifest.newest(options.out).settled(), options)
@@ -163,7 +163,7 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
 
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
-    """The manifest with the options of the run, which have to be those of the runs before. Raises UsageError."""
+    """Returns the manifest with the options of the run, which must be those of the runs before. Raises UsageError."""
     asked = {
         "capture_point": options.point_rule if options.point_rule is None else check_rule(options.point_rule),
         "extra_ports": None if options.extra_ports is None else sorted(set(options.extra_ports)),
@@ -198,7 +198,7 @@ class _Run:
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
         self.found: Whole | None = None
-        """What the tables have now, unless nothing was new."""
+        """Results of all captures; None if there was nothing new."""
 
     def run(self, paths: Mapping[str, str], tasks_of: TasksOf) -> Summary:
         manifest = self.manifest
@@ -222,7 +222,7 @@ class _Run:
         return self.summary
 
     def _new(self, found: Sequence[Unit]) -> list[Unit]:
-        """Those of the captures that were not read before."""
+        """Returns the captures that were not read before."""
         new = plan.new_units(self.manifest, found)
         self.summary.known, self.summary.copies = len(found) - len(new), plan.copies_in(found)
         return new
@@ -238,7 +238,7 @@ class _Run:
             is_stale, opened = manifest.program != program(), _opened(manifest, self.options.secrets)
             self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
         assert self.found is not None
-        self.found.manifest.clean()  # packets go at once
+        self.found.manifest.clean()  # removes the packets at once
         return self.summary
 
     def _as_before(self) -> Summary:
@@ -308,9 +308,10 @@ class _Run:
     def _scans(
         self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
     ) -> list[tuple[Report | None, list[tuple[str, int]]]]:
-        """What scans tell of units, and the files of their bundles; None where stretches of one do not follow one another.
+        """Returns the reports on units, and the files of their bundles. A report is None if the stretches of its unit do not follow one
+        another.
 
-        ``wanted``: with each its stretches, and how many packets at its start are not.
+        ``wanted``: each unit, with its stretches, and the number of packets at its start to leave out.
         """
         items: list[tuple[str, str, Stretch | None, int]] = []
         sizes: list[int] = []
@@ -332,7 +333,7 @@ class _Run:
         return found
 
     def _kept(self, work: Work, shares: Sequence[Analysed]) -> Kept:
-        """A part; ``shares``: what the tasks made of it, the one last that followed its connections."""
+        """Returns a part. ``shares``: the results of its tasks; the last one followed the connections."""
         for one in shares:
             self.written += one.written
         rows, last, before = sum(one.rows for one in shares), shares[-1], work.before
@@ -353,12 +354,15 @@ class _Run:
         )
 
     def _with_rows(self, tasks: Tasks, found: Whole) -> tuple[list[Kept], dict[str, list[Written]]]:
-        """The parts with files of the tables that parts have, and those of them that are new: of parts for which anything has changed."""
+        """Returns the parts with files of the tables that are written per part, and the new ones of these files, for parts that have
+        changed.
+        """
         manifest = found.manifest
         there = {name: set(manifest.paths(name)) for name in SET_APART}
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
         names = names_of(manifest.units)
-        known = dict(zip(map(id, found.kept), found.merged.of_parts(), strict=False))  # without parts, one of nothing stands for them
+        # if there are no parts, one empty part stands in for them
+        known = dict(zip(map(id, found.kept), found.merged.of_parts(), strict=False))
         marks = {number: mark_of(of_whole, len(names)) for number, of_whole in known.items()}
         new = [
             one for one in manifest.parts if id(one) in known and not (one.of_whole == marks[id(one)] and manifest.has_rows_of(one, there))
@@ -396,7 +400,10 @@ class _Run:
 
 
 def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[list[Analysed]]]:
-    """What became of parts, and the works as they were done: those that could not go on from their states begin with the first packet."""
+    """Returns the works as they were done, and the results of their shares.
+
+    Works that cannot continue from a state are done from the first packet.
+    """
     done = dict(enumerate(works))
     found: dict[int, list[Analysed]] = {}
     while left := [number for number in done if number not in found]:
@@ -412,7 +419,7 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
 
 
 def _gone(old: Sequence[Kept], now: Sequence[Kept]) -> list[Kept] | None:
-    """Parts of before that are no more, with those of their files of messages that leave; None where all files leave."""
+    """Returns earlier parts that are gone, each with those of its files of messages that must be removed; None if all files must be."""
     staying = {name for part in now for name in part.messages}
     files = {part.file for part in now}
     gone = [replace(part, messages=tuple(name for name in part.messages if name not in staying)) for part in old if part.file not in files]
@@ -420,13 +427,13 @@ def _gone(old: Sequence[Kept], now: Sequence[Kept]) -> list[Kept] | None:
 
 
 def _gone_on(one: Read, before: Read) -> Read:
-    """A reading that has only the packets behind those of one before."""
+    """Returns a reading that has only the packets after those of an earlier one."""
     report = replace(one.report, shipped=one.report.shipped + before.report.shipped)
     return replace(one, report=report, after=before.bundles, skipped=before.report.packets)
 
 
 def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
-    """Scans a capture to files of this attempt's own: the bundles, and their index."""
+    """Scans a capture to files of this attempt: the bundles, and their index."""
     path, stem, stretch, skipped = item
     target = f"{stem}.{attempt()}.arrow"
     report = scan(path, target, stretch=stretch, skipped=skipped, **ports)
@@ -434,14 +441,14 @@ def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[Rep
 
 
 def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
-    """The same, all with digests: tasks look at the bytes of those that have none yet."""
+    """Returns the units, all with digests; tasks examine the bytes of units without digests."""
     unknown = [unit for unit in units if not unit.head]
     looked_at = iter(tasks.each("looking at captures", digested, unknown, [min(unit.size, 2 * END) for unit in unknown]))
     return [unit if unit.head else next(looked_at) for unit in units]
 
 
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
-    """Files of the parts with connections that could not be opened before, and can now."""
+    """Returns the files of the parts with connections that could not be decrypted before, but can be now."""
     is_first = bool(secrets.keylogs) and not manifest.options.get("decrypted")
     of_point = cache(lambda point: secrets.of(point).read())
 
@@ -452,7 +459,7 @@ def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
 
 
 def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
-    """Reads again what is wanted to compare streams."""
+    """Reads the wanted events again, to compare streams."""
     looks = found.looks(wanted, secrets)
     return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
 

@@ -15,9 +15,10 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def place(name: str, what: str) -> str:
-    """A path as it was written or that of a ``file:`` URI, or another URI, with one scheme for S3. ``what``: what is there, in words.
+    """Returns a path as it was written, or that of a ``file:`` URI, or another URI, in which S3 has only one scheme. ``what``: what is
+    there, in words.
 
-    Raises UsageError for a URI of storage that is not known, or with credentials in it: names are shown, and kept.
+    Raises UsageError for a URI of unknown storage, or with credentials: names are shown and stored.
     """
     if not is_uri(name):
         return local_path(name, what)
@@ -28,7 +29,10 @@ def place(name: str, what: str) -> str:
 
 
 def reached(name: str, what: str) -> str:
-    """The same of a place to which requests go now. Raises UsageError also where storage does not answer, or has no such bucket."""
+    """Returns the place as ``place`` does, and checks that requests reach it.
+
+    Raises UsageError also if storage does not answer, or has no such bucket.
+    """
     found = place(name, what)
     if is_uri(found):
         try:
@@ -39,9 +43,9 @@ def reached(name: str, what: str) -> str:
 
 
 def local_path(name: str, what: str) -> str:
-    """A path as it was written, or that of a ``file:`` URI. ``what``: what is there, in words.
+    """Returns a path as it was written, or that of a ``file:`` URI. ``what``: what is there, in words.
 
-    Raises UsageError for other URIs: a folder of that name would take what was meant for another machine.
+    Raises UsageError for other URIs: otherwise a local folder of that name would get data for another machine.
     """
     if not _URI.match(name) or ("://" not in name and os.path.lexists(name)):
         return name

@@ -1,4 +1,4 @@
-"""What a run has to do: which captures are new, what numbers they get, which parts they touch."""
+"""Plans a run: which captures are new, what numbers they get, and which parts they affect."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, with_embedded
 
 PART_BYTES = 8 << 20
-"""A part is not smaller without need."""
+"""Least size of a part in bytes, except if there is less data."""
 PARTS_A_PROCESSOR = 2
 
 
 def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
-    """Units that have not been read, each one once; what could not be opened is tried again."""
+    """Returns units that have not been read, each once; units that could not be opened are tried again."""
     known = {_identity(one.unit) for one in manifest.units if not one.continued}
     new = []
     for unit in found:
@@ -35,20 +35,20 @@ def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
 
 
 def copies_in(found: Sequence[Unit]) -> int:
-    """How many of the units are others once more."""
+    """Returns how many of the units have the same bytes as another one of them."""
     return len(found) - len(set(map(_identity, found)))
 
 
 def _identity(unit: Unit) -> tuple[Any, ...]:
-    """By which a unit is known again; of what has no bytes, or shows none, its path."""
+    """Returns what identifies a unit: for a unit without readable bytes, its path."""
     return unit.identity if unit.size and unit.head else (unit.point, unit.path)
 
 
 def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
-    """The manifest with units that were just read in it, and whether what was numbered before has other numbers now.
+    """Returns the manifest with newly read units, and whether older units have new numbers now.
 
-    The units of a point are numbered in their order, those of different points by the times of their first packets, and what is new
-    behind what was there; unless a new one belongs before an old one of its point.
+    Units of a point are numbered in their order, and units of different points by the times of their first packets. New units are numbered
+    after the old ones, except if one belongs before an old unit of its point.
     """
     batch = manifest.number + 1
     good, bad = ([one for one in read if one.is_bad is is_bad] for is_bad in (False, True))
@@ -71,13 +71,13 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     found, base = [], 0
     for one in units:
         base -= one.skipped
-        found.append(one if one.base == base else replace(one, base=base))  # what has not changed is not written again
+        found.append(one if one.base == base else replace(one, base=base))  # unchanged units are not written again
         base += one.report.packets
     return replace(manifest, units=found), is_renumbered
 
 
 def _whole_of(one: Read, begun: Mapping[str, Read]) -> list[Read]:
-    """A unit behind those that have its packets before."""
+    """Returns a unit after the readings that have its earlier packets."""
     found = [one]
     while found[-1].after in begun:
         found.append(begun[found[-1].after])
@@ -85,9 +85,9 @@ def _whole_of(one: Read, begun: Mapping[str, Read]) -> list[Read]:
 
 
 def last_times(units: Sequence[Read]) -> list[int | None]:
-    """The time of the last packet of each unit's capture, as far as it was read since."""
+    """Returns the time of the last packet of each unit's capture, in the latest reading of it."""
     found: list[int | None] = []
-    later: dict[str, int | None] = {}  # by the file of the bundles that are gone on from
+    later: dict[str, int | None] = {}  # by file of the bundles that a later reading continues
     for one in reversed(units):
         found.append(later.get(one.bundles, one.report.last_ns))
         if one.after:
@@ -96,7 +96,7 @@ def last_times(units: Sequence[Read]) -> list[int | None]:
 
 
 def begin_of(manifest: Manifest, unit: Unit) -> Read | None:
-    """The reading of the same file by an earlier run, which came to less of it."""
+    """Returns an earlier run's reading of the same file, if that file has grown since; None if there is none."""
     for one in manifest.units:
         if (
             not (one.is_bad or one.continued)
@@ -111,7 +111,7 @@ def begin_of(manifest: Manifest, unit: Unit) -> Read | None:
 
 
 def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
-    """The units of every point in their order."""
+    """Returns the units of every point in their order."""
     found: dict[str, list[Read]] = {}
     for point in dict.fromkeys(one.unit.point for one in units):
         here = {id(one.unit): one for one in units if one.unit.point == point}
@@ -120,14 +120,17 @@ def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
 
 
 def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
-    """The units of all points, by the times of their first packets as far as the order of each point lets them."""
+    """Returns the units of all points by the times of their first packets; the order within each point is kept."""
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
 def parts(
     manifest: Manifest, processors: int, *, anew: bool, secrets: Secrets | None = None, opened: Collection[str] = ()
 ) -> tuple[list[Kept], list[Work]]:
-    """The parts that stay as they are, and those that have to be read; ``anew``: all; ``opened``: also the parts with these files."""
+    """Returns the parts that stay as they are, and the parts that must be read.
+
+    ``anew``: all must be read; ``opened``: files of parts that must be read, too.
+    """
     batch = manifest.number + 1
     points: dict[str, _Point] = {}
     for number in manifest.counting:
@@ -197,19 +200,19 @@ def _shares(size: int, processors: int, total: int) -> int:
 
 
 class _Point:
-    """What the units of a point have in them."""
+    """The groups in the units of a point."""
 
     def __init__(self) -> None:
         self.units: dict[int, dict[bytes, int]] = {}
-        """By number: bytes of each group."""
+        """Number of bytes of each group, by number of the unit."""
         self.sizes: dict[bytes, int] = {}
-        """Bytes of each group in all of them."""
+        """Number of bytes of each group in all units."""
         self.begun: dict[bytes, set[int]] = {}
         self.marks: dict[bytes, list[Marks]] = {}
-        """Those of each unit."""
+        """Marks of each group, one element per unit."""
         self.joins: list[tuple[bytes, bytes]] = []
         self.touched: set[bytes] = set()
-        """Groups of new units."""
+        """Groups in new units."""
 
     def add(self, number: int, index: Any, one: Read, *, is_new: bool) -> None:
         self.units[number] = sizes = group_sizes(index)
@@ -224,7 +227,7 @@ class _Point:
             self.touched.update(sizes)
 
     def having(self, keys: Collection[bytes]) -> list[int]:
-        """Numbers of the units that have some of these groups in them."""
+        """Returns the numbers of the units that contain some of these groups."""
         return [number for number, sizes in self.units.items() if not sizes.keys().isdisjoint(keys)]
 
 
@@ -235,17 +238,17 @@ def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:
 
 
 def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:
-    """Those of the groups whose whole component is among them."""
+    """Returns those of the groups whose whole component is in ``keys``."""
     others = {root for key, root in of.items() if key not in keys}
     return {key for key in keys if key in of and of[key] not in others}
 
 
 def _of_left(manifest: Manifest, point: str) -> set[bytes]:
-    """Groups of units that were read before, and are read again now, or have left."""
+    """Returns the groups of units that were read before, and that are read again now or have been removed."""
     found: set[bytes] = set()
     for number, one in enumerate(manifest.units):
         if ((one.continued and not one.begins) or one.expired) and one.unit.point == point and one.pieces:
-            with suppress(OSError):  # it may have been removed
+            with suppress(OSError):  # the file may have been removed
                 found.update(group_sizes(manifest.index(number)))
     return found
 
@@ -253,10 +256,11 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
 def _going_on(
     manifest: Manifest, point: _Point, of: Mapping[bytes, bytes], old: Sequence[tuple[Kept, Sequence[bytes]]], but: Collection[bytes | str]
 ) -> list[tuple[Kept, list[bytes]]]:
-    """Those of the ``old`` parts of a point that go on from their states, and their groups, with those that new captures have joined.
+    """Returns the ``old`` parts of a point that continue from their states, each with its groups and those that new captures have added to
+    them.
 
-    Nothing may come before or between what a state has seen, and no component may have been joined with one of another part. ``but``:
-    groups, and files of parts, that do not.
+    A part continues only if no new packet comes before or between those of its state, and if no component was joined with one of another
+    part. ``but``: groups, and files of parts, that do not continue.
     """
     owner = {key: part.file for part, keys in old for key in keys}
     members: dict[bytes, list[bytes]] = {}
@@ -274,14 +278,14 @@ def _going_on(
             continue
         if part.ending:
             there = set(manifest.files("messages")) if there is None else there
-            if not there.issuperset(map(manifest.path, part.ending)):  # somebody has compacted them with others
+            if not there.issuperset(map(manifest.path, part.ending)):  # others have compacted these files with other files
                 continue
         found.append((part, wide))
     return found
 
 
 def _continued(manifest: Manifest, work: Work, part: Kept) -> Work:
-    """Work on a part that goes on from its state."""
+    """Returns the work on a part that continues from its state."""
     before, new = (
         [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)
     )

@@ -1,4 +1,4 @@
-"""Conditions that Spark hands to the data source, as a filter of ours: messages for which one is not true need no columns made."""
+"""Turns the conditions that Spark gives to the data source into our filter: no columns are made for messages that do not match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _NOWHERE = Place(Source("", ""), 0, 0)
 
 
 def pushed(filters: Sequence[Any], columns: Mapping[str, str]) -> FilterRows | None:
-    """All conditions of Spark that have a meaning here, as one; None if none has. ``columns``: the table's names by Spark's."""
+    """Returns all conditions of Spark that can be expressed here, as one; None if there are none. ``columns``: column names by Spark's
+    names.
+    """
     found = [condition for one in filters if (condition := _condition(one, columns)) is not None]
     if not found:
         return None
@@ -47,7 +49,7 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
         return Not(IsNull(name))
     if kind in _OPERATORS:
         value = _value(column, one.value)
-        # Spark compares bits, in which the greatest number is the least.
+        # Spark compares the 64 bits as a signed number, in which the greatest unsigned numbers are negative
         is_ordered = column.kind not in ("u64", "hex64") or kind == "EqualTo"
         return Compare(_OPERATORS[kind], name, value) if value is not None and is_ordered else None
     if kind == "In":
@@ -59,7 +61,7 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
 
 
 def _value(column: Column, value: Any) -> Constant | None:
-    """A constant as the column has it; None for what it is not compared with here."""
+    """Returns a constant in the form of the column; None if the column cannot be compared with it here."""
     match column.kind:
         case "u64" if type(value) is int:
             return Constant(value % _BITS, _NOWHERE)

@@ -1,4 +1,4 @@
-"""Queries in Spark SQL over what a pipeline wrote: tables whose numbers are what they mean, read and never changed."""
+"""Queries in Spark SQL over the output of a pipeline. Tables have readable numbers, and are never changed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # what cannot be computed is an error, not null
-    "spark.sql.runSQLOnFiles": "false",  # queries reach the tables, no files
+    "spark.sql.runSQLOnFiles": "false",  # queries reach only the tables, no files
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.variable.substitute": "false",  # ${…} is what it says
+    "spark.sql.variable.substitute": "false",  # ${…} is not replaced
 }
 _SHOWS = ("describe", "desc", "explain", "show")
-"""Statements that are no queries and change nothing."""
+"""Statements that are not queries, but change nothing."""
 _QUERIES = ("(", "from", "map", "reduce", "select", "table", "values", "with")
 _WITHIN = "SELECT * FROM (\n"
 _COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
@@ -39,8 +39,8 @@ class Query:
     """A session of its own in which the tables of an output directory are views."""
 
     def __init__(self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None) -> None:
-        """``condition``: of ``messages`` only those are there for which it is true, which ``filter_sql`` has made of a filter."""
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints every error as JSON, besides raising it
+        """Opens the tables. ``condition``: restricts ``messages``; ``filter_sql`` has made it from a filter."""
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints every error as JSON, which is also raised
         self._names = manifest.table_names
         self._spark = spark.newSession()
         for name, value in SETTINGS.items():
@@ -52,11 +52,11 @@ class Query:
             frame.createOrReplaceTempView(name)
 
     def answer(self, text: str) -> Any:
-        """The result of a query as a ``pyarrow.Table``.
+        """Returns the result of a query as a ``pyarrow.Table``.
 
-        Raises UsageError for what Spark refuses, at its place if known, and for a statement that is no query.
+        Raises UsageError for what Spark refuses, at its place if known, and for a statement that is not a query.
         """
-        if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that were no UTF-8
+        if any("\ud800" <= character <= "\udfff" for character in text):  # these characters stand for bytes that are not UTF-8
             raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = x'ff'")
         text = text.rstrip("; \t\r\n")
         start = _COMMENTS.sub("", text)
@@ -66,7 +66,7 @@ class Query:
         if word not in _SHOWS:
             if word not in _QUERIES:
                 raise PlacedError("query", f"it begins with select, with or values; {_no_query(start)}", text, len(text) - len(start))
-            # In parentheses only a query can stand, and none that writes somewhere.
+            # in parentheses only a query is allowed, and none that writes data
             with self._told(text, before=_WITHIN):
                 self._spark.sql(f"{_WITHIN}{text}\n)")
         with self._told(text):
@@ -74,8 +74,8 @@ class Query:
 
     @contextmanager
     def _told(self, text: str, *, before: str = "") -> Iterator[None]:
-        """What Spark raises as an exception of ours; ``before``: what stands before the text in what Spark was given."""
-        from pyspark.errors import PySparkException  # deferred: there is a session, so it is loaded
+        """Turns exceptions of Spark into our own. ``before``: text that Spark was given before the user's text."""
+        from pyspark.errors import PySparkException  # deferred: already loaded, because there is a session
 
         try:
             yield
@@ -90,9 +90,9 @@ class Query:
 
 
 def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
-    """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits.
+    """Returns a table with readable columns: the columns of captures first, then those that only pipelines have, then the 64-bit columns.
 
-    Raises UsageError for a table that there is not.
+    Raises UsageError if there is no such table.
     """
     if name not in manifest.table_names:
         close = did_you_mean(name, manifest.table_names) or f"; there are {', '.join(manifest.table_names)}"
@@ -120,7 +120,7 @@ def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 
 
 def _for_spark(path: str) -> str:
-    """A file under the name that Hadoop's file systems know."""
+    """Returns the name of a file for Hadoop's file systems."""
     return f"s3a{path.removeprefix('s3')}" if path.startswith("s3://") else path
 
 
@@ -130,14 +130,14 @@ def _no_query(start: str) -> str:
 
 
 def _theirs() -> tuple[type[Exception], ...]:
-    """The exceptions that are about what the query says."""
+    """Returns the exception types that are about the text of a query."""
     from pyspark.errors import AnalysisException, ParseException
 
     return (AnalysisException, ParseException)
 
 
 def _what(error: Any, names: Sequence[str]) -> str:
-    """What an error of Spark says, on one line."""
+    """Returns the text of an error of Spark on one line."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         name = str(parameters.get("relationName", "")).replace("`", "")
@@ -149,7 +149,7 @@ def _what(error: Any, names: Sequence[str]) -> str:
 
 
 def _place(error: Any, text: str) -> int | None:
-    """The character of the text that an error of Spark speaks of, if it says that."""
+    """Returns the character of the text that an error of Spark is about, if the error says so."""
     for context in error.getQueryContext() or ():
         if context.fragment() and context.startIndex() >= 0:
             return int(context.startIndex())
@@ -161,11 +161,11 @@ def _place(error: Any, text: str) -> int | None:
 
 
 def _plain(table: Any) -> Any:
-    """A result without what no other output has: DECIMAL of whole numbers below 2**64 are unsigned numbers again."""
+    """Returns a result without types that no other output has: DECIMAL of whole numbers below 2**64 becomes unsigned again."""
     for index, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) == (20, 0):
             try:
                 table = table.set_column(index, field.name, table.column(index).cast(pa.uint64()))
             except pa.ArrowInvalid:
-                continue  # somebody's own numbers, below 0
+                continue  # the user's own numbers, below 0
     return table

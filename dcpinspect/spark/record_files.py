@@ -1,6 +1,7 @@
-"""Files of tables of records; and of those that tasks write, part by part: their rows never come to the driver.
+"""Files of the tables of records. Some are written by tasks, part by part, and their rows never come to the driver.
 
-A table that the driver makes is written so many rows a file. The name of a file tells what is in it: a run writes those that are not there.
+A table that the driver makes is written with a fixed number of rows per file. The name of a file contains a digest of its rows: a run
+writes only the files that do not exist yet.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.tables.records import Records
 
 ROWS = 1 << 15
-"""Rows of a table that are made and written at once."""
+"""Number of rows of a table that are made and written at once."""
 _DIGEST = 16
-"""Bytes of a digest."""
+"""Size of a digest in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,20 @@ class PartRows:
     """Names of all captures."""
     of_whole: OfWhole
     folders: Mapping[str, str]
-    """By table, where its file belongs."""
+    """Folder of the part's file, by table."""
     salt: Salt | None = None
 
 
 def mark_of(of_whole: OfWhole, captures: int) -> str:
-    """What the rows of a part depend on besides the part; its captures keep their names, and more may come."""
+    """Returns a digest of everything that the rows of a part depend on besides the part.
+
+    Names of captures do not change, and captures may be added.
+    """
     return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
 
 
 def write_part_rows(one: PartRows) -> dict[str, Written]:
-    """Writes the rows, and gives the file of each table that has some."""
+    """Writes the rows of a part, and returns the file of each table that has some."""
     tables = Part.from_bytes(files.content(one.part, one.salt)).rows(one.of_whole, one.captures)
     return {
         name: written_rows(f"{one.folders[name]}/{attempt()}.parquet", pieces(name, records))
@@ -61,26 +65,27 @@ def write_part_rows(one: PartRows) -> dict[str, Written]:
 
 
 def pieces(name: str, records: Records) -> Iterator[Any]:
-    """A table, so many rows at a time: what is made of them takes more memory than they do."""
+    """Yields a table in pieces, because a piece in Spark's form takes more memory than its records."""
     for start in range(0, max(1, len(records)), ROWS):
         yield kept(name, records.take(np.arange(start, min(start + ROWS, len(records)))).arrow())
 
 
 class WrittenAnew(NamedTuple):
-    """What a run does to the files of a table."""
+    """The changes of a run to the files of a table."""
 
     new: list[Written]
     gone: list[str]
-    """Files of before that have no place in it any more, as paths in its folder."""
+    """Earlier files that do not belong to the table any more, as paths in its folder."""
 
 
 def written_anew(folder: str, inside: str, tables: Iterable[Any], there: Collection[str]) -> WrittenAnew:
-    """Writes what is new of a table. ``inside``: where in its folder; ``there``: its files, as paths in its folder."""
+    """Writes the new rows of a table. ``inside``: where in its folder; ``there``: its files so far, as paths in its folder."""
     known = {PurePosixPath(path).name.partition(".")[0]: path for path in there}
     new, stays = [], set()
     for table in tables:
         for start in range(0, max(1, len(table)), ROWS):
-            rows = table.take(np.arange(start, min(start + ROWS, len(table))))  # a slice may have bits of the rows behind it
+            # a slice could contain bits of the rows behind it, which would change the digest
+            rows = table.take(np.arange(start, min(start + ROWS, len(table))))
             digest = _digest_of(rows)
             if digest in known:
                 stays.add(known[digest])
@@ -97,9 +102,10 @@ def _digest_of(table: Any) -> str:
 
 
 def written_rows(path: str, tables: Iterator[Any]) -> Written:
-    """A file of these rows, which are in the form that Spark keeps."""
+    """Writes a file of these rows, which are in the form that Spark keeps."""
     first = next(tables)
-    words = [field.name for field in first.schema if field.type == pa.string()]  # numbers hardly come twice
+    # dictionaries are of no use for numbers, which hardly occur twice
+    words = [field.name for field in first.schema if field.type == pa.string()]
     settings = {"compression": "zstd", "compression_level": 1, "use_dictionary": words, "store_schema": False}
     with files.created(path) as stream, pq.ParquetWriter(stream, first.schema, **settings) as file:
         for piece in chain([first], tables):

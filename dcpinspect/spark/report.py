@@ -1,4 +1,4 @@
-"""A report of an output: what a reading of all its captures would tell, from the tables and the messages that are kept."""
+"""A report on an output: the same facts as from a reading of all its captures, as far as the stored tables and messages have them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dcpinspect.tables.statistics import MessageStats, command_of
 
 LACKS = "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves has them."
 _LINE = ("time", "direction", "name", "vbucket", "opaque", "by_seqno", "start_seqno", "end_seqno", "status_name", "key")
-"""Columns that the line of a message has."""
+"""Columns for the line of a message."""
 _WIDE = frozenset(name for name, kind in columns_of("messages").items() if BY_NAME[name].kind == "hex64" or kind == pa.uint64())
 _HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
 
 
 def of_pipeline(found_in: Whole) -> Source:
-    """An output, all parts of which were put together, and their streams compared."""
+    """Returns the source of a report on an output, whose parts are put together and whose streams are compared."""
     manifest, everything = found_in.manifest, found_in.merged
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
@@ -62,7 +62,7 @@ def of_pipeline(found_in: Whole) -> Source:
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
-    """What ``pipeline info`` prints, without findings: a label for each line and for what is indented below it."""
+    """Returns the facts that ``pipeline info`` prints, without findings: the label of each line, and the lines indented below it."""
     facts: list[tuple[str, list[str]]] = []
     for number, line in enumerate(info_lines(pipeline_info(manifest))):
         if line.startswith("  "):
@@ -96,7 +96,7 @@ def _is(words: Any, word: str) -> Any:
 
 
 def _numbers(manifest: Manifest) -> Mapping[int, int]:
-    """The number of each connection by its id."""
+    """Returns the number of each connection by its id."""
     table = manifest.dataset("connections").to_table(columns=["connection_id", "connection"])
     return {row["connection_id"]: row["connection"] for row in table.to_pylist() if row["connection"] is not None}
 
@@ -118,7 +118,7 @@ def _nullable(column: Any) -> Numbers:
 
 
 def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> Iterator[Shown]:
-    """What the table of messages has of them."""
+    """Yields the facts about these messages from the table of messages."""
     if not rows:
         return
     found = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
@@ -130,7 +130,7 @@ def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> It
 
 
 def _texts(column: Any, name: str) -> list[str]:
-    """A column for people; of unsigned numbers of 64 bits the table has the bits."""
+    """Returns a column as texts for people; columns of unsigned 64-bit numbers are stored as signed bits."""
     if name in _WIDE and pa.types.is_int64(column.type):
         bits = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).tolist()
         texts = [f"0x{value:016x}" if BY_NAME[name].kind == "hex64" else str(value) for value in bits]

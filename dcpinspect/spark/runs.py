@@ -1,6 +1,6 @@
-"""The table of runs: which version of each table belongs to a run. A run has happened when its row is there, and not before.
+"""The table of runs: which version of each table belongs to a run. A run is complete only when its row is in this table.
 
-It is a Delta table as the others are. Its newest version has one file, with a row for each run whose tables can still be read.
+It is a Delta table like the others. Its newest version has one file, with a row for each run whose tables can still be read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE = "runs"
 SCHEMA = pa.schema(
     [
         pa.field("run", pa.int64()),
-        pa.field("time", pa.timestamp("us", "UTC")),  # when it ended
+        pa.field("time", pa.timestamp("us", "UTC")),  # when the run ended
         pa.field("program", pa.string()),
         pa.field("tables", pa.map_(pa.string(), pa.int64())),  # version of each table
         pa.field("state", pa.string()),  # file with what the next run needs
@@ -43,11 +43,11 @@ class Run:
     tables: Mapping[str, int]
     """Version of each table."""
     state: str
-    """Name of the file that has what the next run needs."""
+    """Name of the file with what the next run needs."""
 
 
 def newest(out: str) -> Run | None:
-    """The newest run; None where none has ended. Raises UsageError where the table cannot be read."""
+    """Returns the newest run; None if no run has ended. Raises UsageError if the table cannot be read."""
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
@@ -56,7 +56,7 @@ def newest(out: str) -> Run | None:
 
 
 def commit(out: str, run: Run) -> None:
-    """Makes this the newest run. Raises UsageError where another one was quicker."""
+    """Makes this the newest run. Raises UsageError if another run was quicker."""
     folder = f"{out}/{TABLE}"
     now = time.time_ns() // 1000
     base, before = None, []

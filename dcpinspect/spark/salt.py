@@ -1,8 +1,8 @@
-"""The salt of an output that is redacted: a file outside of it, which its owner alone can read.
+"""The salt of a redacted output: a file outside of the output, which only its owner can read.
 
-Tables have pseudonyms, as ``protocol.redact`` makes them. What later runs need besides, packets and parts, is encrypted with a key that is
-made of the salt. So without the salt nobody reads what is private out of any file of an output. Every process reads the file: the salt
-itself never travels.
+Tables have pseudonyms, made by ``protocol.redact``. Packets and parts, which later runs need, are encrypted with a key that is made from
+the salt. So nobody can read private data from any file of an output without the salt. Every process reads the file: the salt itself is
+never sent.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from dcpinspect.escape import escape
 from dcpinspect.protocol.redact import Redactor
 
 LEAST = 16
-"""Bytes of a salt: a shorter one might be guessed."""
+"""Least size of a salt in bytes: a shorter one might be guessed."""
 _BYTES = 32
 _BEGIN = b"dcpsealed1\0\0\0\0\0\0"
-"""Of a file that is encrypted."""
+"""First bytes of an encrypted file."""
 _NONCE = _BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Salt:
-    """A salt by its file. It can be pickled, and is read where it is used."""
+    """A salt, known by its file. The object can be pickled; the salt is read where it is used."""
 
     path: str
 
     @classmethod
     def of(cls, out: str, path: str | None, *, makes: bool = False) -> Salt:
-        """The salt of an output: at ``path``, else in the file beside it that is called as it is. ``makes``: there may be none yet.
+        """Returns the salt of an output: at ``path``, else in the file beside the output with the same name and ``.salt``.
 
-        Raises UsageError where it cannot be had, or is none.
+        ``makes``: creates the file if there is none. Raises UsageError if the salt cannot be read, or the file is not a salt.
         """
         if path is None and is_uri(out):
             raise UsageError(
@@ -59,7 +59,7 @@ class Salt:
         return found
 
     def read(self) -> bytes:
-        """The salt. Raises UsageError where it is not here."""
+        """Returns the salt. Raises UsageError if the file is not here."""
         try:
             with open(self.path, "rb") as file:
                 return file.read().strip()
@@ -71,38 +71,40 @@ class Salt:
 
     @property
     def mark(self) -> str:
-        """By which it is known again, and which tells nothing of it."""
+        """Text that identifies the salt and does not reveal it."""
         return self._made("mark").hex()[:32]
 
     def redactor(self) -> Redactor:
-        """Who replaces by it."""
+        """Returns the redactor that uses this salt."""
         return Redactor(self.read())
 
     def sealing(self, stream: Any) -> Any:
-        """What encrypts to a stream."""
+        """Returns a stream that encrypts what is written, to ``stream``."""
         return _Sealing(stream, self._made("packets"))
 
     def sealed(self, data: bytes) -> bytes:
-        """The same of a whole file."""
+        """Returns the encrypted form of a whole file."""
         nonce = secrets.token_bytes(_NONCE)
         return _BEGIN + nonce + bytes(_cipher(self._made("packets"), nonce).encryptor().update(data))
 
     def opening(self, source: Any) -> Any:
-        """What was encrypted, at any place. Raises OSError for what was not."""
+        """Returns a reader of an encrypted file, which can read at any place. Raises OSError for a file that is not encrypted."""
         return _Opening(source, self._made("packets"))
 
     def _made(self, what: str) -> bytes:
-        """Bytes made of the salt, by another hash than pseudonyms: who chooses keys of documents must not find them among these."""
+        """Returns bytes made from the salt, with another hash than pseudonyms: who chooses document keys must not find these bytes as
+        pseudonyms.
+        """
         return hmac.digest(self.read(), f"dcpinspect {what}".encode(), "sha512")[:32]
 
 
 def is_sealed(source: Any) -> bool:
-    """Whether a file is encrypted; it is read from its begin."""
+    """Whether a file is encrypted; reads its first bytes."""
     return bool(source.read(len(_BEGIN)) == _BEGIN)
 
 
 class _Sealing(io.RawIOBase):
-    """A stream that is encrypted. It closes the one below."""
+    """A stream that encrypts, and closes the stream below it."""
 
     def __init__(self, stream: Any, key: bytes) -> None:
         self._stream = stream
@@ -112,29 +114,29 @@ class _Sealing(io.RawIOBase):
         stream.write(_BEGIN + nonce)
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def write(self, data: Any, /) -> int:
-        """Encrypts bytes."""
+        """Encrypts and writes bytes."""
         octets = memoryview(data).cast("B")
         self._stream.write(self._encrypted.update(octets))
         self._at += len(octets)
         return len(octets)
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Returns the number of bytes written so far."""
         return self._at
 
     def close(self) -> None:
-        """Ends the stream below, too."""
+        """Closes this stream and the one below."""
         if not self.closed:
             super().close()
             self._stream.close()
 
 
 class _Opening(Ranged):
-    """What is encrypted in a file."""
+    """A reader of an encrypted file."""
 
     def __init__(self, source: Any, key: bytes) -> None:
         self._source = source
@@ -145,7 +147,7 @@ class _Opening(Ranged):
         super().__init__(source.size() - len(_BEGIN) - _NONCE)
 
     def readinto(self, target: Any, /) -> int:
-        """As a file has it."""
+        """Reads and decrypts bytes at the current place."""
         view = memoryview(target).cast("B")
         first = self._at - self._at % _BLOCK
         self._source.seek(len(_BEGIN) + _NONCE + first)

@@ -1,7 +1,7 @@
-"""The scan of one capture: which packets the engine would use, put into bundles by the two ends that they are between.
+"""Scans one capture: finds the packets that the engine would use, and puts them into bundles by their two ends.
 
-It decides nothing: packets come out as they are, to be read by the engine in their order. A segment in IP fragments is known whole only
-when all of them are together, maybe out of several captures; so fragments are in a group of their addresses, and it is told which other
+The scan decides nothing: packets stay as they are, and the engine reads them in order. A segment in IP fragments is complete only when all
+fragments are together, perhaps from several captures. So fragments are in a group of their addresses, and the report says which other
 groups they may belong to.
 """
 
@@ -27,7 +27,10 @@ from dcpinspect.transport.headers import CLASS_NAMES, FLAGS, FRAGMENT, SEQ, SYN,
 from dcpinspect.transport.unusual import UnusualPackets
 
 KEY_BYTES = 36
-"""Bytes of the key of a group between two ends: both addresses, both ports. Of fragments it has the addresses only, or nothing."""
+"""Size of the key of a group between two ends, in bytes: both addresses and both ports.
+
+A key of fragments has only addresses, or nothing.
+"""
 ADDRESS_BYTES = 32
 
 Pairs = set[tuple[bytes, bytes]]
@@ -35,36 +38,37 @@ Pairs = set[tuple[bytes, bytes]]
 
 @dataclass(slots=True)
 class Report:
-    """What a scan says of its capture, besides the bundles."""
+    """What a scan says about its capture, besides the bundles."""
 
     begin: int = 0
-    """Where the first packet was, in the file as it lies there, if that is known."""
+    """Offset of the first packet in the file as stored, if known."""
     size: int = 0
-    """Bytes of the file that were read, as it lies there."""
+    """Number of bytes of the file, as stored, that were read."""
     head: str = ""
     tail: str = ""
-    """Digests of the ends of these bytes, as those of ``Unit``."""
+    """Digests of both ends of these bytes, as in ``Unit``."""
     format: str = ""
     packets: int = 0
     shipped: int = 0
-    """Packets in bundles."""
+    """Number of packets in bundles."""
     first_ns: int | None = None
     last_ns: int | None = None
     """Capture times of the first and the last packet."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Packets that are in no bundle, by class."""
+    """Number of packets that are in no bundle, by class."""
     problems: list[tuple[int | None, str]] = field(default_factory=list)
-    """Damaged places: where in the unpacked bytes, and what is wrong."""
+    """Damaged places: offset in the unpacked bytes, and what is wrong."""
     error: str | None = None
-    """Why it could not be read at all."""
+    """Why the capture could not be read at all."""
     begun: dict[str, list[int]] = field(default_factory=dict)
-    """By group, its key in hex: sequence numbers of the SYNs in it, which tell connections apart that have the same two ends."""
+    """Sequence numbers of the SYNs in a group, by its key in hex. They distinguish connections that have the same two ends."""
     joins: list[tuple[str, str]] = field(default_factory=list)
-    """Groups of fragments, and those that the segments in them belong to; keys in hex."""
+    """Groups of fragments, and groups that the segments in them belong to; keys in hex."""
     secrets: int = 0
-    """Blocks of TLS secrets in it; these stay there."""
+    """Number of blocks with TLS secrets in the capture; they are not copied."""
     tunnels: list[tuple[str, str]] = field(default_factory=list)
-    """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
+    """Group keys of addresses that fragments between them would have, and groups of segments that were in tunnels between these addresses.
+    """
 
 
 def scan(
@@ -77,10 +81,10 @@ def scan(
     salt: Salt | None = None,
     skipped: int = 0,
 ) -> Report:
-    """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all.
+    """Writes the bundles of the capture at ``path`` to ``target``, with their index, unless the capture cannot be read at all.
 
-    ``stretch``: of this stretch of it only, whose packets are numbered from its first one on. ``salt``: bundles are encrypted.
-    ``skipped``: without so many packets at its start.
+    ``stretch``: scans only this stretch, whose packets are numbered from its first one. ``salt``: encrypts the bundles. ``skipped``: number
+    of packets at the start to leave out.
     """
     report = Report()
     try:
@@ -114,7 +118,7 @@ def scan(
         report.secrets = len(capture.files[0].secrets)
     try:
         report.head, report.tail = digests(path, report.size)
-    except OSError:  # it is gone; what was read of it is kept
+    except OSError:  # the file is gone, but what was read of it is kept
         report.head = ""
     report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
     report.shipped = report.packets - skipped - sum(report.left_out.values())
@@ -124,13 +128,13 @@ def scan(
 
 
 def _without(batch: PacketBatch, count: int) -> PacketBatch:
-    """A batch without so many packets at its start."""
+    """Returns a batch without ``count`` packets at its start."""
     columns: dict[str, Any] = {name: getattr(batch, name)[count:] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
     return replace(batch, first_frame=batch.first_frame + count, first_packet=batch.first_packet + count, **columns)
 
 
 def joined(reports: Sequence[Report]) -> Report | None:
-    """What was found in all stretches of a capture; None where they do not follow one another, so that a guess was wrong."""
+    """Joins the reports on all stretches of a capture; None if the stretches do not follow one another, because a guess was wrong."""
     first, *others = reports
     if any(one.error is not None for one in reports) or any(one.size != two.begin for one, two in zip(reports, others, strict=False)):
         return None
@@ -163,11 +167,11 @@ class _Sorter:
         self._parser = HeaderParser(ports)
         self._unusual = UnusualPackets(self._parser)
         self._pairs = AddressPairs()
-        self._keys: list[bytes] = []  # by pair
-        self._group = np.empty(0, np.int64)  # by pair
+        self._keys: list[bytes] = []  # by number of the pair of ends
+        self._group = np.empty(0, np.int64)  # by number of the pair of ends
 
     def add(self, batch: PacketBatch) -> None:
-        """Writes a window."""
+        """Writes the packets of a batch as a window."""
         headers = self._parser.columns(batch)
         unusual, data = headers.unusual, batch.data
         if len(unusual):
@@ -214,7 +218,7 @@ class _Sorter:
 
 
 def addresses(batch: PacketBatch, row: int) -> bytes:
-    """The outermost IP addresses of a packet, the lower first, as those of a key; empty where there are none."""
+    """Returns the outermost IP addresses of a packet in the form of a key, the lower one first; empty if there are none."""
     view = batch.data.data
     start, end = int(batch.offset[row]), int(batch.offset[row] + batch.captured[row])
     at = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does

@@ -1,10 +1,10 @@
-"""The tables as Spark keeps them: types that it has, without a bit lost.
+"""The tables in the form that Spark keeps: its own types, without the loss of a bit.
 
-Spark knows no unsigned numbers. Those below 64 bits go to the next wider type; those of 64 bits are BIGINT with the same bits, which
-costs nothing and comes back exactly; so are CAS and UUIDs, which elsewhere are 0x-strings. ``views`` shows all of them as what they
-mean. Times are TIMESTAMP in microseconds, with nanoseconds beside them as everywhere.
+Spark has no unsigned numbers. Numbers below 64 bits get the next wider type. Numbers of 64 bits are BIGINT with the same bits, which costs
+nothing and can be reversed exactly. The same is true of CAS and UUIDs, which are 0x-strings elsewhere. ``views`` shows all of them in
+readable form. Times are TIMESTAMP in microseconds, with nanoseconds in a further column, as everywhere.
 
-This is the one place where tables change into that form: as Arrow, which is what Spark's Python tasks take and give.
+Only this module converts tables into that form, as Arrow tables, which Spark's Python tasks take and return.
 """
 
 from __future__ import annotations
@@ -29,15 +29,21 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
 
 COLUMNS = tuple(column for column in ALL_COLUMNS if column.name not in ("relative_ns", "collection", "request_key"))
-"""Those of messages: captures come one by one, and none knows which packet is the first of all, or what others tell of the names of
-collections; keys of requests are a join away."""
+"""Columns of messages.
+
+Without ``relative_ns`` and ``collection``: captures are read one by one, and none knows the first packet of all, or what other captures say
+about names of collections. Without ``request_key``: a join finds keys of requests.
+"""
 TABLES = ("messages", *CONTRACTS)
-"""The tables, by their names in SQL."""
+"""Names of the tables in SQL."""
 
 WORD = pa.dictionary(pa.int32(), pa.string())
-"""The type of texts that come again and again, while they are sorted and written."""
+"""Type of texts that occur again and again, while they are sorted and written."""
 _FEW = 16
-"""Texts of a dictionary from which on it is made anew; there may be 10,000 names of captures, and each row group has its dictionary."""
+"""Size of a dictionary from which it is reduced to the used texts.
+
+There may be 10,000 capture names, and each row group has its dictionary.
+"""
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 _NAMES = {
     pa.bool_(): "BOOLEAN",
@@ -54,9 +60,9 @@ _NAMES = {
 
 @cache
 def columns_of(name: str) -> Mapping[str, Any]:
-    """The columns of a table with their types in Arrow as the engine makes it; tables of records have the name of their capture.
+    """Returns the columns of a table with their Arrow types in the engine; tables of records have the name of their capture.
 
-    Raises UsageError for a table that there is not.
+    Raises UsageError if there is no such table.
     """
     if name not in TABLES:
         raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}")
@@ -66,7 +72,7 @@ def columns_of(name: str) -> Mapping[str, Any]:
 
 
 def record_types(columns: Sequence[RecordColumn]) -> dict[str, Any]:
-    """The types of records in Arrow: beside a time stand its nanoseconds."""
+    """Returns the Arrow types of records; a time also has a column with its nanoseconds."""
     types = {}
     for column in columns:
         types[column.name] = arrow_type(column)
@@ -77,7 +83,7 @@ def record_types(columns: Sequence[RecordColumn]) -> dict[str, Any]:
 
 @cache
 def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
-    """The columns of a table that are BIGINT for their bits: u64 or hex64."""
+    """Returns the columns of a table that are BIGINT for the sake of their bits, and which kind of number the bits are."""
     found: dict[str, Literal["u64", "hex64"]] = {}
     for column in COLUMNS if name == "messages" else _record_columns(name):
         if column.kind == "u64" or column.kind == "hex64":
@@ -87,24 +93,24 @@ def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
 
 @cache
 def table_schema(name: str) -> Any:
-    """The Arrow schema of a table as Spark keeps it. Raises UsageError for a table that there is not."""
+    """Returns the Arrow schema of a table as Spark keeps it. Raises UsageError if there is no such table."""
     types, bits = columns_of(name), whole_numbers(name)
     return pa.schema([pa.field(column, pa.int64() if column in bits else _kept_type(kind)) for column, kind in types.items()])
 
 
 def ddl(schema: Any) -> str:
-    """An Arrow schema that Spark can keep, in the words of Spark SQL: for ``mapInArrow``, a data source or a reader."""
+    """Writes an Arrow schema in Spark SQL: for ``mapInArrow``, a data source or a reader."""
     return ", ".join(f"`{field.name}` {_spark_name(field.type)}" for field in schema)
 
 
 def message_rows(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
-    """These columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
+    """Returns these columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
     arrays = [_plain(short(batch, rows, name), name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
 
 
 def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, Any]:
-    """The columns that have a value, as those of ``message_rows``; but texts that come again and again stay dictionaries."""
+    """Returns the columns that have values, in the form of ``message_rows``; but texts that occur again and again stay dictionaries."""
     rows, found = np.arange(len(batch)), {}
     for name in columns:
         array = short(batch, rows, name)
@@ -115,19 +121,19 @@ def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, An
 
 
 def _plain(array: Any, name: str) -> Any:
-    """A column of messages as Spark keeps it, from its short form."""
+    """Returns a column of messages as Spark keeps it, from its short form."""
     return _kept(array if BY_NAME[name].kind == "hex64" else plain(array, name), table_schema("messages").field(name).type)
 
 
 def _small(array: Any) -> Any:
-    """A dictionary of what is in the array, and of nothing else."""
+    """Returns a dictionary array whose dictionary has only used texts."""
     if len(array.dictionary) > _FEW:
         array = array.dictionary.take(array.indices).dictionary_encode()
     return array.cast(WORD)
 
 
 def kept(name: str, table: Any) -> Any:
-    """The Arrow table ``name``, as the engine makes it, in the form that Spark keeps; a column that it lacks is null everywhere."""
+    """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns are null."""
     schema = table_schema(name)
     columns = [
         pa.chunked_array([_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type)
@@ -153,18 +159,18 @@ def _kept_type(kind: Any) -> Any:
 
 
 def _kept(array: Any, kind: Any) -> Any:
-    """An array as one of the type that Spark keeps."""
+    """Returns an array with the type that Spark keeps."""
     if array.type == kind:
         return array
     if pa.types.is_uint64(array.type):
         return array.view(kind)
     if pa.types.is_string(array.type):
         return _bits(array)
-    return array.cast(kind, safe=False)  # numbers within lists and records keep their bits, as those of columns do
+    return array.cast(kind, safe=False)  # numbers within lists and records keep their bits, as columns of numbers do
 
 
 def _bits(texts: Any) -> Any:
-    """0x-strings of 16 digits as the numbers that they are, in BIGINT."""
+    """Returns 0x-strings of 16 digits as numbers in BIGINT."""
     if not len(texts):
         return pa.array([], pa.int64())
     digits = texts.fill_null("0x" + "0" * 16)

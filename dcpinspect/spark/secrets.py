@@ -1,6 +1,6 @@
-"""Where the secrets of TLS connections are: in key logs, each maybe of one capture point, and in captures.
+"""Where the secrets of TLS connections are: in key logs, perhaps of only one capture point, and in captures.
 
-These themselves never travel, and are in no file that is written: every process reads them where they are.
+The secrets themselves are never sent or written: every process reads them where they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog, files_of, of_point
 
 Named = tuple[str | None, str]
-"""A capture point, None: all of them; and a key log, or a folder with some."""
+"""A capture point (None: all of them), and the path of a key log or of a folder of key logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class Secrets:
     keylogs: tuple[Named, ...] = ()
     search: int = SEARCH
     captures: Sequence[tuple[str, int]] = ()
-    """Captures that have some in them, and in how many blocks."""
+    """Captures that contain secrets, and the number of blocks with secrets in each."""
     point: str | None = None
-    """The capture point whose key logs are read; None: those of all."""
+    """Capture point whose key logs are read; None: the key logs of all points."""
 
     def of(self, point: str) -> Secrets:
-        """Those of one capture point."""
+        """Returns the secrets of one capture point."""
         return replace(self, point=point)
 
     def read(self) -> KeyLog:
-        """The secrets. Raises CaptureError for a key log that cannot be read here."""
+        """Reads the secrets. Raises CaptureError for a key log that cannot be read."""
         keys = KeyLog(tuple(self._files()), search=self.search)
         for path, blocks in self.captures:
-            with suppress(CaptureError, OSError), open_capture(path) as capture:  # it may be gone by now
+            with suppress(CaptureError, OSError), open_capture(path) as capture:  # the capture may be gone by now
                 found = capture.files[0]
                 for _ in capture:
                     if len(found.secrets) >= blocks:
@@ -58,7 +58,10 @@ class Secrets:
 
 
 def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog") -> Secrets:
-    """Where the secrets are that an option names. Raises UsageError for what is no file or folder: other processes read it, too."""
+    """Returns where the secrets are that an option names.
+
+    Raises UsageError for a name that is no file or folder, because every process reads it.
+    """
     found = []
     for name in names:
         point, path = of_point(name)

@@ -1,6 +1,6 @@
-"""Spark's session: found or started with nothing to configure, watched while it works, stopped when somebody wants so.
+"""Finds or starts Spark's session without configuration, watches its jobs, and stops them on request.
 
-The one module that knows ``sparkContext``, which a session over Spark Connect does not have.
+This is the only module that uses ``sparkContext``, which a session over Spark Connect does not have.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 OLDEST_JAVA = 17
-"""What PySpark 4 runs on."""
+"""Oldest release of Java that PySpark 4 runs on."""
 POLL = 0.5
-"""Seconds between two looks at how far a job is."""
+"""Seconds between two checks of a job's progress."""
 ENDING_S = 0.5
-"""Seconds that Java may take to end when it is asked to."""
+"""Seconds that Java gets to end after a request."""
 ANSWER_S = 10
-"""Seconds in which a server takes a connection."""
+"""Seconds within which a server must accept a connection."""
 _PORTS = {"sc": 15_002, "spark": 7077}
-"""Of servers of Spark Connect, and of masters of a cluster, that do not say another one."""
+"""Default ports of servers of Spark Connect, and of masters of a cluster."""
 _SHOWN = 200
 _NO_REASON = re.compile(r"WARNING:|Using Spark's|Picked up |\d\d/\d\d/\d\d \S+ (?:INFO|WARN) ")
 _RAISED = re.compile(r'(?:Caused by: |Exception in thread "main" |: )(?:[\w$]+\.)+([\w$]+(?:Exception|Error): .*)')
-"""What Java raised, and its last name with what it says."""
+"""Matches an exception of Java: the last part of its name, and its text."""
 _INSTALL = "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or set JAVA_HOME"
 _LOOPBACK = "127.0.0.1"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -51,7 +51,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-"""What we need of any session; those that can be set while it runs."""
+"""Settings for any session, which can also be changed while it runs."""
 LOCAL = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
@@ -60,7 +60,7 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What a session on this machine has besides."""
+"""Further settings for a session on this machine."""
 
 
 class SparkFailedError(DcpInspectError):
@@ -68,9 +68,9 @@ class SparkFailedError(DcpInspectError):
 
 
 def check_installed() -> str:
-    """What Java says of itself; nothing where it is elsewhere.
+    """Returns the text in which Java says its version; empty if Java runs on another machine.
 
-    Raises UsageError, with what to install, where PySpark, what it needs, or a Java that it runs on is missing.
+    Raises UsageError, which says what to install, if PySpark, its requirements or a suitable Java is missing.
     """
     missing = [name for name in ("pyspark", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
@@ -92,7 +92,7 @@ def check_installed() -> str:
 
 
 def java_program() -> str | None:
-    """The Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
+    """Returns the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         path = os.path.join(home, "bin", "java")
@@ -101,7 +101,7 @@ def java_program() -> str | None:
 
 
 def java_version(java: str) -> tuple[int | None, str]:
-    """The feature release of a Java, and what it said instead where it did not tell."""
+    """Returns the feature release of a Java, and all that it printed; the release is None if Java did not tell."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -110,7 +110,7 @@ def java_version(java: str) -> tuple[int | None, str]:
 
 
 def feature_release(text: str) -> int | None:
-    """``8`` of what Java 1.8 prints, ``17`` of what Java 17.0.15 does."""
+    """Returns the feature release in the output of Java: ``8`` for Java 1.8, ``17`` for Java 17.0.15."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         return None
@@ -119,12 +119,13 @@ def feature_release(text: str) -> int | None:
 
 @contextmanager
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """The session that there is, else a new one, which is stopped at the end: on this machine unless ``master`` or the platform says where.
+    """Yields the running session, or else a new one, which is stopped at the end. A new one runs on this machine, unless ``master`` or the
+    platform says otherwise.
 
-    Raises UsageError where Spark cannot run, SparkFailedError where it does not start.
+    Raises UsageError if Spark cannot run, SparkFailedError if it does not start.
     """
     java_says = check_installed()
-    from pyspark import SparkContext  # deferred: half a second
+    from pyspark import SparkContext  # deferred: takes half a second
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -153,7 +154,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder, classes.kept(_end_java):
         remember(folder)
         if is_local:
-            builder = builder.config("spark.sql.warehouse.dir", folder)  # else it makes one where the program was started
+            builder = builder.config("spark.sql.warehouse.dir", folder)  # otherwise Spark makes this folder in the current directory
         with _Java() as java:
             try:
                 found = aside(builder.config(map={**conf}).getOrCreate, java.end)
@@ -169,20 +170,20 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
 
 def is_remote(master: str) -> bool:
-    """Whether it is a server of Spark Connect, which has settings of its own but for those of SQL."""
+    """Whether this is a server of Spark Connect, which accepts only settings of SQL from us."""
     return master.startswith("sc://")
 
 
 def _check_answers(master: str) -> None:
-    """Raises SparkFailedError where no server takes connections: Spark itself tries for a minute, and its client for ten.
+    """Raises SparkFailedError if no server accepts connections: Spark itself tries for a minute, and its client for ten.
 
-    Raises UsageError where there is no such client.
+    Raises UsageError if the client of Spark Connect is not installed.
     """
     scheme, _, places = master.partition("://")
     if scheme not in _PORTS:
         return
     refused: Exception | None = None
-    for place in places.split(","):  # a cluster may have several masters, one of which works
+    for place in places.split(","):  # a cluster can have several masters, and only one need work
         try:
             where = urlsplit(f"//{place}")
             socket.create_connection((where.hostname or "", where.port or _PORTS[scheme]), ANSWER_S).close()
@@ -196,11 +197,11 @@ def _check_answers(master: str) -> None:
 
 
 def _end_java() -> subprocess.Popen[bytes]:
-    """Tells Java, in which no session runs any more, that it is not needed."""
+    """Tells Java to end, after its last session has ended."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
-    SparkContext._gateway = SparkContext._jvm = None  # the next session starts another
+    SparkContext._gateway = SparkContext._jvm = None  # so that the next session starts another Java
     gateway.shutdown()
     gateway.proc.stdin.close()
     java: subprocess.Popen[bytes] = gateway.proc
@@ -213,9 +214,9 @@ def _is_submitted() -> bool:
 
 
 class _Java:
-    """The process that PySpark starts while this is entered: what it says is kept from the terminal, and it can be ended all the time.
+    """The Java process that PySpark starts within this context. Its output is kept from the terminal, and it can be ended at any time.
 
-    PySpark itself tells nobody of it before it serves, seconds later.
+    PySpark itself does not show the process before it accepts connections, seconds later.
     """
 
     def __init__(self) -> None:
@@ -242,20 +243,20 @@ class _Java:
         return self._process
 
     def end(self) -> None:
-        """Ends it, and does not wait for long."""
+        """Ends the process, and does not wait for long."""
         from pyspark import SparkContext
 
         self._is_ended = True
         if (java := self._process) is not None:
-            java.terminate()  # it removes its temporary files
+            java.terminate()  # Java removes its temporary files when it ends
             with suppress(subprocess.TimeoutExpired):
                 java.wait(ENDING_S)
             java.kill()
             java.wait()
-            SparkContext._gateway = SparkContext._jvm = None  # the next session starts another
+            SparkContext._gateway = SparkContext._jvm = None  # so that the next session starts another Java
 
     def reason(self, error: BaseException) -> str:
-        """Why Spark did not start, on one line: Java says it to PySpark, unless it has ended before."""
+        """Returns why Spark did not start, on one line. Java tells PySpark, unless Java has ended before."""
         text, said = str(error), ""
         if self._said is not None:
             self._said.seek(0)
@@ -277,17 +278,17 @@ def _failure(reason: str, master: str) -> DcpInspectError:
 
 
 def processors(spark: SparkSession) -> int:
-    """Tasks that can run at the same time, as far as the session tells."""
+    """Returns how many tasks can run at the same time, as far as the session tells."""
     try:
         return max(1, aside(lambda: int(spark.sparkContext.defaultParallelism), lambda: None))
-    except Exception:  # over Spark Connect nobody tells
+    except Exception:  # a session over Spark Connect does not tell
         return os.cpu_count() or 1
 
 
 def watched(spark: SparkSession, job: Callable[[], Result], show: Callable[[int, int], None]) -> Result:
-    """Runs a job; meanwhile calls ``show`` now and then, with the tasks that are done and those that there are, from another thread.
+    """Runs a job, and meanwhile calls ``show`` from another thread with the number of finished tasks and of all tasks.
 
-    An exception, Ctrl-C too, cancels it. Raises SparkFailedError where it fails.
+    An exception cancels the job, also Ctrl-C. Raises SparkFailedError if the job fails.
     """
     ended = threading.Event()
     poller = threading.Thread(target=_poll, args=(spark, show, ended), daemon=True)
@@ -304,7 +305,9 @@ def watched(spark: SparkSession, job: Callable[[], Result], show: Callable[[int,
 
 
 def aside(job: Callable[[], Result], stop: Callable[[], None]) -> Result:
-    """Does what talks to the JVM in a thread, since Ctrl-C must not come between a question and its answer; it calls ``stop``."""
+    """Runs ``job``, which talks to the JVM, in a thread, so that Ctrl-C cannot come between a request and its answer; Ctrl-C calls
+    ``stop``.
+    """
     with ThreadPoolExecutor(max_workers=1) as pool:
         coming = pool.submit(job)
         try:
@@ -342,7 +345,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The line of a traceback that says what was wrong in a task; else the deepest cause that Java names."""
+    """Returns the line of a traceback that says what was wrong in a task; else the deepest cause that Java names."""
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
     deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")][-1:]

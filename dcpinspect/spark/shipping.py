@@ -1,4 +1,4 @@
-"""The package itself sent to executors whose Python lacks it; what cannot be sent, because it is compiled, is named."""
+"""Sends the package to executors whose Python lacks it, and names compiled modules, which cannot be sent."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ OURS = "dcpinspect"
 
 
 def missing_module(text: str) -> str | None:
-    """The module that a task could not import, if that is what a failure of Spark says."""
+    """Returns the module that a task could not import, if a failure of Spark says so."""
     found = _MISSING.search(text)
     return None if found is None else found[1]
 
 
 def ship(spark: SparkSession, folder: str) -> None:
-    """Sends the package to all executors of a session, those to come too. ``folder``: for the file, from which they fetch it."""
+    """Sends the package to all executors of a session, also to later ones. ``folder``: for the file that they fetch."""
     path = os.path.join(folder, f"{OURS}.zip")
     write_zip(path)
     if hasattr(spark, "_jsc"):
         spark.sparkContext.addPyFile(path)
-    else:  # over Spark Connect
+    else:  # a session over Spark Connect
         spark.addArtifacts(path, pyfile=True)
 
 
 def write_zip(path: str) -> None:
-    """The package as a zip that Python imports from."""
+    """Writes the package as a zip file from which Python can import."""
     root = Path(dcpinspect.__file__).parent
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for one in sorted(root.rglob("*")):

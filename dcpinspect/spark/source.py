@@ -1,6 +1,6 @@
-"""The data source ``dcp``: ``spark.read.format("dcp").load("captures/")`` once ``dcpinspect.spark.register(spark)`` was called.
+"""The data source ``dcp``: ``spark.read.format("dcp").load("captures/")``, after ``dcpinspect.spark.register(spark)``.
 
-Importing this imports PySpark. Spark finds the classes by their names, so executors have to be able to import the package, too.
+Importing this module imports PySpark. Spark finds the classes by their names, so executors must be able to import the package, too.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from dcpinspect.tables.filter_rows import FilterRows
 
 @dataclass
 class Task(InputPartition):
-    """One task's work."""
+    """The work of one task."""
 
     part: Part
 
 
 class DcpSource(DataSource):
-    """Messages of captures."""
+    """The messages of captures."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is given."""
+        """Returns the name for ``format``."""
         return "dcp"
 
     def schema(self) -> str:
-        """The columns, where the user did not give a schema. Raises UsageError for options that are wrong."""
+        """Returns the columns, if the user gave no schema. Raises UsageError for wrong options."""
         return ddl(asked(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the columns of this schema. Raises UsageError for options that are wrong, or a schema that is."""
+        """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a wrong schema."""
         found = self._asked(schema)
         return PushdownReader(found) if wants_pushdown(self.options) else Reader(found)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """The same for captures as they come. Raises UsageError as ``reader`` does."""
-        from dcpinspect.spark.source_stream import StreamReader  # deferred: it needs what is here
+        """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
+        from dcpinspect.spark.source_stream import StreamReader  # deferred: that module needs this one
 
         return StreamReader(self._asked(schema))
 
@@ -54,28 +54,34 @@ class DcpSource(DataSource):
 
 
 class Reader(DataSourceReader):
-    """Plans tasks, and does one."""
+    """Plans the tasks, and runs one."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.conditions: FilterRows | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """One task for the files of each capture point, or for each file."""
+        """Returns one task for the files of each capture point, or for each file."""
         return [Task(part) for part in self.asked.parts()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task."""
-        if not isinstance(partition, Task):  # Spark's stand-in where no file is wanted
+        """Returns the rows of one task."""
+        if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
             return iter(())
         return record_batches(self.asked, partition.part, self.conditions)
 
 
 class PushdownReader(Reader):
-    """The same where Spark hands over the conditions of the query; the class for it is another, since Spark asks by default not to."""
+    """A reader that gets the conditions of the query.
+
+    It is a class of its own, because Spark by default forbids readers to take conditions.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes note of the conditions that filters can say. All stay Spark's to look at, so that it alone decides what is a row."""
+        """Remembers the conditions that filters can express.
+
+        Spark still checks all of them, so that only Spark decides which rows match.
+        """
         known = dict(zip(self.asked.names, self.asked.columns, strict=True))
         self.conditions = pushed(filters, known)
         return filters

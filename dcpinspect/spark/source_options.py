@@ -1,4 +1,4 @@
-"""What ``spark.read.format("dcp")`` was asked for: options and columns, read and checked where the query is planned."""
+"""The options and columns of ``spark.read.format("dcp")``, read and checked when the query is planned."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ OnError = Literal["row", "fail", "skip"]
 
 POINT, ERROR = pa.field("capture_point", pa.string()), pa.field("error", pa.string())
 SCHEMA = pa.schema([*table_schema("messages"), POINT, ERROR])
-"""The columns that there are: those of messages, where they were captured, and of what could not be read, why.
+"""All columns: those of messages, the capture point, and the reason why something could not be read.
 
-Without being asked for, the last one is not there: then every row is a message, and ``count()`` counts messages.
+The last one, ``error``, must be asked for. Without it every row is a message, and ``count()`` counts messages.
 """
 
 OPTIONS = {
@@ -63,33 +63,33 @@ OPTIONS = {
     "rested": "in a stream: a capture is read when it has not changed for this time, 5s by default",
     "pushdown": "true: conditions of the query are looked at before its columns are made",
 }
-"""The options. Capitals are small letters to Spark, and here onError is on_error."""
+"""The options and their meanings. Spark ignores case, and here onError is the same as on_error."""
 MODES: Mapping[str, OnError] = {"PERMISSIVE": "row", "FAILFAST": "fail", "DROPMALFORMED": "skip"}
-"""What Spark's own sources call ``on_error``."""
+"""Names that Spark's own sources use for the values of ``on_error``."""
 _NAMES = {name.replace("_", ""): name for name in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one task reads."""
+    """The files that one task reads."""
 
     point: str
     files: tuple[str, ...]
     is_cut: bool = False
-    """Other tasks read other files of the same point, so what goes on from one to the next is cut."""
+    """Whether other tasks read other files of the same point, so that connections are cut between files."""
     before: tuple[str, ...] = ()
-    """Files that messages may begin in. What is whole in them is not wanted again."""
+    """Files in which messages may begin. Messages that end in these files are not wanted again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which messages are wanted of which captures, and what of them. Can be pickled."""
+    """Which messages of which captures are wanted, and which columns. Can be pickled."""
 
     paths: tuple[str, ...]
     columns: tuple[str, ...]
     """Names in ``SCHEMA``."""
     names: tuple[str, ...]
-    """What the user calls them; only capitals differ."""
+    """Names as the user writes them; only capitals differ."""
     selection: select.Selection = field(default_factory=select.Selection)
     since_ns: int | None = None
     until_ns: int | None = None
@@ -99,24 +99,24 @@ class Asked:
     by_file: bool = False
     on_error: OnError = "fail"
     name_pattern: str = "*"
-    """Of the files that count."""
+    """Pattern for the names of wanted files."""
     after_ns: int | None = None
     before_ns: int | None = None
-    """Times of change between which they were written."""
+    """Wanted files were last changed between these times."""
     keylogs: tuple[str, ...] = ()
     tls_search: int = SEARCH
     most_files: int | None = None
-    """In a batch of a stream."""
+    """Greatest number of files in a batch of a stream."""
     rested_ns: int = 5_000_000_000
-    """A stream reads a capture when it has not changed for so long."""
+    """A stream reads a capture when it has not changed for so many nanoseconds."""
 
     @property
     def schema(self) -> Any:
-        """The Arrow schema of what is wanted."""
+        """The Arrow schema of the wanted columns."""
         return pa.schema([SCHEMA.field(name).with_name(shown) for name, shown in zip(self.columns, self.names, strict=True)])
 
     def parts(self, *, may_be_empty: bool = False) -> list[Part]:
-        """What tasks are to read, in the order of the paths. Raises UsageError for what is not there, unless it ``may_be_empty``."""
+        """Returns what the tasks are to read, in the order of the paths. Raises UsageError for missing paths, unless ``may_be_empty``."""
         units, _ = units_of(
             {path: stamp for path, stamp in files_of(self.paths, without="", may_be_empty=may_be_empty).items() if self._counts(path)},
             self.point_rule,
@@ -130,20 +130,20 @@ class Asked:
         return [Part(point, tuple(files)) for point, files in points.items()]
 
     def _counts(self, path: str) -> bool:
-        """Whether a file is one of those that are wanted."""
+        """Whether a file is wanted."""
         if not fnmatchcase(os.path.basename(path), self.name_pattern):
             return False
         if self.after_ns is None and self.before_ns is None:
             return True
         try:
             changed = (info(path).mtime_ns or 0) if is_uri(path) else os.stat(path).st_mtime_ns
-        except OSError:  # the task says why
+        except OSError:  # the task will say why
             return True
         return (self.after_ns is None or changed > self.after_ns) and (self.before_ns is None or changed < self.before_ns)
 
 
 def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> Asked:
-    """What the options ask for. ``schema``: names and Spark types of the columns, where the user or Spark has said them.
+    """Returns what the options ask for. ``schema``: names and Spark types of the columns, if the user or Spark has given them.
 
     Raises UsageError, which names the option.
     """
@@ -188,7 +188,7 @@ def wants_pushdown(options: Mapping[str, str]) -> bool:
 
 
 def spark_type(name: str) -> str:
-    """The type of a column in the short form of Spark: ``array<struct<uuid:string,seqno:bigint>>``."""
+    """Returns the type of a column in Spark's short form: ``array<struct<uuid:string,seqno:bigint>>``."""
     kind = ddl(pa.schema([SCHEMA.field(name)])).partition(" ")[2]
     return kind.replace("`", "").replace(": ", ":").replace(", ", ",").lower()
 
@@ -204,7 +204,7 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _on_error(given: Mapping[str, str]) -> OnError | None:
-    """What becomes of what cannot be read; None where that is not said. Raises UsageError."""
+    """Returns what to do with captures that cannot be read; None if no option says it. Raises UsageError."""
     if given.get("column_name_of_corrupt_record", ERROR.name) != ERROR.name:
         raise UsageError(f"option column_name_of_corrupt_record: the column is called {ERROR.name}; rename it in the query")
     if given.get("recursive_file_lookup", "true").lower() != "true":
@@ -292,7 +292,7 @@ def _selection(given: Mapping[str, str]) -> select.Selection:
 
 
 def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
-    """What ``read`` makes of an option's value; its errors name the option."""
+    """Returns what ``read`` makes from the value of an option; its errors name the option."""
     try:
         return read(text)
     except UsageError as error:
@@ -301,7 +301,7 @@ def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
 
 
 def _time(given: Mapping[str, str], name: str) -> int | None:
-    """Nanoseconds since 1970 of a time, as filters read it."""
+    """Returns a time, in the form that filters use, as nanoseconds since 1970."""
     if name not in given:
         return None
     quoted = given[name].replace("'", "''")

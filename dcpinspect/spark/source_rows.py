@@ -1,4 +1,4 @@
-"""What one task of ``spark.read.format("dcp")`` does: captures in, record batches of Spark's types out."""
+"""The work of one task of ``spark.read.format("dcp")``: reads captures, and yields record batches of Spark's types."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.tls.keylog import of_point
 
 ROWS = 10_000
-"""Messages of a record batch at most; Spark takes batches as they come."""
+"""Greatest number of messages in a record batch; Spark takes batches as they come."""
 BYTES = 8 << 20
-"""Bytes of a record batch at most, unless one message has more."""
+"""Greatest size of a record batch in bytes, unless a single message is larger."""
 
 
 def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = None) -> Iterator[Any]:
-    """The wanted messages of some captures, read as one, and rows for what could not be read, as ``asked`` says.
+    """Yields the wanted messages of some captures, which are read as one, and rows for captures that could not be read, if ``asked`` wants
+    them.
 
-    ``conditions``: of the query; messages that they are not true for may be left out.
+    ``conditions``: of the query; messages that do not match may be left out.
 
-    Raises CaptureError, with what to do, for what cannot be read where the job is to fail then.
+    Raises CaptureError, which says what to do, for a capture that cannot be read, if the job is to fail then.
     """
     readable, failures = _tried(part.files)
     for failure in failures:
@@ -63,13 +64,13 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
 
 
 def _lost(reading: Reading) -> int:
-    """Bytes on connections of the protocol that are in no message."""
+    """Returns how many bytes on connections of the protocol are in no message."""
     found = (one for one in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole) if one.protocol == DCP)
     return sum(one.unfinished + sum(one.skipped.values()) for one in found)
 
 
 def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
-    """The files that can be opened, and why the others cannot."""
+    """Returns the files that can be opened, and the reasons why the others cannot."""
     readable, failures = [], []
     for file in files:
         try:
@@ -84,7 +85,7 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
 
 
 def _damage(asked: Asked, part: Part, found: Problem) -> Iterator[Any]:
-    if found.file not in part.before:  # who read that file was told
+    if found.file not in part.before:  # the task of that file has reported it
         yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
 
 
@@ -125,7 +126,7 @@ def _within(asked: Asked, batch: MessageBatch) -> Rows:
 
 
 def _cut(batch: Any) -> Iterator[Any]:
-    """The batch in pieces that are small enough."""
+    """Yields the batch in pieces that are small enough."""
     if batch.nbytes <= BYTES or len(batch) < 2:
         yield batch
         return

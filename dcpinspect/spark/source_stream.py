@@ -1,8 +1,8 @@
 """``spark.readStream.format("dcp")``: the messages of captures as they come, each once.
 
-An offset is a time of change: a batch has the captures that were last changed after its start and not after its end. That is the time at
-which a file came to be where it is, or was last written, as the file system has it (ctime). So a late file that keeps its old time of
-writing is not missed, and a query that starts again asks for the same files.
+An offset is a time of change. A batch has the captures whose last change is after its start and not after its end. The time of change is
+when a file was moved to its place or last written, as the file system stores it (ctime). So a file that comes late with an old time of
+writing is not missed, and a query that is started again asks for the same files.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ _CHANGED = "changed_ns"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Finds the captures that are new, plans tasks, and does one."""
+    """Finds the new captures, plans tasks, and runs one."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self._last_ns: int | None = None
-        """Captures that change later are not wanted."""
+        """Latest time of change of wanted captures; None: no limit."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Before all captures."""
+        """Returns the offset before all captures."""
         return {_CHANGED: 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """As the option ``max_files_per_trigger`` says."""
+        """Returns the limit from the option ``max_files_per_trigger``."""
         most = self.asked.most_files
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Takes note of what there is now."""
+        """Remembers the latest capture at this moment."""
         self._last_ns = max(self._rested(0), default=0)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Up to which captures are read next."""
+        """Returns the offset of the last capture to read next."""
         times = sorted(one for one in self._rested(start[_CHANGED]) if self._last_ns is None or one <= self._last_ns)
         if isinstance(limit, ReadMaxFiles):
             times = times[: limit.max_files]
         return {_CHANGED: times[-1]} if times else start
 
     def _rested(self, after_ns: int) -> list[int]:
-        """When the captures last changed that are new, and that nobody writes to."""
+        """Returns the times of change of the new captures that have not changed for long enough."""
         now_ns = time.time_ns()
         found = (_changed_ns(path) for part in self.asked.parts(may_be_empty=True) for path in part.files)
         return [one for one in found if one is not None and after_ns < one <= now_ns - self.asked.rested_ns]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One task for the new captures of each point. It also reads the capture before them, in which messages may begin."""
+        """Returns one task for the new captures of each point. It also reads the capture before them, in which messages may begin."""
         found: list[InputPartition] = []
         for part in self.asked.parts(may_be_empty=True):
             times = sorted((time_ns, path) for path in part.files if (time_ns := _changed_ns(path)) is not None)
@@ -73,13 +73,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task."""
-        if not isinstance(partition, Task):  # Spark's stand-in where no file is wanted
+        """Returns the rows of one task."""
+        if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
             return iter(())
         return record_batches(self.asked, partition.part)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing is kept."""
+        """Does nothing, because nothing is stored."""
 
 
 def _changed_ns(path: str) -> int | None:

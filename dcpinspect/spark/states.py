@@ -1,6 +1,7 @@
-"""What it takes to go on with a part when a new capture continues its connections: files beside the part, one a run.
+"""States of parts: what is needed to continue a part when a new capture continues its connections. Each is a file beside the part.
 
-A state belongs to the run that named it. Which packets it has seen is known, so it is used only where nothing else comes before or between.
+A state belongs to the run that named it. The packets that it has seen are known, so it is used only if no other packet comes before or
+between them.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from dcpinspect.spark.bundles import Bundled
 from dcpinspect.spark.salt import Salt
 
 _DIGEST = 16
-"""Bytes of a digest."""
+"""Size of a digest in bytes."""
 _ABOVE = 5
-"""A state, the folders of its run, of all runs and of the output, and that which the output is in."""
+"""Number of places whose owner is checked: the state, the folders of its run, of all runs and of the output, and the folder around it."""
 
 
 def mark_of(bundles: Iterable[Bundled]) -> str:
-    """Which packets these are, with their numbers."""
+    """Returns a digest of which packets these are, with their numbers."""
     return _digest("\n".join(f"{one.base} {one.file} {one.first} {one.path}" for one in bundles).encode())
 
 
 def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
-    """Puts a reading aside before it comes to its end, and gives the path of the file; empty where it cannot go on, or hardly will.
+    """Saves a reading before it ends, and returns the path of the file; empty if it cannot be continued, or will hardly be.
 
-    ``stem``: path of the file, to which a digest and the ending are appended. ``salt``: it is encrypted.
+    ``stem``: path of the file, to which a digest and the ending are added. ``salt``: encrypts the file.
     """
     if all(link.closed for link in reading.engine.links):
         return ""
@@ -45,7 +46,10 @@ def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
 
 
 def read_state(reading: Reading, path: str, salt: Salt | None = None) -> bool:
-    """Lets a reading begin where the one of a state ended; whether it could: nobody has changed the file, and nobody else can."""
+    """Lets a reading begin where the reading of a state ended.
+
+    Returns whether it could: the file must be unchanged and safe from other users.
+    """
     try:
         if not is_uri(path):
             for place in (Path(path), *Path(path).parents)[:_ABOVE]:

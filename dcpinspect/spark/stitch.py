@@ -1,7 +1,7 @@
-"""Which packets have to be read together: groups of all captures of a point put together to components, components to parts.
+"""Finds out which packets must be read together: groups of all captures of a point form components, and components form parts.
 
-Every component holds whole TCP connections, from the first capture to the last; so a part can be read by itself, and what the engine
-says of it does not depend on how the captures were cut. Nothing here looks at a clock.
+Every component holds whole TCP connections, from the first capture to the last. So a part can be read by itself, and the engine's results
+do not depend on where the captures were cut. Nothing here depends on times.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Place = tuple[str, bytes]
 
 
 def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Iterable[Pair] = ()) -> dict[bytes, bytes]:
-    """The component of each group of a point, named by one of its groups.
+    """Returns the component of each group of a point, named by one of its groups.
 
-    ``joins`` and ``tunnels``: as those of reports. Fragments belong with everything between their addresses; with what their segments are
-    known to be part of; and with what came through tunnels between their addresses, for of a segment whose fragments are in several
-    captures nobody has seen more than the tunnel.
+    ``joins`` and ``tunnels``: as in reports. Fragments belong with everything between their addresses, and with the groups that their
+    segments are known to be part of. They also belong with segments from tunnels between their addresses: if the fragments of a segment are
+    in several captures, only the tunnel is known of it.
     """
     known = list(dict.fromkeys(keys))
     wild = [key for key in known if len(key) != KEY_BYTES]
@@ -45,7 +45,7 @@ def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Itera
 
     for key in known:
         join(key[:ADDRESS_BYTES], key)
-        if b"" in parent:  # fragments without addresses: what they carry may belong anywhere
+        if b"" in parent:  # fragments without addresses may belong to anything
             join(b"", key)
     for one, two in (*joins, *tunnels):
         join(one, two)
@@ -59,20 +59,23 @@ class Seen:
     point: str
     key: bytes
     begun: Collection[int]
-    """Sequence numbers of its SYNs."""
+    """Sequence numbers of the SYNs in the group."""
     bytes: int
     marks: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def is_same(self, other: Seen) -> bool:
         """Whether both have a connection in common: the same ends and a SYN with the same number, or the same bytes in the same places.
 
-        Clocks, and the addresses of whom NAT stands in between, may differ.
+        Clocks may differ, and so may addresses, if NAT stands in between.
         """
         return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(self.marks, other.marks)
 
 
 def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, Place]]:
-    """By point: the groups of which another point has the same connections, and more of them; and where: this point, and the key there."""
+    """Returns, for each point, the groups whose connections another point has more of.
+
+    With each group, that other point and the key there.
+    """
     ordered = sorted(groups, key=lambda one: (-one.bytes, one.point, one.key))
     if len({one.point for one in ordered}) < 2:
         return {}
@@ -94,13 +97,13 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, Place]]:
 
 
 def _tokens(one: Seen) -> Iterator[object]:
-    """What two groups have in common, if they are the same."""
+    """Yields values of which two groups have some in common, if they are the same."""
     yield from ((one.key, number) for number in one.begun)
     yield from one.marks.tolist()
 
 
 def balanced(sizes: Mapping[bytes, int], parts: int) -> list[list[bytes]]:
-    """Components in at most so many parts of about equal size: the largest first, each where there is least."""
+    """Divides components into at most ``parts`` parts of about equal size: the largest first, each to the smallest part."""
     count = max(1, min(parts, len(sizes)))
     heap = [(0, number) for number in range(count)]
     found: list[list[bytes]] = [[] for _ in range(count)]

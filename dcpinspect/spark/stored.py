@@ -1,4 +1,4 @@
-"""The tables as they are stored: those that Spark keeps (``schema``), and what the pipeline knows besides."""
+"""The tables as they are stored: those in the form that Spark keeps (``schema``), with the columns that only the pipeline has."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dcpinspect.spark.schema import TABLES, record_types, table_schema
 
 CONNECTION_ID, POINT, DAY = pa.field("connection_id", pa.int64()), pa.field("capture_point", pa.string()), pa.field("day", pa.date32())
 PARTITIONS = (POINT.name, DAY.name)
-"""Columns by which messages are partitioned: a file of them has one value in each. The day is that of UTC."""
+"""Columns by which messages are partitioned: each file has one value in each of them. The day is in UTC."""
 TOLD = ("connection_id", "row", "time", "time_ns")
-"""Columns of which the log of messages has the least and the greatest value in each file. They are never null."""
+"""Columns for which the log of messages has the least and the greatest value in each file. They are never null."""
 COLUMNS = tuple(name for name in table_schema("messages").names if name != "connection")
-"""Columns of the engine's messages that are stored. The number of a connection is not known before all are; its id stands for it."""
+"""Stored columns of the engine's messages. The number of a connection is known only at the end, so its id is stored."""
 MESSAGES = pa.schema([CONNECTION_ID, POINT, DAY, *(table_schema("messages").field(name) for name in COLUMNS)])
 _TIME = pa.timestamp("us", "UTC")
 _WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
 CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), pa.field("duplicate_of", pa.int64())])
-"""Connections as they are stored. ``duplicate_of``: the connection that is the same one, captured at another point with fewer gaps."""
+"""Connections as they are stored. ``duplicate_of``: the same connection, captured at another point with fewer gaps."""
 CAPTURES = pa.schema(
     [
         pa.field("file", pa.string()),
@@ -31,7 +31,7 @@ CAPTURES = pa.schema(
         pa.field("packets", pa.int64()),
         pa.field("used", pa.int64()),  # packets that the engine was given
         pa.field("problems", pa.int64()),
-        pa.field("batch", pa.int32()),  # run that read it
+        pa.field("batch", pa.int32()),  # run that read the capture
     ]
 )
 BAD = pa.schema(
@@ -39,7 +39,7 @@ BAD = pa.schema(
         pa.field("file", pa.string()),
         POINT,
         pa.field("severity", pa.string()),  # error: nothing was read; warning: a part is damaged; note: its end is not written yet
-        pa.field("offset", pa.int64()),  # in the unpacked bytes
+        pa.field("offset", pa.int64()),  # offset in the unpacked bytes
         pa.field("what", pa.string()),
     ]
 )
@@ -47,7 +47,7 @@ _PLACES = [
     pa.field(f"{side}_{name}", kind) for name, kind in (("connection_id", pa.int64()), ("capture_point", pa.string())) for side in "ab"
 ]
 PATHS = pa.schema([*_PLACES, *(pa.field(*one) for one in record_types(_PATHS.columns[2:]).items())])
-"""Connections that were captured at two points, compared: A is where they count."""
+"""Comparisons of connections that were captured at two points; A is the point where they count."""
 SCHEMAS = {
     **{name: table_schema(name) for name in TABLES},
     "messages": MESSAGES,

@@ -1,8 +1,11 @@
-"""Stretches of one large capture, each scanned by a task of its own.
+"""Divides a large capture into stretches, each scanned by a task of its own.
 
-A pcap file has no mark between its records. Where a stretch begins is guessed: the first place at which many records follow one another.
-Who reads the stretch before goes up to the first record behind its end. Where that is the place which was guessed, and so for all
-stretches, every guess was right, since the first stretch begins where the file does.
+A pcap file has no mark between its records, so the begin of a stretch is guessed: the first place from which many records follow one
+another.
+
+The task of the stretch before reads up to the first record behind its own end. If that record is at the guessed place, the guess was right.
+
+If this holds for all stretches, all guesses were right, because the first stretch begins with the file.
 """
 
 from __future__ import annotations
@@ -22,18 +25,18 @@ from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 
 BYTES = 32 << 20
-"""A stretch is not shorter."""
+"""Least size of a stretch in bytes."""
 SEARCHED = 4 << 20
-"""Bytes in which the first record of a stretch is looked for."""
+"""Number of bytes in which the first record of a stretch is searched."""
 CHAINED = 16
-"""Records that follow one another there."""
+"""Number of records that must follow one another there."""
 
 Stretch = tuple[int, int]
-"""Bytes of the file from which on, and up to which, records begin."""
+"""Bytes of the file between which the records of the stretch begin: the first, and the first behind."""
 
 
 def stretches(path: str, size: int, count: int) -> list[Stretch]:
-    """A capture in so many stretches, or in fewer; one where nobody can tell how to divide it."""
+    """Divides a capture into ``count`` stretches, or fewer; into one if nobody can tell where to divide it."""
     count = min(count, size // BYTES)
     if count > 1:
         try:
@@ -46,17 +49,17 @@ def stretches(path: str, size: int, count: int) -> list[Stretch]:
 
 
 def _begun(header: bytes) -> Pcap:
-    """The format of a file, as it is behind the header."""
+    """Returns the format of a file, in its state after the header."""
     found = Pcap(header)
     found.walk(np.frombuffer(header, np.uint8), FILE_HEADER, final=False)
     return found
 
 
 class StretchPackets:
-    """The packets of a stretch of a plain pcap file, numbered from its first one on, as a capture gives them."""
+    """The packets of a stretch of a plain pcap file, in the form of a capture; they are numbered from the first one of the stretch."""
 
     def __init__(self, path: str, stretch: Stretch, batch_bytes: int) -> None:
-        """Raises OSError, and CaptureError where no record begins near the start of the stretch."""
+        """Raises OSError, and CaptureError if no record begins near the start of the stretch."""
         self.files = [CaptureFile(path, format=Pcap.name, storage="plain")]
         self.packets = 0
         self._end, self._batch_bytes = stretch[1], batch_bytes
@@ -64,7 +67,7 @@ class StretchPackets:
         header = self._file.read(FILE_HEADER)
         self._format = _begun(header)
         self.begin = self.position = FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
-        """Where its first record is, and how far it was read."""
+        """``begin``: offset of the first record. ``position``: offset up to which the file was read."""
 
     def _found(self, header: bytes, start: int) -> int:
         data, is_end = self._read(start, SEARCHED)
@@ -85,7 +88,7 @@ class StretchPackets:
             state[0] += 1
 
     def _read(self, at: int, size: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], bool]:
-        """Bytes of the file, and whether it ends with them."""
+        """Returns bytes of the file, and whether the file ends with them."""
         data = np.empty(size, np.uint8)
         got = 0
         self._file.seek(at)
@@ -125,7 +128,7 @@ class StretchPackets:
 
     @property
     def problems(self) -> list[Problem]:
-        """Damaged places met so far."""
+        """Damaged places that were found so far."""
         return self.files[0].problems
 
     def __enter__(self) -> Self:
@@ -135,5 +138,5 @@ class StretchPackets:
         self.close()
 
     def close(self) -> None:
-        """Frees the file."""
+        """Closes the file."""
         self._file.close()

@@ -1,6 +1,6 @@
-"""Work spread over Spark's tasks: a function for every item of a list, and what they give back.
+"""Distributes work over Spark's tasks: a function is called with every item of a list, and the results are returned.
 
-What is large never goes through Spark: tasks read captures and bundles, and write bundles and tables, themselves.
+Large data never goes through Spark: tasks themselves read captures and bundles, and write bundles and tables.
 """
 
 from __future__ import annotations
@@ -23,33 +23,39 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Show = Callable[[str, int, int], None]
-"""Told what is done, how much of it, and of how much."""
+"""Called with what is being done, how many items are finished, and how many there are."""
 JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Spark is soon done: what it would spend on making its own code faster is a third of its processor time, and of a small query half."""
+"""Options for Java. Optimizing Spark's own code takes a third of its processor time, half for a small query; that is more than it saves."""
 TASKS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
 }
-"""Of a session that does nothing but tasks. Spark need not compile what a handful of rows go through: a second. And Arrow keeps memory that
-it has freed, for the next batch: to take it from the system again and again is a tenth of the time of a task, or more."""
+"""Settings of a session that only runs tasks.
+
+Spark need not compile code for a handful of rows, which saves a second. Arrow keeps freed memory for the next batch: to take it from the
+system again and again costs a tenth of the time of a task, or more.
+"""
 TASK_BYTES = 64 << 20
-"""Items that are smaller share a task up to so many bytes."""
+"""Smaller items share a task up to so many bytes."""
 
 
 class Tasks(Protocol):
-    """Who does the work."""
+    """Does the work on a list of items."""
 
     @property
     def processors(self) -> int:
-        """Items that can be worked on at the same time."""
+        """Number of items that can be worked on at the same time."""
 
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """``work`` on every item, in any order; the results in theirs. ``what``: in words. ``sizes``: in bytes, to share it out by."""
+        """Calls ``work`` with every item, in any order, and returns the results in the order of the items. ``what``: describes the work.
+
+        ``sizes``: of the items in bytes, to divide the work evenly.
+        """
 
 
 class OwnTasks:
-    """This process does it."""
+    """Does the work in this process."""
 
     processors = 1
 
@@ -57,7 +63,7 @@ class OwnTasks:
         self._show = show
 
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """As ``Tasks`` has it."""
+        """Calls ``work`` with every item; see ``Tasks``."""
         assert len(items) == len(sizes)
         found: list[Result] = []
         for item in items:
@@ -67,7 +73,7 @@ class OwnTasks:
 
 
 class SparkTasks:
-    """Spark does it. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
+    """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
 
     def __init__(self, spark: SparkSession, show: Show = lambda *_: None) -> None:
         self._spark = spark
@@ -76,7 +82,7 @@ class SparkTasks:
         self.processors = sessions.processors(spark)
 
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """As ``Tasks`` has it. Executors that lack the package are sent it. Raises SparkFailedError."""
+        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack it. Raises SparkFailedError."""
         if not items:
             return []
         try:
@@ -120,7 +126,7 @@ class SparkTasks:
 
 @contextmanager
 def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None) -> Iterator[SparkTasks]:
-    """A session of Spark that does the work."""
+    """Yields the tasks of a session of Spark."""
     settings = {**JVM, **TASKS}
     if sessions.is_remote(master or ""):
         settings = {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
@@ -129,7 +135,7 @@ def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show =
 
 
 def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
-    """Items by number, in tasks of about equal size: as many as are wanted, more where they would be too large."""
+    """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, or more if these would be too large."""
     wanted = max(tasks, -(-sum(sizes) // TASK_BYTES))
     groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -1,7 +1,7 @@
-"""Units: the capture files that a pipeline reads, each one once, whatever it is called and however often it is found.
+"""Units: the capture files that a pipeline reads, each once, whatever its name is and however often it is found.
 
-A unit is a file as it was when it was found: its capture point, its size and a digest of its two ends. Files are taken in the order in
-which one capture point wrote them, which their numbers say, or else the times of their first packets.
+A unit is a file in the state in which it was found: its capture point, its size and a digest of both ends. Files of a capture point are
+read in the order in which the point wrote them: by the numbers in their names, or else by the times of their first packets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
 END = 1 << 16
-"""Bytes of each end of a file that tell it from others."""
+"""Number of bytes at each end of a file that identify it."""
 NO_FILE = "is not a file that can be read more than once"
 BY_DIRECTORY, BY_STEM, BY_NAME = "dir", "stem", "name:"
 _NUMBER = re.compile(r"(\d+)")
@@ -36,29 +36,29 @@ _NUMBER = re.compile(r"(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A capture file as it was when it was found."""
+    """A capture file in the state in which it was found."""
 
     name: str
-    """As it was named, or as the directory that it was found in was."""
+    """Name that was given, or path below the directory that was given."""
     path: str
-    """Absolute."""
+    """Absolute path."""
     point: str
-    """Where it was captured: files of one point continue each other, files of different points do not."""
+    """Where the file was captured: files of one point continue each other, files of different points do not."""
     size: int
     head: str = ""
-    """Digest of its first 64 KiB; empty where it cannot be read."""
+    """Digest of the first 64 KiB; empty if the file cannot be read."""
     tail: str = ""
-    """Digest of its last 64 KiB."""
+    """Digest of the last 64 KiB."""
     stamp: str = ""
-    """Its size, and the time of its change, when it was found. While these are the same at its path, nobody looks at its bytes."""
+    """Size and time of the last change when the file was found. As long as these stay the same, nobody reads the bytes again."""
 
     @property
     def identity(self) -> tuple[str, int, str, str]:
-        """What two units of the same bytes have in common; the name is not part of it, for rings use names again and rename files."""
+        """What two units with the same bytes have in common. The name is not part of it, because rings reuse names and rename files."""
         return (self.point, self.size, self.head, self.tail)
 
     def is_continued_by(self, path: str) -> bool:
-        """Whether a file begins with the bytes of this unit: it was still being written then."""
+        """Whether a file begins with the bytes of this unit, so that the unit was still being written."""
         try:
             return size_of(path) > self.size and digests(path, self.size) == (self.head, self.tail)
         except OSError:
@@ -66,7 +66,7 @@ class Unit:
 
 
 def digested(unit: Unit) -> Unit:
-    """A unit with its digests; without, and of no size, where it cannot be read."""
+    """Returns a unit with its digests; without digests and with size 0 if it cannot be read."""
     try:
         size = size_of(unit.path)
         head, tail = digests(unit.path, size)
@@ -76,7 +76,7 @@ def digested(unit: Unit) -> Unit:
 
 
 def digests(path: str, size: int) -> tuple[str, str]:
-    """Digests of the first and of the last 64 KiB of the first ``size`` bytes of a file. Raises OSError."""
+    """Returns digests of the first and of the last 64 KiB of the first ``size`` bytes of a file. Raises OSError."""
     with remote.opened(path) as file:
         first = file.read(min(END, size))
         file.seek(max(0, size - END))
@@ -85,7 +85,10 @@ def digests(path: str, size: int) -> tuple[str, str]:
 
 
 def size_of(path: str) -> int:
-    """Bytes of a file. Raises OSError, FileNotFoundError, and OSError for what is no file that can be read more than once."""
+    """Returns the size of a file in bytes.
+
+    Raises FileNotFoundError, and OSError for other errors, also if it is no file that can be read again.
+    """
     if is_uri(path):
         return int(remote.info(path).size or 0)
     about = os.stat(path)
@@ -95,17 +98,17 @@ def size_of(path: str) -> int:
 
 
 def why_not(error: OSError) -> str:
-    """Why a file cannot be opened."""
+    """Returns why a file cannot be opened."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     return NO_FILE if error.strerror == NO_FILE else f"cannot be opened ({error.strerror})"
 
 
 def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) -> dict[str, str]:
-    """The files that ``names`` are: files, patterns, or directories, of which captures are taken; no file twice. With each its stamp.
+    """Returns the captures that ``names`` mean (files, patterns or directories), each once, and the stamp of each.
 
-    ``without``: a directory that is not looked into. Raises UsageError for what is not there; a directory or pattern
-    without captures is none where it ``may_be_empty``.
+    ``without``: a directory that is left out. Raises UsageError for missing names; a directory or pattern without captures is no error if
+    ``may_be_empty``.
     """
     found: dict[str, tuple[str, str]] = {}
     for given in names:
@@ -141,7 +144,7 @@ def _stamp(path: str) -> str:
 
 
 def _remote_files(name: str, *, may_be_empty: bool) -> dict[str, FileInfo]:
-    """The same of a URI. Folders are looked through by the names of files only: to open each would take long."""
+    """Returns the captures that a URI means. In folders, only the names of files are checked, because opening each file would take long."""
     magic = re.search(r"[*?]", name)
     base = name if magic is None else name[: magic.start()].rpartition("/")[0]
     try:
@@ -165,7 +168,7 @@ def _remote_files(name: str, *, may_be_empty: bool) -> dict[str, FileInfo]:
 
 
 def _pattern(text: str) -> str:
-    """A pattern of names as a regular expression: ** is any number of folders."""
+    """Returns a pattern of names as a regular expression: ** stands for any number of folders."""
     words = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(words.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*/|\*\*|\*|\?)", text))
 
@@ -173,10 +176,10 @@ def _pattern(text: str) -> str:
 def units_of(
     paths: Mapping[str, str], rule: str, points: Mapping[str, str], known_units: Iterable[Unit] = ()
 ) -> tuple[list[Unit], dict[str, str]]:
-    """A unit for each file, and the names of the points by what makes them one; ``points``: those that are known already.
+    """Returns a unit for each file, and the names of the points by what identifies them. ``points``: the names that are known already.
 
-    ``paths``: with the stamp of each. ``rule``: ``dir``, ``stem`` or ``name:`` with a name. ``known_units``: one of these stands for a file
-    that has not changed since; others have no digests yet. A file that cannot be read is a unit, too, for whoever reads it to say why.
+    ``paths``: with the stamp of each. ``rule``: ``dir``, ``stem`` or ``name:`` with a name. ``known_units``: one of these is used for a
+    file that has not changed since; other units have no digests yet. A file that cannot be read is a unit, too; its reader says why.
     """
     before = {(unit.path, unit.stamp): unit for unit in known_units if unit.head and unit.stamp}
     known = dict(points)
@@ -191,7 +194,7 @@ def units_of(
 
 
 def check_rule(rule: str) -> str:
-    """The rule itself, by which files belong to capture points. Raises UsageError."""
+    """Returns the rule by which files belong to capture points. Raises UsageError for an unknown one."""
     if rule in (BY_DIRECTORY, BY_STEM) or (rule.startswith(BY_NAME) and len(rule) > len(BY_NAME)):
         return rule
     raise UsageError(
@@ -208,13 +211,13 @@ def _point_key(path: str, rule: str) -> str:
 
 
 def _stem(name: str) -> str:
-    """A file's name up to its number, or its ending: ``node1`` of ``node1_00003_20240101120000.pcapng``."""
+    """Returns a file's name up to its number, or its ending: ``node1`` for ``node1_00003_20240101120000.pcapng``."""
     stem = re.split(r"\.", name, maxsplit=1)[0]
     return re.sub(r"([-_.]\d+)+$", "", stem) or stem
 
 
 def _free_name(key: str, taken: set[str]) -> str:
-    """The last parts of a path, as many as it takes."""
+    """Returns the last parts of a path, as many as needed for a name that is not taken."""
     parts = [part for part in key.split(os.sep) if part] or [key]
     for count in range(1, len(parts) + 1):
         name = "/".join(parts[-count:])
@@ -224,9 +227,11 @@ def _free_name(key: str, taken: set[str]) -> str:
 
 
 def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
-    """Units of one point, in the order in which they were written; with each the time of its first packet, None where it has none.
+    """Returns the units of one point in the order in which they were written. With each unit comes the time of its first packet, None for
+    none.
 
-    Numbers in names that differ in nothing else say it; in a ring that has begun again they do from its oldest file on. Otherwise times.
+    The order is that of the numbers in names that differ in nothing else; in a ring that has begun again, from its oldest file on.
+    Otherwise it is the order of the times.
     """
     timed = [(unit, time) for unit, time in units if time is not None]
     empty = sorted((unit for unit, time in units if time is None), key=lambda unit: unit.path)

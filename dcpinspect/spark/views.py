@@ -1,7 +1,7 @@
-"""Tables as people, queries and filters read them: every number as what it means.
+"""Tables in the form for people, queries and filters: every number is readable.
 
-What Spark keeps as 64 bits is DECIMAL(20, 0) here if it is a number, so that the greatest seqno is greater than the least one, and a
-0x-string if it is a CAS or an UUID, as everywhere else. The bits stand behind all other columns under the name with ``_bits``.
+A number that Spark keeps as 64 bits is DECIMAL(20, 0) here, so that the greatest seqno is greater than the least one. A CAS or a UUID is a
+0x-string, as everywhere else. The bits stand behind all other columns, in columns whose names end in ``_bits``.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ if TYPE_CHECKING:
 
 
 class Dialect:
-    """How an engine says what makes numbers readable; as it is here, Spark SQL."""
+    """The expressions with which an engine makes numbers readable; this class writes Spark SQL."""
 
     def name(self, column: str) -> str:
-        """A column."""
+        """Returns a column."""
         return "`" + column.replace("`", "``") + "`"
 
     def field(self, value: str, name: str) -> str:
-        """A field of a record."""
+        """Returns a field of a record."""
         return f"{value}.`{name}`"
 
     def hex64(self, bits: str) -> str:
-        """The 0x-string of 64 bits."""
+        """Returns the 0x-string of 64 bits."""
         return f"concat('0x', lpad(lower(hex({bits})), 16, '0'))"
 
     def u64(self, bits: str) -> str:
-        """The number that 64 bits are."""
-        # 2**64 more, as DECIMAL(21, 0), is within DECIMAL(20, 0) again.
+        """Returns the unsigned number that 64 bits stand for."""
+        # the sum with 2**64 is DECIMAL(21, 0), but fits into DECIMAL(20, 0)
         kind = "DECIMAL(20, 0)"
         return f"CAST(CASE WHEN {bits} < 0 THEN CAST({bits} AS {kind}) + 18446744073709551616BD ELSE {bits} END AS {kind})"
 
     def each(self, values: str, item: str, made: str) -> str:
-        """A list of what is made of each item of another one."""
+        """Returns a list with ``made`` for each item of another list."""
         return f"transform({values}, {item} -> {made})"
 
     def record(self, fields: Mapping[str, str]) -> str:
-        """A record."""
+        """Returns a record of these fields."""
         made = ", ".join(f"'{name}', {value}" for name, value in fields.items())
         return f"named_struct({made})"
 
 
 def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
-    """The same rows with readable columns; ``frame`` has some or all columns of ``table`` as Spark keeps them, and maybe others.
+    """Returns the same rows with readable columns. ``frame`` has some or all columns of ``table`` as Spark keeps them, and perhaps others.
 
-    Raises UsageError for a table that there is not.
+    Raises UsageError if there is no such table.
     """
     return frame.selectExpr(*expressions(frame.columns, table))
 
 
 def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = None) -> list[str]:
-    """What makes these columns of a table readable, in Spark SQL or another dialect."""
+    """Returns the expressions that make these columns of a table readable, in Spark SQL or another dialect."""
     shown = _Shown(dialect or Dialect())
     kinds, bits = columns_of(table), whole_numbers(table)
     return [
@@ -67,7 +67,7 @@ def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = No
 
 
 def in_order(columns: Sequence[str], table: str) -> list[str]:
-    """Columns that a table has elsewhere, then what the pipeline knows besides."""
+    """Returns the columns in order: the columns of captures first, then those that only pipelines have."""
     own = [column for column in table_schema(table).names if column in columns]
     return [*own, *(column for column in columns if column not in own)]
 
@@ -88,7 +88,7 @@ class _Shown:
         return f"{self._number(quoted, kind, iter(_VARIABLES))} AS {quoted}"
 
     def _number(self, value: str, kind: Any, variables: Iterator[str]) -> str:
-        """A value in which u64 have been kept as their bits, with the numbers."""
+        """Returns a value of this type with readable unsigned numbers in place of 64 bits."""
         if pa.types.is_uint64(kind):
             return self.dialect.u64(value)
         if not _has_u64(kind):

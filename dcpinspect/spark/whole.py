@@ -1,4 +1,4 @@
-"""All parts of an output put together, as one reading of all captures would have been."""
+"""Puts all parts of an output together, with the same result as one reading of all captures."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Whole:
 
     manifest: Manifest
     kept: Sequence[Kept]
-    """The parts that are together, as the manifest has them; no copies."""
+    """The parts that are put together, as the manifest has them, without copies."""
     begun: Sequence[Column]
-    """By part: the packet that began each connection, as ``Part.opened_by``."""
+    """For each part, the packet that began each connection, as ``Part.opened_by``."""
     merged: Merged
     copies: Merged
-    """What is known of connections that were captured at another point, too."""
+    """What is known of connections that were captured more completely at another point."""
     copied: Sequence[tuple[Kept, Column]]
-    """The parts that these are in, and what began each."""
+    """The parts of these connections, each with the packets that began its connections."""
 
     def looks(self, wanted: EventQuery, secrets: Secrets) -> list[Look]:
-        """What has to be read again to compare streams."""
+        """Returns the parts that must be read again to compare streams."""
         works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
         connections = wanted.connections
         return [Look(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
@@ -57,7 +57,7 @@ class Whole:
 
 @cache
 def program() -> str:
-    """The version of what makes parts and puts them together: parts of different versions do not fit."""
+    """Returns the version of the code that makes parts and puts them together: parts of different versions do not fit together."""
     digest = hashlib.blake2b(digest_size=6)
     folder = Path(dcpinspect.__file__).parent
     for path in sorted(folder.rglob("*.py")):
@@ -67,14 +67,14 @@ def program() -> str:
 
 
 def names_of(units: Sequence[Read]) -> list[str]:
-    """The captures by number, as tables call them."""
+    """Returns the names of the captures in tables, by number."""
     return [escape(one.unit.name) for one in units]
 
 
 def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
-    """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none.
+    """Puts all parts together, without comparing their streams. Raises UsageError for parts that are missing or damaged.
 
-    ``few``: tasks that find out what can be part of no finding; snapshots and gaps that cannot are left out, but counted.
+    ``few``: tasks that find out which snapshots and gaps cannot be part of a finding; these are left out, but counted.
     """
     if manifest.program != program():
         out = escape(manifest.out)
@@ -89,7 +89,7 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
     names = names_of(manifest.units)
     together, begun = _together(manifest, kept, names, left_out, few=few)
     copies, begun_copies = _together(manifest, copied, names, {}, few=few)
-    give_back()  # each part is gone as soon as it is in the whole
+    give_back()  # each part is freed as soon as it is in the whole
     return Whole(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
 
 
@@ -121,7 +121,7 @@ def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
 
 
 def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> Whole:
-    """The same, with streams compared in this process."""
+    """Puts all parts together, and compares their streams in this process."""
     found = whole(manifest, few=OwnTasks() if few else None)
     known = secrets or Secrets()
     found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
@@ -129,13 +129,13 @@ def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = 
 
 
 def with_embedded(manifest: Manifest, secrets: Secrets, units: Iterable[int]) -> Secrets:
-    """The secrets, with those that are in these captures."""
+    """Returns the secrets, with those in these captures added."""
     found = [manifest.units[number] for number in units]
     return replace(secrets, captures=[(one.unit.path, one.report.secrets) for one in found if one.report.secrets])
 
 
 def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
-    """What it takes to read each of the parts again."""
+    """Returns the work that reads each of the parts again."""
     found = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
     files = names_of(manifest.units)
@@ -161,5 +161,5 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
 
 
 def ports(manifest: Manifest) -> dict[str, Any]:
-    """The options by which connections are found."""
+    """Returns the options by which connections are found."""
     return {"extra_ports": tuple(manifest.options["extra_ports"]), "find_ports": bool(manifest.options["find_ports"])}

@@ -47,7 +47,6 @@ def chart(
     """Returns a heading, ``height`` lines of columns with numbers beside them, and a line with the begin and end of ``span`` in seconds.
 
     ``each``: what values are divided by, such as the seconds of a span for rates. ``limit``: the greatest value that should occur; a line
-
     marks it where no column covers it.
     """
     room = max(1, width - LABEL)

@@ -44,7 +44,6 @@ def about(
     """Returns the text about a finding. ``others``: all findings; the finding may be the cause or an effect of some of them.
 
     ``rows``: the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words; ``rollbacks``: the table of
-
     rollbacks. ``is_brief``: leaves out what the list of findings says.
     """
     out = Text()

@@ -321,7 +321,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         return found
 
     def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
-        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a letter that replaces the first character."""
+        """Returns a cell with a sign: a snapshot has a line at its left edge, other signs are a letter in place of the first character."""
         if sign > SNAPSHOT:
             return SIGNS[sign].letter + text[1:], base + self._paint_of_sign(sign)
         if self._glyphs is theme.ASCII or self.app.no_color:

@@ -1,8 +1,7 @@
 """A capture that the user looks at while it is read: its messages, its streams, and its findings.
 
-One thread reads and writes; the thread of the terminal only looks. Tables and findings are worked out from all messages. This is
-
-repeated while reading, less and less often, and done once more at the end.
+One thread reads and writes; the thread of the terminal only looks. Tables and findings are worked out from all messages. This is repeated
+while reading, less and less often, and done once more at the end.
 """
 
 from __future__ import annotations

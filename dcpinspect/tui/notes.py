@@ -3,7 +3,6 @@
 They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder if that file cannot be written. A note belongs to a row and a time.
 
 If the capture is read with other options, another message can have that row; then the note is kept, but not shown. A file that is about
-
 another capture, or is not ours, is neither shown nor changed.
 """
 

@@ -56,10 +56,10 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         """Number of the span of time under the cursor."""
 
     def show(self, results: Results, first_ns: int, findings: Sequence[Finding] | None = None) -> None:
-        """Shows the results so far. ``first_ns``: when the capture began, in nanoseconds since 1970. ``findings``: the findings to mark;
-        without
+        """Shows the results so far.
 
-        it, all errors and warnings.
+        ``first_ns``: when the capture began, in nanoseconds since 1970. ``findings``: the findings to mark; without it, all errors and
+        warnings.
         """
         self._charts, self._first_ns = results.charts, first_ns
         self._why = "nothing was read so far" if results.connection is None else f"counting the messages of connection {results.connection}"

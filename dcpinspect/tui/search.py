@@ -1,7 +1,6 @@
 """Searches the rows of a list for text, a pattern or bytes. It finds all matches, and reports the next one first.
 
 The lines or the bytes of many messages form one column of Arrow, which Arrow searches. The store reads half a million messages a second,
-
 and a kernel makes the lines. So a search of ten million messages takes as long as reading them.
 """
 

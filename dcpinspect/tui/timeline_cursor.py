@@ -406,7 +406,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     @property
     def row(self) -> tuple[int, str]:
-        """Row of the message at the cursor, and the field of it that is meant; the first of event, item, gap, mark, snapshot and request."""
+        """Row of the message at the cursor, and the field of it that is meant; first of event, item, gap, mark, snapshot and request."""
         story, shape = self.story, self.shape
         if story is None or shape is None:
             return 0, ""

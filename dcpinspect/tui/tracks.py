@@ -126,9 +126,7 @@ def tracks_of(
     """Returns the streams of a vbucket, as far as the tables know them.
 
     Reads the columns of the vbucket's messages, and the bytes of only a few. ``goes_on`` takes the share that is read, 0 to 1, and returns
-
     whether to go on; if not, InterruptedError is raised. ``source``: of the tracks. ``first_ns``: where the axis of time begins, if not at
-
     the begin of the capture. Raises the same errors as ``Store.messages``.
     """
     results = inspection.results

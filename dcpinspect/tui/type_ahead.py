@@ -1,8 +1,7 @@
 """Keeps keys in order: each key is handled after the key before it has taken effect.
 
-Textual gives a key to the widget that has the focus when the key arrives. Of keys that arrive together, all go to the widget that the
-
-first key is about to leave: ``:`` opens a prompt, and the number behind it never gets there. Pasted text and slow lines do that.
+Textual gives a key to the widget that has the focus when the key arrives. Of keys that arrive together, all go to the widget that the first
+key is about to leave: ``:`` opens a prompt, and the number behind it never gets there. Pasted text and slow lines do that.
 """
 
 from __future__ import annotations

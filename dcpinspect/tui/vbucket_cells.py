@@ -182,7 +182,6 @@ def edges(values: Values, measure: str) -> list[int]:
     """Returns the least value of each level, rising.
 
     Percentages have levels of equal size. For all other measures, each level has about as many vbuckets. So a map still shows who has more
-
     and who less, even if all values are close together or one is far from the others.
     """
     if MEASURES[measure] == "%":

@@ -1,4 +1,4 @@
-"""The second view: the map of all vbuckets with details of one, several maps to compare, the heat map over time, or the table of streams."""
+"""The second view: the map of all vbuckets with details of one, several maps to compare, the heat map, or the table of streams."""
 
 from __future__ import annotations
 
