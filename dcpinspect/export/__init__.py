@@ -1,1 +1,1 @@
-"""Messages as files for programs."""
+"""Writes messages and tables to files for programs."""

@@ -1,4 +1,4 @@
-"""Files that appear under their name when they are complete, and not before."""
+"""Files that appear under their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dcpinspect.escape import escape
 from dcpinspect.temporary import forget, remember
 
 _DESCRIPTORS = ("/dev/", "/proc/")
-"""Where names stand for files that somebody has open."""
+"""Folders whose names stand for files that a process has open."""
 BUFFER = 1 << 20
-"""Bytes that are written at once."""
+"""Number of bytes that are written at once."""
 
 
 class AtomicFile:
     """A file being written: under a temporary name in the folder of ``path``, renamed by ``commit``.
 
-    A device, a pipe or a terminal under that name is written to as it is, and so is what ``/dev/fd`` names. Opening raises
-    UsageError, writing and committing raise OutputError; ``discard`` leaves nothing.
+    A device, a pipe or a terminal under that name is written to directly, and so is a name in ``/dev/fd``. Opening raises UsageError,
+    writing and committing raise OutputError; ``discard`` leaves nothing.
     """
 
     def __init__(self, path: str, *, is_private: bool = False) -> None:
-        """``is_private``: only its owner may read it, whatever had the name before."""
+        """Opens the file. ``is_private``: only its owner may read it, even if others could read an earlier file of that name."""
         self.path = path
         self._is_private = is_private
         self.closed = False
@@ -65,7 +65,7 @@ class AtomicFile:
         return UsageError(f"{escape(self.path)}: cannot be written ({error.strerror}); name a file in a folder that can be")
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Take all of it."""
+        """Takes all of ``data``, and returns its size."""
         self._pending.append(bytes(data))
         self._pending_size += len(data)
         if self._pending_size >= BUFFER:
@@ -73,11 +73,11 @@ class AtomicFile:
         return len(data)
 
     def tell(self) -> int:
-        """Bytes taken so far."""
+        """Returns the number of bytes taken so far."""
         return self._written + self._pending_size
 
     def flush(self) -> None:
-        """Hand what was taken to the system."""
+        """Writes all bytes taken so far."""
         try:
             rest = memoryview(b"".join(self._pending))
             while len(rest):
@@ -90,7 +90,7 @@ class AtomicFile:
         self._pending, self._pending_size = [], 0
 
     def commit(self) -> None:
-        """Give the file its name; what had it before is gone."""
+        """Gives the file its name, and replaces an earlier file of that name."""
         if self.closed:
             return
         try:
@@ -107,7 +107,7 @@ class AtomicFile:
             raise
 
     def discard(self) -> None:
-        """Leave what had the name before as it was; after ``commit`` there is nothing to do."""
+        """Removes the unfinished file, and leaves an earlier file of that name as it was. Does nothing after ``commit``."""
         if not self.closed:
             self._close()
         if self._temporary is not None and os.path.exists(self._temporary):

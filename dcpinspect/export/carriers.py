@@ -1,4 +1,4 @@
-"""Which packets carried which bytes of the streams, of those that a message may still have: columns of all directions together."""
+"""Which packets carried which bytes of the streams, for bytes that a coming message may still have: columns of all directions together."""
 
 from __future__ import annotations
 
@@ -14,35 +14,39 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.transport.chunk import StreamChunk
 
 PIECE = np.dtype([(name, np.int64) for name in ("flow", "first", "behind", "packet", "time_ns")])
-"""Of bytes that a packet gave: 2 * connection + direction, as the packets went; the first stream offset, and one past the last; the packet,
-and its time. Of TLS the offsets are those of the whole record, which several packets may have: they follow each other."""
+"""A stretch of bytes from one packet: 2 * connection + direction, as the packet went; first stream offset, and one past the last; number
+and time of the packet. For TLS the offsets are those of the whole record. Several packets can have the same record: their stretches
+follow each other.
+"""
 Pieces = npt.NDArray[np.void]
 FEW = 4096
-"""Pieces that are no trouble."""
+"""Number of pieces below which none are dropped."""
 
 
 class End(NamedTuple):
-    """Where a direction ends."""
+    """The end of a direction."""
 
     flow: int
     offset: int
     packet: int
-    """The one that shows it."""
+    """Packet that shows the end."""
     time_ns: int
 
 
 class _Line(NamedTuple):
-    """All streams on one line, so that one search finds the pieces of messages of any of them."""
+    """The pieces of all directions placed one after the other on a line, so that one search finds the pieces of messages of any
+    direction.
+    """
 
     pieces: Pieces
-    """Sorted by flow and offset."""
+    """Pieces sorted by flow and offset."""
     flows: Column
-    """Those that have pieces."""
+    """Flows that have pieces."""
     base: Column
-    """First stream offset of each, and one past its last."""
+    """First stream offset of each flow, and one past its last."""
     top: Column
     at: Column
-    """Where each begins on the line."""
+    """Where each flow begins on the line."""
     first: Column
     """Where each piece begins on the line, and ends."""
     behind: Column
@@ -59,7 +63,7 @@ class _Line(NamedTuple):
 
 
 class Carriers:
-    """``add`` what every batch of packets gives, then ask for the packets of messages that it completes."""
+    """``add`` takes the pieces of every batch of packets; ``packets`` finds the packets of the messages that the batch completes."""
 
     def __init__(self) -> None:
         self._line = _Line.of(np.empty(0, PIECE))
@@ -70,13 +74,16 @@ class Carriers:
         return self._count
 
     def add(self, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
-        """As ``engine.Keeper.keep`` has them."""
+        """Adds the arguments of ``engine.Keeper.keep``."""
         fresh = [*map(_of_chunk, chunks), *map(_of_told, told)]
         self._fresh += fresh
         self._count += sum(map(len, fresh))
 
     def forget(self, held_from: Callable[[int, int], int | None]) -> None:
-        """Drop what no message that comes has any bytes of, once it is as much as the rest. ``held_from`` is the engine's."""
+        """Drops pieces that no coming message has bytes of, once they are as many as the rest.
+
+        ``held_from``: the function of the engine.
+        """
         if self._count <= self._most:
             return
         line = self._sorted()
@@ -87,13 +94,13 @@ class Carriers:
         self._count, self._most = len(kept), max(FEW, 2 * len(kept))
 
     def of_flow(self, flow: int) -> Pieces:
-        """All pieces of a direction, in its order."""
+        """Returns all pieces of a direction, in its order."""
         line = self._sorted()
         low, high = np.searchsorted(line.pieces["flow"], [flow, flow + 1])
         return line.pieces[low:high]
 
     def packets(self, flow: Rows, start: Rows, end: Rows) -> tuple[Rows, Column]:
-        """(which of these stretches, a packet that gave any of its bytes): each of them. Stretches are from offset to offset."""
+        """Returns, for given stretches between two offsets, all pairs of the place of a stretch and a packet that gave any of its bytes."""
         line = self._sorted()
         if not len(line.pieces):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -114,7 +121,7 @@ class Carriers:
 
 
 def ends(chunks: Sequence[StreamChunk], told: Sequence[Told]) -> Iterator[End]:
-    """The ends of directions among what ``Carriers.add`` gets."""
+    """Yields the ends of directions among the arguments of ``Carriers.add``."""
     for chunk in chunks:
         last = _of_chunk(chunk)[-1:] if chunk.is_end else ()
         for piece in last:
@@ -125,14 +132,14 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[Told]) -> Iterator[End]:
 
 
 def _of_chunk(chunk: StreamChunk) -> Pieces:
-    """What packets gave of it, and that of its end."""
+    """Returns the pieces that packets gave of a chunk, and one for the packet that ended the direction."""
     flow = 2 * chunk.connection + chunk.direction
     if chunk.carriers is not None:
         return _pieces(flow, *chunk.carriers)
     segments = chunk.segments
     behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
     given = (segments.frame > 0) & (behind > segments.offset)
-    given[-1:] |= chunk.is_end  # of no bytes
+    given[-1:] |= chunk.is_end  # the packet of the end may have no bytes
     return _pieces(flow, segments.offset[given], behind[given], segments.packet[given], segments.time_ns[given])
 
 

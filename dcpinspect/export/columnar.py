@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, written while the rows come: no more of them is in memory than a row group."""
+"""Parquet and Arrow files, written while the rows come: never more than a row group is in memory."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import one_line
 
 GROUP_ROWS = 1 << 17
-"""Rows of a Parquet row group at most; readers divide their work by row groups."""
+"""Greatest number of rows of a Parquet row group; readers divide their work by row groups."""
 GROUP_BYTES = 64 << 20
-"""Bytes of a row group, before it is compressed, at most one batch more."""
+"""Size of a row group in bytes, before compression, from which it is written."""
 
 
 class Sink(Protocol):
-    """What is asked of the file written to."""
+    """What a format needs from the file that it writes to."""
 
     @property
     def closed(self) -> bool:
-        """Whether it takes nothing more."""
+        """Whether the file takes no more bytes."""
 
     def write(self, data: bytes, /) -> int:
-        """Take all of it."""
+        """Takes all of ``data``, and returns its size."""
 
     def tell(self) -> int:
-        """Bytes taken so far."""
+        """Returns the number of bytes taken so far."""
 
     def flush(self) -> None:
-        """Called now and then."""
+        """Called now and then; may do nothing."""
 
 
 def _signed(schema: Any) -> Any:
@@ -38,30 +38,30 @@ def _signed(schema: Any) -> Any:
 
 
 class ArrowFile:
-    """Writes record batches of one schema as an Arrow file or stream, not compressed, so that it can be mapped into memory.
+    """Writes record batches of one schema as an Arrow file or stream, without compression, so that it can be mapped into memory.
 
-    ``close`` completes it, with no batch, too.
+    ``close`` completes the file, even if there was no batch.
     """
 
     def __init__(self, sink: Sink, schema: Any, *, is_stream: bool = False) -> None:
-        """``is_stream``: the format that is read from start to end, which a pipe can carry, instead of the one with an index."""
+        """``is_stream``: writes the format that is read from start to end, which also works in a pipe, not the one with an index."""
         self._writer = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(pa.PythonFile(sink, mode="w"), _signed(schema))
 
     def write(self, batch: Any) -> None:
-        """Write the rows of a record batch with the columns of the schema."""
+        """Writes the rows of a record batch with the columns of the schema."""
         self._writer.write_batch(batch)
 
     def close(self) -> None:
-        """Write what completes the file; the sink stays open."""
+        """Writes the end of the file; the sink stays open."""
         self._writer.close()
 
 
 class ParquetFile:
-    """The same as Parquet, compressed with zstd."""
+    """Writes record batches of one schema as Parquet, compressed with zstd."""
 
     def __init__(self, sink: Sink, schema: Any) -> None:
-        """Raises UsageError for a column of a type that Parquet does not have."""
-        import pyarrow.parquet  # deferred: Arrow files do without
+        """Opens the file. Raises UsageError for a column of a type that Parquet does not have."""
+        import pyarrow.parquet  # deferred: Arrow files do not need it
 
         self._schema = _signed(schema)
         self._pending: list[Any] = []
@@ -73,7 +73,7 @@ class ParquetFile:
             raise UsageError(f"--format parquet: {one_line(str(error))}; cast that column to text") from error
 
     def write(self, batch: Any) -> None:
-        """Write the rows of a record batch with the columns of the schema."""
+        """Writes the rows of a record batch with the columns of the schema."""
         self._pending.append(batch)
         self._rows += batch.num_rows
         self._size += batch.nbytes
@@ -86,6 +86,6 @@ class ParquetFile:
         self._pending, self._rows, self._size = [], 0, 0
 
     def close(self) -> None:
-        """Write what completes the file; the sink stays open."""
+        """Writes the end of the file; the sink stays open."""
         self._write_group()
         self._writer.close()

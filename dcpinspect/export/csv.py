@@ -1,8 +1,8 @@
-"""Rows as CSV: one column a scalar key, numbers as digits, an absent value as nothing.
+"""Rows as CSV: one column per scalar key, numbers as digits, an absent value as an empty cell.
 
-A spreadsheet takes a cell that begins like a formula for one, and runs it; keys come from the wire. Text cells that begin so get an
-apostrophe before them, as OWASP's page on CSV injection has it, and so do those that begin with an apostrophe: whoever reads the file by
-program takes the first apostrophe away and has every text as it was.
+A spreadsheet runs a cell that begins like a formula, and keys come from the network. So text cells that begin like a formula get an
+apostrophe before them, as OWASP's page on CSV injection recommends. Cells that begin with an apostrophe get one, too. A program that reads
+the file can remove the first apostrophe, and has every text as it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORMULA = "^[" + "".join(rf"\x{{{ord(letter):x}}}" for letter in FORMULA_STARTS
 
 
 def csv_lines(batch: Any, *, guard: bool = True) -> bytes:
-    """A line for each row of a record batch."""
+    """Returns a line for each row of a record batch."""
     if not batch.num_rows:
         return b""
     cells = [_cells(column, guard=guard) for column in batch.columns]
@@ -30,7 +30,9 @@ def csv_lines(batch: Any, *, guard: bool = True) -> bytes:
 
 
 def _cells(column: Any, *, guard: bool) -> Any:
-    """What a cell can hold: times in UTC, words separated by blanks, bytes as digits, what else is nested as JSON."""
+    """Returns a column with values that fit into cells: times in UTC, words separated by blanks, bytes as digits, other nested values as
+    JSON.
+    """
     kind = column.type
     if pa.types.is_timestamp(kind):
         return rfc3339(column)

@@ -1,4 +1,4 @@
-"""Messages as CSV. Columns of numbers and of texts from few different ones are written by a kernel, others by Arrow, as ``csv`` has it."""
+"""Messages as CSV. A kernel writes numbers and texts with few different values; Arrow writes other columns, as in ``csv``."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _SAID_ELSEWHERE = ("time_ns", "relative_ns", "request_key")
 DEFAULT_COLUMNS = tuple(
     column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name not in _SAID_ELSEWHERE
 )
-"""Lists and bytes have no place in a cell."""
+"""Columns that are written by default: lists and bytes do not fit into a cell."""
 
 _FEW = 20_000
-"""Cells written interpreted in less time than importing Arrow takes: 3 us each."""
+"""Number of cells that take less time without a compiled kernel than importing Arrow: 3 us each."""
 _SIGNED, _UNSIGNED, _HEX, _TEXT = range(4)
 _WIDEST = 20
-"""Bytes of the longest number: 20 digits, a sign and 19, or 0x and 16 in quotes."""
+"""Greatest size of a number in bytes: 20 digits, a sign and 19 digits, or 0x and 16 digits in quotes."""
 
 
 class CsvRows:
     """Writes messages as CSV, the heading first."""
 
     def __init__(self, columns: Sequence[str] = DEFAULT_COLUMNS, *, guard: bool = True) -> None:
-        """``guard``: with an apostrophe before texts that a spreadsheet would run."""
+        """``guard``: puts an apostrophe before texts that a spreadsheet would run."""
         self._columns = columns
         self._guard = guard
         self._is_short = WITHOUT.isdisjoint(columns)
         self._cells = 0
 
     def heading(self) -> bytes:
-        """The names of the columns."""
+        """Returns the line with the names of the columns."""
         return csv_heading(self._columns)
 
     def text(self, batch: MessageBatch, rows: Rows) -> bytes:
-        """A line for each of these messages."""
+        """Returns a line for each of these messages."""
         if not len(rows):
             return b""
         self._cells += len(rows) * len(self._columns)
-        if self._is_short and (write_cells.runs_compiled(len(rows)) or self._cells <= _FEW):  # compiled it takes a fifth of Arrow's time
+        if self._is_short and (write_cells.runs_compiled(len(rows)) or self._cells <= _FEW):  # compiled, this takes a fifth of Arrow's time
             return _short_text(batch, rows, self._columns, guard=self._guard)
         return _arrow_text(batch, rows, self._columns, guard=self._guard)
 
 
 def csv_heading(columns: Sequence[str]) -> bytes:
-    """The first line: names of columns."""
+    """Returns the first line, which has the names of the columns."""
     return ",".join(f'"{_doubled(name)}"' for name in columns).encode() + b"\n"
 
 
@@ -61,20 +61,20 @@ def _doubled(text: str) -> str:
 
 
 def _arrow_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guard: bool) -> bytes:
-    """Lines of any columns."""
-    import pyarrow as pa  # deferred: 0.1 s
+    """Returns lines of any columns, made by Arrow."""
+    import pyarrow as pa  # deferred: takes 0.1 s
 
     from dcpinspect.export.csv import csv_lines
     from dcpinspect.tables.arrow import record_batch
 
     table = record_batch(batch, rows, columns)
-    if "time" in columns:  # with all nine digits
+    if "time" in columns:  # Arrow's text has all nine digits
         table = table.set_column(columns.index("time"), "time", pa.array(batch.time_ns[rows], pa.timestamp("ns", "UTC")))
     return csv_lines(table, guard=guard)
 
 
 def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guard: bool) -> bytes:
-    """Lines of columns that have a short form."""
+    """Returns lines of columns that have a short form, made by the kernel."""
     kinds = np.zeros(len(columns), np.int64)
     values = np.zeros((len(columns), len(rows)), np.int64)
     given = np.ones((len(columns), len(rows)), np.uint8)
@@ -130,10 +130,9 @@ def put_quoted_hex(out: Octets, at: int, value: int) -> int:
 
 @kernel("int64(int64[::1], int64[:,::1], uint8[:,::1], octets, int64[::1], uint8[::1])")
 def write_cells(kinds: Ints, values: Ints, given: Octets, cells: Octets, ends: Ints, out: Octets) -> int:
-    """Writes a line a row; returns the size of all. A few steps a digit.
+    """Writes a line per row, and returns the size of all lines. Takes a few steps per digit.
 
-    ``values`` [columns, rows] are numbers, or for text which of ``cells``, one of which ends where the next begins; ``given`` is 0
-    where there is none.
+    ``values`` [columns, rows] has numbers, or numbers of texts in ``cells``, whose ends are ``ends``. ``given`` is 0 for an empty cell.
     """
     at = 0
     for row in range(values.shape[1]):
@@ -154,7 +153,7 @@ def write_cells(kinds: Ints, values: Ints, given: Octets, cells: Octets, ends: I
                 if kind == _SIGNED and value < 0:
                     out[at] = 45
                     at += 1
-                    value = -value  # of the least number only the sign is lost, which nobody needs now
+                    value = -value  # the least number stays negative, but its bits are the right unsigned number
                 at = put_unsigned(out, at, value)
         out[at] = 10
         at += 1

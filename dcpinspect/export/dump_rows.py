@@ -1,4 +1,4 @@
-"""Lines of messages with their bytes below, many at a time: the text of ``render.byte_grid.hex_dump``, written by a kernel."""
+"""Lines of messages with their bytes below, many at a time. A kernel writes the same text as ``render.byte_grid.hex_dump``."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import C2S
 
 SLICE = 1 << 12
-"""Messages that are written at once: each takes some kilobytes."""
+"""Number of messages that are written at once: each takes some kilobytes."""
 MAX_REMEMBERED = 1 << 14
-"""Connections whose addresses are kept as text."""
+"""Number of connections whose addresses are kept as text."""
 _SMALLEST_LIMIT = 8
-"""Bytes of the longest number: a smaller limit cuts more than keys and values."""
+"""Size of the longest number in bytes: a smaller limit would cut more than keys and values."""
 _HEAD_ROOM = 120
 _ROW_ROOM = 84
-"""Bytes that a row of the dump takes: indent, offset, digits, letters, line break."""
+"""Size of a row of the dump in bytes: indent, offset, digits, letters, line break."""
 
 _HAS_ONE_VALUE = np.array(
     [*(len(layout.value) == 1 and isinstance(layout.value[0], Field) and not layout.value[0].kind.size for layout in LAYOUTS), False, False]
 )
-"""Layouts whose value is one field, so that a limit cuts it."""
+"""For each layout, whether its value is one field, so that a limit cuts it."""
 _IS_OPEN = np.array([[secrecy(opcode, side) is Secrecy.OPEN for side in ("request", "response")] for opcode in range(256)], dtype=np.bool_)
-"""Commands of which all bytes are shown, by opcode and whether it is a response."""
+"""Commands of which all bytes are shown, by opcode and by whether it is a response."""
 
 
 class Dump(Struct[T]):
@@ -61,7 +61,7 @@ class DumpTables(Tables):
 
     dumps: DumpTable
     line_ends: Ints
-    """Where the line of each message ends."""
+    """End of each message's line in ``lines``."""
     text_start: Ints
     text_size: Ints
 
@@ -95,7 +95,7 @@ def put_dump_row(out: Octets, at: int, data: Octets, start: int, place: int, siz
         row[i] = 32
     for i in range(8):
         row[4 + i] = hex_digit(place >> (28 - 4 * i) & 15)
-    if size == 16:  # both numbers known, machine code does all eight at once
+    if size == 16:  # with both numbers constant, the machine code writes all eight bytes at once
         put_eight(row[14:38], row[64:72], source[:8], 8)
         put_eight(row[39:63], row[72:80], source[8:16], 8)
     else:
@@ -110,9 +110,9 @@ def put_dump_row(out: Octets, at: int, data: Octets, start: int, place: int, siz
 
 @kernel("void(octets, octets, octets, DumpTables, uint8[::1], int64[::1])", cost=10)
 def write_dumps(lines: Octets, data: Octets, texts: Octets, tables: DumpTables, out: Octets, ends: Ints) -> None:
-    """Write the line and the bytes of each message; ``ends`` becomes the place behind each, or -1 for one that is left out.
+    """Writes the line and the bytes of each message; ``ends`` becomes the place behind each, or -1 for one that is left out.
 
-    The caller has left room in ``out``. Time: bytes written.
+    The caller has left room in ``out``. Time: number of written bytes.
     """
     at, line = 0, 0
     for i in range(len(tables.dumps)):
@@ -142,10 +142,10 @@ def write_dumps(lines: Octets, data: Octets, texts: Octets, tables: DumpTables, 
 
 
 class DumpRows:
-    """Lines with bytes below; remembers the addresses it has met."""
+    """Writes lines with bytes below; remembers the addresses it has met."""
 
     def __init__(self, lines: LineRows, details: Callable[[MessageBatch, int], str], limit: int | None) -> None:
-        """``details``: what stands below one line, for messages that the kernel does not write. ``limit``: as of ``hex_dump``."""
+        """``details``: returns the text below one line, for messages that the kernel does not write. ``limit``: as in ``hex_dump``."""
         self._lines = lines
         self._details = details
         self._limit = limit
@@ -157,7 +157,10 @@ class DumpRows:
         self._room = np.empty(0, np.uint8)
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
-        """The lines of these messages and their bytes in order, many in a piece, which is gone when the next is made."""
+        """Yields the lines of these messages and their bytes in order, many in a piece.
+
+        A piece is only valid until the next one is made.
+        """
         times = self._lines.lines.shown_times(batch.time_ns[rows])
         if not (self.can_write and self._lines.is_for_kernel and write_dumps.runs_compiled(len(rows))):
             for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
@@ -180,8 +183,10 @@ class DumpRows:
         return self._limit is None or self._limit >= _SMALLEST_LIMIT
 
     def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
-        """What the kernel writes of at most ``SLICE`` messages until this is called again, and where each ends: -1 for one that is left to
-        Python."""
+        """Returns what the kernel writes for at most ``SLICE`` messages, and where each ends: -1 for a message that is left to Python.
+
+        The result is only valid until the next call.
+        """
         lines, line_ends = self._lines.written(batch, rows, times)
         dumps = self._table(batch, rows)
         texts, places = self._texts.arrays()
@@ -220,7 +225,7 @@ class DumpRows:
         return dumps
 
     def _looked_up(self, known: dict[int, int], numbers: Rows, text: Callable[[int], str]) -> Rows:
-        """The text of each number; -1 where no more are remembered."""
+        """Returns the number of the text for each number; -1 if the memory for texts is full."""
         first, inverse = distinct(numbers)
         different = numbers[first].tolist()
         for one in different:
@@ -230,7 +235,7 @@ class DumpRows:
 
 
 def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:
-    """What stands before the frame below a line."""
+    """Returns the text with both addresses that stands before the frame number below a line."""
     ends = batch.endpoints.client[connection - 1], batch.endpoints.server[connection - 1]
     source, target = ends if direction == C2S else ends[::-1]
     return f"    {source} > {target}, frame "

@@ -1,6 +1,6 @@
-"""The packets around findings, each with what it shows as a comment, for Wireshark.
+"""Writes the packets around findings for Wireshark; comments say what each packet shows.
 
-The captures are read once more, now that it is known what is wrong. What came through a pipe is read from where it was kept meanwhile.
+The captures are read again, because only now it is known what is wrong. Data from a pipe was kept in the meantime, and is read from there.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 
 AROUND = 5
-"""Messages before and after each one that shows a finding."""
+"""Number of messages before and after each message that shows a finding."""
 
 Key = tuple[int, int | None]
-"""A connection and its vbucket; None: all of the connection."""
+"""A connection and its vbucket; None: the whole connection."""
 
 
 class Evidence:
-    """Writes the packets of messages that show findings, and of those around them; ``position`` is how far it is."""
+    """Writes the packets of messages that show findings, and of those around them; ``position`` is the progress."""
 
     def __init__(self, findings: Sequence[Finding], *, around: int = AROUND, wishes: PacketWishes | None = None) -> None:
-        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection.
+        """``around``: number of messages before and after each one, of the same vbucket if the finding has one, else of the connection.
 
-        How connections began is written whatever ``wishes`` says of it.
+        The handshakes of connections are always written, whatever ``wishes`` says.
         """
         self._wishes = replace(wishes or PacketWishes(), with_handshakes=True)
         self._findings = findings
@@ -49,11 +49,14 @@ class Evidence:
 
     @property
     def position(self) -> int:
-        """Bytes read again so far to be written."""
+        """Number of bytes that were read again so far."""
         return self._subset.position if self._subset is not None else 0
 
     def write(self, sink: Sink, captures: Sequence[str], *, check: Callable[[], None] = lambda: None, **options: Any) -> int:
-        """Write a pcapng file; how many packets it has. ``captures`` and ``options`` are as ``Reading`` had them; ``check`` may raise."""
+        """Writes a pcapng file, and returns its number of packets.
+
+        ``captures`` and ``options``: the same as for ``Reading``. ``check``: called now and then, and may raise an error.
+        """
         last = max((int(rows[-1]) for rows in self._rows.values()), default=0)
         with Subset(self._wishes) as subset, Reading(captures, keeper=subset, **options) as reading:
             self._subset = subset
@@ -94,7 +97,7 @@ class Evidence:
 
 
 def _messages(batch: MessageBatch, key: Key) -> Rows:
-    """The messages of a connection, or of a vbucket on it."""
+    """Returns the messages of a connection, or of a vbucket on it."""
     connection, vbucket = key
     here = batch.connection == connection
     if vbucket is not None:
@@ -105,7 +108,7 @@ def _messages(batch: MessageBatch, key: Key) -> Rows:
 
 
 def comments(one: Finding) -> Iterator[tuple[Place, str]]:
-    """What the last packet of each message that shows a finding is to say of it."""
+    """Yields, for each message that shows a finding, the text of the comment on its last packet."""
     for number, place in enumerate(one.places):
         advice = f" Next: {one.next}" if one.next and not number else ""
         yield place, escape(f"{one.severity} {one.rule}, {one.where}: {one.message} (row {place.row}).{advice}")

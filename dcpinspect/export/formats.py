@@ -1,4 +1,4 @@
-"""The formats that results are written in: a class each, registered in ``FORMATS``, where ``--format`` and names of files find it."""
+"""The formats of results: a class each, registered in ``FORMATS``, where ``--format`` and names of files are looked up."""
 
 from __future__ import annotations
 
@@ -21,66 +21,66 @@ if TYPE_CHECKING:
     from dcpinspect.tables.records import Records
 
 Paint = Callable[[str, str], str]
-"""(text, style) -> text."""
+"""Takes a text and a style, and returns the text in that style."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What has forms of its own besides its table; each is made when it is asked for."""
+    """A result that has further forms besides its table; each form is made only on request."""
 
     lines: Callable[[Paint], Iterable[str]]
     records: Callable[[], Records]
     sarif: Callable[[], dict[str, Any]] | None = None
-    """Findings have it."""
+    """Only findings have this form."""
 
 
 class Format(ABC):
-    """A form that results are written in. All that depends on the format is here, so that a new one is one class more."""
+    """A form in which results are written. Everything that depends on the format is here, so a new format is one more class."""
 
     name: str
     suffixes: Sequence[str]
-    """What names of its files end in."""
+    """Endings of its files."""
     is_binary = False
-    """A terminal can do nothing with it."""
+    """Whether a terminal cannot show the format."""
     is_text = False
-    """Its lines are for people, who see best what fits a line."""
+    """Whether the format has lines for people, who read best what fits into a line."""
     options: Sequence[str] = ()
-    """Parameters of commands that this format does something with, and not every format."""
+    """Parameters of commands that this format uses, but not every format."""
 
     def __str__(self) -> str:
         return self.name
 
     @abstractmethod
     def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
-        """Write a report in the form that this format has for it. ``guard``: as for ``TableFormat.table``."""
+        """Writes a report in this format's own form. ``guard``: as for ``TableFormat.table``."""
 
 
 class TableFormat(Format):
-    """A form of messages and tables."""
+    """A form for messages and tables."""
 
     shows_whole = False
-    """Messages are shown whole, unless columns are asked for."""
+    """Whether messages are shown whole, unless columns are asked for."""
     may_repeat_names = False
-    """Two columns may have one name, and none is lost."""
+    """Whether two columns may have the same name, and none is lost."""
 
     @abstractmethod
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """What writes the record batches of a table with the columns of an Arrow schema.
+        """Returns the functions that write the record batches of a table with the columns of an Arrow schema.
 
-        ``guard``: CSV with an apostrophe before texts that a spreadsheet would run. ``has_escapes``: texts have them for bytes that are
-        no UTF-8. Raises UsageError for a column of a type that the format cannot have.
+        ``guard``: CSV gets an apostrophe before texts that a spreadsheet would run. ``has_escapes``: texts have escapes for bytes that are
+        not UTF-8. Raises UsageError for a column of a type that the format does not have.
         """
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
-        """What writes messages. ``first_time`` tells the time of the first packet, in nanoseconds."""
-        from dcpinspect.export.message_writers import ColumnsWriter  # deferred, as all that formats need: --help does without
+        """Returns the writer of messages. ``first_time`` returns the time of the first packet, in nanoseconds."""
+        from dcpinspect.export.message_writers import ColumnsWriter  # deferred, as everything that formats need: --help does not need it
 
         return ColumnsWriter(target, wishes, partial(self.table, target), is_text=self.is_text, is_binary=self.is_binary)
 
     def write(self, target: Target, schema: Any, batches: Iterable[Any], *, guard: bool = True, has_escapes: bool = False) -> None:
-        """Write a table to the end, or until ``target`` pauses for good: it is complete with the rows written until then.
+        """Writes a table to the end, or until ``target`` ends the writing: the table is complete with the rows so far.
 
-        Raises UsageError as ``table``, and for two columns of one name where one of them would be lost.
+        Raises UsageError as ``table`` does, and for two columns of the same name if one of them would be lost.
         """
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice and not self.may_repeat_names:
@@ -96,12 +96,12 @@ class TableFormat(Format):
             target.is_complete = True
 
     def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
-        """Write a table of records: these columns, or all."""
+        """Writes a table of records, with these columns or all."""
         table = records.arrow(columns)
         self.write(target, table.schema, table.to_batches(), guard=guard, has_escapes=True)
 
     def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
-        """Write its table."""
+        """Writes the table of the report."""
         self.records(target, report.records(), guard=guard)
 
 
@@ -114,24 +114,24 @@ class Text(TableFormat):
     options = ("verbose", "hex_grid", "time", "values", "check", "messages", "width", "ascii_", "seqnos")
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
-        """A line each, unless columns are asked for."""
+        """Returns the writer of one line per message, or of columns if they are asked for."""
         from dcpinspect.export.message_writers import LinesWriter
 
         return LinesWriter(target, wishes, first_time) if wishes.columns is None else super().messages(target, wishes, first_time)
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """Columns below each other, the heading first."""
+        """Writes aligned columns, the heading first."""
         from dcpinspect.render.lines import counted
         from dcpinspect.render.table import TextTable
 
         table = TextTable(schema, width=target.width(), has_escapes=has_escapes)
         paint = target.painter()
-        styles = iter(["bold"])  # the heading comes first
+        styles = iter(["bold"])  # the first line is the heading
 
         def painted(lines: Iterable[str]) -> Iterator[str]:
             for line in lines:
                 style = next(styles, "")
-                if style and table.left_out:  # before the heading: rows may come for long
+                if style and table.left_out:  # stands before the heading, because further rows may come only much later
                     yield paint(f"{counted(table.left_out, 'more column')}: ask for fewer, or for --format csv", "dim") + "\n"
                 yield paint(line, style) + "\n"
 
@@ -141,7 +141,7 @@ class Text(TableFormat):
         return lambda batch: put(table.lines(batch)), lambda: put(table.end())
 
     def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
-        """Write its lines."""
+        """Writes the lines of the report."""
         target.put("".join(f"{line}\n" for line in report.lines(target.painter())))
         target.is_complete = True
 
@@ -155,26 +155,26 @@ class Json(TableFormat):
     options: Sequence[str] = ("fields", "values")
 
     def frame(self) -> JsonArray:
-        """What stands around the objects."""
+        """Returns the frame around the objects."""
         from dcpinspect.export.json import JsonArray
 
         return JsonArray()
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
-        """Annotated objects, unless columns are asked for."""
+        """Returns the writer of annotated objects, or of columns if they are asked for."""
         from dcpinspect.export.message_writers import JsonWriter
 
         return JsonWriter(target, wishes, self.frame()) if wishes.columns is None else super().messages(target, wishes, first_time)
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """An object a row."""
+        """Writes an object per row."""
         from dcpinspect.export.json_table import json_objects
 
         frame = self.frame()
         return lambda batch: target.put(frame.all(json_objects(batch))), lambda: target.write(frame.end())
 
     def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
-        """Write the records of the contract, which other formats have in their Arrow form."""
+        """Writes the records of the contract; other formats write their Arrow form."""
         from dcpinspect.export.json_table import plain_json
 
         kept = None if columns is None else {"schema", *columns}
@@ -185,21 +185,21 @@ class Json(TableFormat):
 
 
 class NdJson(Json):
-    """An object a line."""
+    """One object per line."""
 
     name = "ndjson"
     suffixes = (".ndjson", ".jsonl")
     options = ("fields", "values", "check")
 
     def frame(self) -> JsonArray:
-        """What stands around the objects: the end of the line."""
+        """Returns the frame around the objects, which only has line ends."""
         from dcpinspect.export.json import JsonLines
 
         return JsonLines()
 
 
 class Csv(TableFormat):
-    """A line a row, the names of the columns first."""
+    """One line per row, the names of the columns first."""
 
     name = "csv"
     suffixes = (".csv",)
@@ -207,13 +207,13 @@ class Csv(TableFormat):
     options = ("csv_guard",)
 
     def messages(self, target: Target, wishes: Wishes, first_time: FirstTime) -> MessageWriter:
-        """Cells for columns, those that have a place in a cell if none are asked for."""
+        """Returns the writer of columns; by default of the columns that fit into cells."""
         from dcpinspect.export.message_writers import CsvWriter
 
         return CsvWriter(target, wishes)
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """Cells as ``csv`` has them."""
+        """Writes cells in the form of ``csv``."""
         from dcpinspect.export.csv import csv_lines
         from dcpinspect.export.csv_rows import csv_heading
 
@@ -229,7 +229,7 @@ class Parquet(TableFormat):
     is_binary = True
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """Row groups, written while the rows come."""
+        """Writes row groups while the rows come."""
         from dcpinspect.export.columnar import ParquetFile
 
         file = ParquetFile(target, schema)
@@ -237,14 +237,14 @@ class Parquet(TableFormat):
 
 
 class Arrow(TableFormat):
-    """Columns as they are in memory, in a file with an index, or in a stream where there is no going back."""
+    """Columns in their form in memory, in a file with an index, or in a stream if the file can only be read from start to end."""
 
     name = "arrow"
     suffixes = (".arrow", ARROW_STREAM)
     is_binary = True
 
     def table(self, target: Target, schema: Any, *, guard: bool = True, has_escapes: bool = False) -> TableWriter:
-        """Record batches as they come."""
+        """Writes record batches as they come."""
         from dcpinspect.export.columnar import ArrowFile
 
         file = ArrowFile(target, schema, is_stream=target.is_stream)
@@ -252,13 +252,13 @@ class Arrow(TableFormat):
 
 
 class Sarif(Format):
-    """What is wrong, as tools that collect findings take it; of nothing else."""
+    """Findings in the form for tools that collect findings; only findings have it."""
 
     name = "sarif"
     suffixes = (".sarif",)
 
     def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
-        """Write the log."""
+        """Writes the log."""
         from dcpinspect.export.json_table import plain_json
 
         assert report.sarif is not None
@@ -270,13 +270,13 @@ TEXT = Text()
 JSON = Json()
 SARIF = Sarif()
 FORMATS: dict[str, TableFormat] = {one.name: one for one in (TEXT, JSON, NdJson(), Csv(), Parquet(), Arrow())}
-"""Those of all commands, by name."""
+"""Formats of all commands, by name."""
 SUFFIXES = {suffix: one for one in FORMATS.values() for suffix in one.suffixes}
-"""What the names of files end in."""
+"""Formats by the endings of their files."""
 
 
 def format_of(path: str) -> TableFormat:
-    """The format that a file's name asks for. Raises UsageError, saying what names there are."""
+    """Returns the format that a file's name asks for. Raises UsageError, which lists the known endings."""
     suffix = os.path.splitext(path)[1]
     if suffix.lower() in SUFFIXES:
         return SUFFIXES[suffix.lower()]

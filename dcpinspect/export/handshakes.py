@@ -1,4 +1,4 @@
-"""How TCP connections began: the packets of their handshakes, found again in the packets of a reading that is through."""
+"""Finds the TCP handshakes of connections again, in the packets of a reading that has ended."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _ROW_BITS = 32
 
 
 class HeadersAgain:
-    """The headers of packets that are read once more."""
+    """Parses the headers of packets that are read again."""
 
     def __init__(self, transport: Reassembler) -> None:
-        """``transport``: what read them before."""
+        """``transport``: the reassembler of the first reading."""
         self._pairs = transport.pairs
         self._parser = HeaderParser(None)
         self._parser.wanted[:] = transport.headers.wanted
         self._unusual = UnusualPackets(self._parser)
 
     def of(self, batch: PacketBatch) -> tuple[Headers, Column, Column]:
-        """(headers, number of the pair of addresses, which of its ends sent it) of the packets of TCP; batches in order."""
+        """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and which of its ends sent it.
+
+        Takes batches in order.
+        """
         headers = self._parser.parse(batch)
         if (headers.classes == UNUSUAL).any():
             headers, _, _ = self._unusual.resolve(batch, headers)
@@ -33,11 +36,14 @@ class HeadersAgain:
 
 
 class Handshakes:
-    """Finds SYN, SYN and ACK, and the client's answer, copies of them included."""
+    """Finds SYN, SYN+ACK and the client's answer, with copies of them."""
 
     def __init__(self, transport: Reassembler, connections: Column, *, bare: Column) -> None:
-        """``transport``: what read the packets before. ``connections``: the ones wanted; of those in ``bare`` nothing that has a number of
-        its payload: SYN, and SYN and ACK alone."""
+        """``transport``: the reassembler of the first reading.
+
+        ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence number of the payload are left out: only
+        SYN and SYN+ACK without payload are found.
+        """
         self._headers = HeadersAgain(transport)
         begin = transport.pair_of_connection << _PACKET_BITS | transport.first_packets
         self._order = np.argsort(begin)
@@ -45,15 +51,15 @@ class Handshakes:
         numbers = np.arange(1, len(begin) + 1)
         self._is_wanted, self._is_bare = (np.isin(numbers, some) for some in (connections, bare))
         self._asked = np.empty(0, np.int64)
-        """Ends that were sent a SYN and ACK, which they will answer: 2 * pair + which end."""
+        """Ends that were sent a SYN+ACK and have not answered yet: 2 * pair + number of the end."""
 
     def packets(self, batch: PacketBatch) -> Column:
-        """Positions in the batch of the packets wanted; batches in order."""
+        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
         headers, pair, side = self._headers.of(batch)
         if not len(headers.index) or not len(self._begin):
             return np.empty(0, np.int64)
         flags = headers.tcp[:, FLAGS]
-        # The connection of a packet is the last of its pair that began before it, or with it.
+        # the connection of a packet is the last one of its pair that began with this packet or before it
         place = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
         is_known = (place >= 0) & (self._begin[np.maximum(place, 0)] >> _PACKET_BITS == pair)
         connection = self._order[np.maximum(place, 0)]
@@ -66,7 +72,9 @@ class Handshakes:
         return positions
 
     def _answers(self, end: Column, opens: Mask, asking: Column) -> Column:
-        """Rows of the first packets of ends that were asked, here by the rows ``asking`` or before; ends without one are remembered."""
+        """Returns the rows of the first packets from ends that were asked, by the rows ``asking`` or before; remembers ends that have
+        not answered.
+        """
         asked = np.concatenate((self._asked, end[asking] ^ 1))
         behind = np.concatenate((np.zeros(len(self._asked), np.int64), asking + 1))
         others = np.flatnonzero(~opens)

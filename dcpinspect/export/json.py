@@ -1,6 +1,6 @@
-"""Messages as annotated JSON: one object a message, the shape that ``dcpinspect schema message`` describes.
+"""Messages as annotated JSON: one object per message, in the form that ``dcpinspect schema message`` describes.
 
-The shape is a contract: fields are only ever added within a version.
+The form is a contract: within a version, fields are only added.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 SCHEMA = "dcpinspect.message/1"
 
 Values = int | Literal["full", "none"]
-"""How much of a value to write: all, so many bytes, or nothing."""
+"""How much of a value to write: all, a number of bytes, or nothing."""
 
 _SECTIONS = frozenset({"key", "value", "body", "extras", "framing_extras", "rest"})
-"""Outermost fields that are no message-specific numbers."""
+"""Outermost fields that are not numbers of only some messages."""
 
 
 def rfc3339(time_ns: int) -> str:
-    """A capture time with all nine digits."""
+    """Returns a capture time with all nine digits."""
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
 
 
 def text_or_hex(raw: bytes) -> str | dict[str, str]:
-    """UTF-8 as text, anything else as an object with its hex digits: nothing is ever lost."""
+    """Returns UTF-8 as text, and anything else as an object with its hex digits: nothing is ever lost."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def _file_name(path: str) -> str | dict[str, str]:
 
 
 def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
-    """The JSON object of one message, ready for ``dump``."""
+    """Returns the JSON object of one message, ready for ``dump``."""
     message = batch.annotate(index)
     decoded = batch.decoded
     connection = int(batch.connection[index])
@@ -107,13 +107,13 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
 
 
 def _is_shown(message: Message, name: str) -> bool:
-    """The capture has the field, and it is no credential: a session token stands where other messages have their CAS."""
+    """Whether the capture has the field, and it is no credential: a session token stands where other messages have their CAS."""
     field = message.field(name)
     return field is not None and not field.hidden and not field.missing
 
 
 def specific_numbers(message: Message) -> dict[str, Any]:
-    """The keys that only this kind of message has, under the names of its layout."""
+    """Returns the keys that only this kind of message has, under the names of its layout."""
     out: dict[str, Any] = {}
     for field in message.fields:
         if field.offset < HEADER_SIZE:
@@ -136,7 +136,7 @@ def _record(field: FieldValue) -> Any:
 
 
 def scalar_value(field: FieldValue) -> Any:
-    """A number or text as it stands under its own key: flags as names, enumerations as words."""
+    """Returns a number or text in the form for its own key: flags as names, enumerations as words."""
     if field.missing or field.hidden:
         return None
     spec = field.spec
@@ -148,16 +148,16 @@ def scalar_value(field: FieldValue) -> Any:
 
 
 def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -> dict[str, Any]:
-    """One field with all inside it, as it stands under ``fields``."""
+    """Returns the object of one field, with its inner fields, as it stands under ``fields``."""
     raw = field.raw
     is_bulk = is_bulk or field.name in ("value", "body") or field.inflated
     if is_bulk and values != "full":
         raw = raw[: values if isinstance(values, int) else 0]
     value = field.value
     if field.spec is not None and field.spec.kind is Kind.DOCUMENT:
-        value = None  # The object under "value" has it, unwrapped.
+        value = None  # the object under "value" has it, unwrapped
     elif isinstance(value, bytes):
-        value = None  # The hex digits say it all.
+        value = None  # the hex digits say everything
     elif is_bulk and isinstance(value, str) and values != "full":
         value = None if values == "none" else value[:values]
     out: dict[str, Any] = {
@@ -183,7 +183,7 @@ def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) ->
 
 
 def value_object(value: Value, values: Values) -> dict[str, Any]:
-    """What stands under ``value``."""
+    """Returns the object under ``value``."""
     out: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
     if value.inflated_size is not None:
         out["compressed"] = "snappy"
@@ -225,25 +225,26 @@ def _json_or_text(text: bytes, values: Values) -> Any:
 
 
 def _fragment(text: bytes) -> Any:
-    """JSON of the wire, digit for digit; line breaks in it can only stand between tokens, so blanks do as well."""
+    """Returns JSON from the network, digit for digit. Line breaks in it can only stand between tokens, so they are replaced by blanks."""
     import orjson
 
     return orjson.Fragment(text.replace(b"\n", b" ").replace(b"\r", b" "))
 
 
 def dump(record: Any) -> bytes:
-    """One JSON value on one line, without a line break and with nothing in it that could steer a terminal."""
+    """Returns a JSON value on one line, without a line break or anything else that could steer a terminal."""
     import orjson
 
     return steered(orjson.dumps(record))
 
 
 def steered(text: bytes) -> bytes:
-    """JSON with escapes for what terminals would act on."""
+    """Returns JSON with escapes for characters that terminals act on."""
     return _STEERING.sub(_escaped, text)
 
 
-# What JSON allows raw in a string and terminals act on: DEL and the C1 controls, line separators, marks of reading order, invisible tags.
+# Characters that JSON allows unescaped in a string and that terminals act on: DEL and the C1 controls, line separators, marks of reading
+# order, invisible tags.
 _STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c|\xf3\xa0[\x80\x81][\x80-\xbf]")
 
 
@@ -253,7 +254,7 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 class JsonArray:
-    """A JSON array that is written while it grows, one element a line."""
+    """A JSON array that is written while it grows, one element per line."""
 
     BEFORE, AFTER = b",\n", b""
     """What stands around every element in the texts that ``add`` takes."""
@@ -262,30 +263,30 @@ class JsonArray:
         self._is_empty = True
 
     def add(self, text: bytes) -> bytes:
-        """The next piece: one element or many, with what stands around each."""
+        """Returns the next piece of the array. ``text``: one element or many, with ``BEFORE`` and ``AFTER`` around each."""
         if not self._is_empty or not text:
             return text
         self._is_empty = False
         return b"[" + text[1:]
 
     def all(self, elements: Iterable[bytes]) -> bytes:
-        """The next piece, of bare elements."""
+        """Returns the next piece of the array, from bare elements."""
         return self.add(b"".join(self.BEFORE + one + self.AFTER for one in elements))
 
     def end(self) -> bytes:
-        """The last piece; what was written before and this are valid JSON."""
+        """Returns the last piece; all pieces together are valid JSON."""
         return b"[]\n" if self._is_empty else b"\n]\n"
 
 
 class JsonLines(JsonArray):
-    """The same elements, and nothing around them but the ends of their lines."""
+    """The same elements without an array, only with line ends."""
 
     BEFORE, AFTER = b"", b"\n"
 
     def add(self, text: bytes) -> bytes:
-        """The text itself."""
+        """Returns the text itself."""
         return text
 
     def end(self) -> bytes:
-        """Nothing."""
+        """Returns nothing."""
         return b""

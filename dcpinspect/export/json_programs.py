@@ -1,4 +1,7 @@
-"""The JSON of messages as programs: what ``json.message_object`` makes of one message of a kind, with operations for what differs."""
+"""The JSON of messages as programs. A program writes what ``json.message_object`` returns for a kind of message.
+
+Operations write the parts that differ from message to message.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ _HEAD_COLUMNS = frozenset(
 
 
 class JsonPrograms(Programs):
-    """Objects of messages."""
+    """Programs for the objects of messages."""
 
     def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
-        """``fields``: objects have their field tables. ``before`` and ``after`` stand around every object."""
+        """``fields``: whether objects have field tables. ``before`` and ``after`` stand around every object."""
         super().__init__()
         self.fields = fields
         self._before = before
         self._after = after
 
     def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
-        """The object of a message."""
+        """Writes the program for the object of a message."""
         builder.text(self._before + b"{")
         separator = b""
         numbers = {field.name: field for field in message.fields if field.offset >= HEADER_SIZE}
@@ -36,7 +39,7 @@ class JsonPrograms(Programs):
         groups = {field.group for field in message.fields if field.group}
         for name, value in message_object(batch, index, fields=self.fields).items():
             if name in ("server", "direction"):
-                continue  # the endpoints' text has them
+                continue  # the text of both endpoints includes this key
             builder.text(separator + (b"" if name == "client" else dump(name) + b":"))
             separator = b","
             if name == "client":
@@ -54,7 +57,7 @@ class JsonPrograms(Programs):
         builder.text(b"}" + self._after)
 
     def _add_head(self, builder: rt.ProgramBuilder, name: str, value: object) -> bool:
-        """The keys that every message has; False for others."""
+        """Adds a key that every message has; returns False for other keys."""
         if value is None:
             return False
         if name in _HEAD_COLUMNS:
@@ -76,7 +79,7 @@ class JsonPrograms(Programs):
         return True
 
     def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, look_ups: list[LookUp], *, in_head: bool) -> bool:
-        """A fixed-size number of the layout; False for what is none."""
+        """Adds a fixed-size number of the layout; returns False for other fields."""
         spec = field.spec
         if spec is None or not spec.kind.size:
             return False
@@ -106,7 +109,7 @@ class JsonPrograms(Programs):
         return True
 
     def _add_log(self, builder: rt.ProgramBuilder, entries: list[FieldValue], look_ups: list[LookUp]) -> None:
-        """Entries whose numbers stand under their own keys."""
+        """Adds the entries of a log, whose numbers stand under their own keys."""
         builder.text(b"[")
         for number, entry in enumerate(entries):
             builder.text(b",{" if number else b"{")
@@ -175,7 +178,7 @@ class JsonPrograms(Programs):
         datatype = datatype_of(message)
         assert message.value is not None, "only then it is asked for"
         if message.value.encoding == "fields":
-            builder.text(dump(value_object(message.value, "full")))  # it tells only its size, which is part of the kind
+            builder.text(dump(value_object(message.value, "full")))  # only the size of the value is told, and it is part of the kind
             return
         encoding, compressed = encoding_of(message) if message.value.body else b"text", bool(datatype & SNAPPY)
         builder.text(b'{"encoding":"' + encoding + b'","compressed":' + (b'"snappy"' if compressed else b"null") + b',"size":')
@@ -198,22 +201,22 @@ class JsonPrograms(Programs):
     # -- texts that programs look up --------------------------------------------------------------------
 
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
-        """Three members."""
+        """Returns the keys ``client``, ``server`` and ``direction`` with their values."""
         ends = {"client": batch.endpoints.client[connection - 1], "server": batch.endpoints.server[connection - 1]}
         return dump({**ends, "direction": DIRECTIONS[direction]})[1:-1]
 
     def collection_text(self, text: str) -> bytes:
-        """A string."""
+        """Returns a string."""
         return dump(text)
 
 
 def _head_text(field: FieldValue) -> bytes:
-    """A value under its own key."""
+    """Returns a value for its own key."""
     return dump(scalar_value(field))
 
 
 def _field_text(field: FieldValue) -> bytes:
-    """An object among the fields."""
+    """Returns the object of a field for the list of fields."""
     return dump(field_object(field, "full"))
 
 
@@ -230,13 +233,13 @@ def _add_string(builder: rt.ProgramBuilder, column: str) -> None:
 
 
 def _add_start(builder: rt.ProgramBuilder, field: FieldValue) -> None:
-    """A field's object up to its hexadecimal digits, for a field whose place never changes."""
+    """Adds a field's object up to its hexadecimal digits, for a field whose place never changes."""
     start = {"name": field.name, "label": field.label, "offset": field.offset, "size": field.size}
     builder.text(dump(start)[:-1] + b',"hex":"')
 
 
 def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
-    """The key among the fields: with its collection id inside, or as it is."""
+    """Adds the key to the fields: with its collection id as an inner field, or as it is."""
     builder.text(dump({"name": field.name, "label": field.label, "offset": field.offset})[:-1] + b',"size":')
     builder.add(rt.COLUMN, COLUMN["key_length"])
     builder.text(b',"hex":"')
@@ -272,7 +275,7 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
 
 
 def _add_place(builder: rt.ProgramBuilder, field: FieldValue, columns: str) -> None:
-    """A field's object up to its hexadecimal digits; ``columns`` say where it stands and how long it is."""
+    """Adds a field's object up to its hexadecimal digits. ``columns``: prefix of the columns that have its place and length."""
     builder.text(b'{"name":' + dump(field.name) + b',"label":' + dump(field.label) + b',"offset":')
     builder.add(rt.COLUMN, COLUMN[f"{columns}_at"])
     builder.text(b',"size":')
@@ -281,5 +284,5 @@ def _add_place(builder: rt.ProgramBuilder, field: FieldValue, columns: str) -> N
 
 
 def _mark(field: FieldValue) -> bytes:
-    """What says that bytes and value are not those of the wire."""
+    """Returns the mark of a field whose bytes and value were replaced."""
     return b',"redacted":true' if field.redacted else b""

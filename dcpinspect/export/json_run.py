@@ -1,4 +1,4 @@
-"""The JSON of many messages at once, byte for byte what ``json.message_object`` and ``json.dump`` make of each."""
+"""The JSON of many messages at once, byte for byte the same as from ``json.message_object`` and ``json.dump``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JsonRows:
         self._after = after
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
-        """The JSON of these messages in order, many in a piece."""
+        """Yields the JSON of these messages in order, many in a piece."""
         if self._values != "full" or not rt.write_rows.runs_compiled(len(rows)):
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
@@ -35,9 +35,9 @@ class JsonRows:
 
 
 class _JsonRun(Run):
-    """Objects of messages."""
+    """Writes the objects of messages."""
 
     xattrs_are_json = True
 
     def prepare(self) -> None:
-        """Objects stand for themselves."""
+        """Does nothing, because nothing stands before the objects."""

@@ -1,7 +1,7 @@
-"""Lines of messages, many at a time: the columns of a batch are put together by a kernel, which gives the same text as ``render.lines``.
+"""Lines of messages, many at a time: a kernel makes them from the columns of a batch. The text is the same as from ``render.lines``.
 
-Messages of one command, status, layout and datatype are alike: what is said of all of them is looked up once. What differs are numbers
-and keys, which the kernel writes. A message that has anything unusual is left to ``Lines``.
+Messages of one command, status, layout and datatype are of the same kind: what is the same in their lines is looked up once. Only numbers
+and keys differ, and the kernel writes them. A message with anything unusual is left to ``Lines``.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ from dcpinspect.structs import Struct, T, Tables, nested, number
 from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 15
-"""Messages that are put together at once."""
+"""Number of messages that are made into lines at once."""
 MAX_REMEMBERED = 1 << 14
-"""Kinds and words that are kept; a capture with more is made to waste memory."""
+"""Number of kinds and words that are kept; only a capture that is made to waste memory has more."""
 
 PLAIN_SECONDS, DATE, EPOCH = 0, 1, 2
-"""How times are written."""
+"""Forms of times."""
 OWN, ASKED_HERE, ASKED_BEFORE = 0, 1, 2
-"""Whose key a line has: the message's, that of a request of the batch, or that of an earlier one, beside the bytes of the batch."""
+"""Whose key a line has: the message's, that of a request in the batch, or that of an earlier request, which stands beside the bytes of
+the batch.
+"""
 _REFUSED = -1
 _LINE_ROOM, _LINE_TEXTS = 400, 12
-"""Bytes that all numbers and blanks of a line take at most, and how many texts it has."""
+"""Greatest size of all numbers and blanks of a line in bytes, and number of texts in a line."""
 _TIME_FORMS = {"relative": PLAIN_SECONDS, "delta": PLAIN_SECONDS, "absolute": DATE, "epoch": EPOCH}
 _LATEST_NS = 253_402_300_800 * 10**9
-"""The year 10000."""
+"""The year 10000, in nanoseconds since 1970."""
 
 _UNSIGNED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.SEQNO})
 _HAS_PREFIX = np.array([*(layout.key is not None and layout.key.kind is Kind.KEY for layout in LAYOUTS), False, False], dtype=np.bool_)
@@ -57,7 +59,7 @@ class WireNumber(Struct[T]):
 
 
 class Labelled(Struct[T]):
-    """A number that a story tells."""
+    """A number that the story of a message includes."""
 
     label: T = number("Text before it.")
     tells_zero: T = number("Whether 0 is told.")
@@ -65,7 +67,7 @@ class Labelled(Struct[T]):
 
 
 class LineKind(Struct[T]):
-    """What lines of messages of one kind have in common. Texts are numbers of ``Texts``, of which 0 is the empty one."""
+    """What the lines of one kind of message have in common. Texts are given by their number in ``Texts``; text 0 is empty."""
 
     style: T = number("Text that begins their colour.")
     style_end: T = number("Text that ends it.")
@@ -81,7 +83,7 @@ class LineKind(Struct[T]):
 
 
 class LineKinds(LineKind[Ints], Records[LineKind]):
-    """The kinds that a reading had so far."""
+    """The kinds of messages so far."""
 
 
 class LineTables(Tables):
@@ -98,7 +100,7 @@ class LineTables(Tables):
     length: Ints
     opaque: Ints
     vbucket: Ints
-    """-1: it has none, also of stream-ids and times after the request."""
+    """-1: the message has none; the same for ``sid`` and ``rtt_ns``."""
     sid: Ints
     rtt_ns: Ints
     extras_at: Ints
@@ -106,15 +108,15 @@ class LineTables(Tables):
     value_at: Ints
     key_start: Ints
     key_size: Ints
-    """-1: there is none to show."""
+    """-1: there is no key to show."""
     key_of: Ints
-    """Whose key it is; a request's is clipped."""
+    """Whose key it is (``OWN`` …); the key of a request is clipped."""
     prefix: Ints
     """Text before the key."""
     word: Ints
     """Text that the story begins with."""
     told_start: Ints
-    """Where the story is beside the bytes of the batch, if Python has told it."""
+    """Where the story stands beside the bytes of the batch, if Python has made it."""
     told_size: Ints
     text_start: Ints
     """Where each text begins."""
@@ -126,11 +128,11 @@ class LineTables(Tables):
     vbucket_width: int
     seqno_width: int
     is_narrow: int
-    """Lines have neither opaque nor size."""
+    """Whether lines lack opaque and size."""
     width: int
-    """Columns to clip a line to; 0: as many as it takes."""
+    """Columns to clip a line to; 0: no limit."""
     asked: int
-    """Columns of the key of a request."""
+    """Columns for the key of a request."""
 
     def __init__(self, kinds: LineKinds, texts: Ints, form: Lines, columns: Mapping[str, Rows]) -> None:
         self.kinds = kinds
@@ -144,7 +146,10 @@ class LineTables(Tables):
 
 @inline
 def put_right(out: Octets, start: int, at: int, width: int, wide: int) -> int:
-    """Moves what was written from ``start`` to ``at`` to the right end of a column; ``wide``: bytes that it has more than columns."""
+    """Moves the text between ``start`` and ``at`` to the right end of a column; returns the place behind it.
+
+    ``wide``: number of bytes that it has more than columns.
+    """
     missing = width - (at - start - wide)
     if missing <= 0:
         return at
@@ -157,7 +162,7 @@ def put_right(out: Octets, start: int, at: int, width: int, wide: int) -> int:
 
 @inline
 def put_number_right(out: Octets, at: int, width: int, value: int) -> int:
-    """Writes a number at the right end of a column, which grows where it has to; returns the place behind it."""
+    """Writes a number at the right end of a column, which grows if needed; returns the place behind it."""
     column, place, rest = out[at : at + width], width, value
     while place > 0 and rest >= 0:
         place -= 1
@@ -181,7 +186,7 @@ def put_blanks(out: Octets, at: int, count: int) -> int:
 
 @inline
 def put_sign(out: Octets, at: int, last: int) -> int:
-    """Writes one of our signs of three bytes, the first two of which are those of a dash."""
+    """Writes one of our signs of three bytes, which begin with the same two bytes as a dash; returns the place behind it."""
     out[at], out[at + 1], out[at + 2] = 0xE2, 0x80, last
     return at + 3
 
@@ -216,7 +221,7 @@ def put_time_column(out: Octets, at: int, time_ns: int, form: int, width: int) -
 
 @inline
 def put_key(out: Octets, at: int, data: Octets, start: int, size: int, longest: int) -> int:
-    """Writes a key, clipped to so many columns; returns the place behind it, or -1 where it is not plain text."""
+    """Writes a key, clipped to ``longest`` columns; returns the place behind it, or -1 if the key is not plain text."""
     source = data[start : start + size]
     for i in range(size):
         byte = source[i]
@@ -231,7 +236,7 @@ def put_key(out: Octets, at: int, data: Octets, start: int, size: int, longest: 
 
 @inline
 def wire_number(data: Octets, extras_at: int, value_at: int, place: WireNumber) -> int:
-    """The 64 bits of an unsigned number of a message."""
+    """Returns the 64 bits of an unsigned number of a message."""
     at = place.offset + (value_at if place.is_in_value else extras_at)
     value = 0
     for i in range(place.size):
@@ -241,7 +246,7 @@ def wire_number(data: Octets, extras_at: int, value_at: int, place: WireNumber) 
 
 @inline
 def put_labelled(out: Octets, at: int, texts: Octets, tables: LineTables, labelled: Labelled, value: int, has_more: int) -> int:
-    """Writes a number of a story behind what it has so far; returns the place behind it."""
+    """Adds a number to the story of a message; returns the place behind it."""
     if labelled.place.size == 0 or (value == 0 and labelled.tells_zero == 0):
         return at
     if has_more:
@@ -255,7 +260,10 @@ def put_labelled(out: Octets, at: int, texts: Octets, tables: LineTables, labell
 
 @inline
 def clipped(out: Octets, start: int, at: int, width: int) -> int:
-    """Shortens a line to so many columns, with an ellipsis; of bytes that go on a character none counts. Returns the place behind it."""
+    """Shortens a line to ``width`` columns, with an ellipsis; returns the place behind it.
+
+    Continuation bytes of a character do not count.
+    """
     cells, cut = 0, at
     for i in range(start, at):
         if out[i] < 0x80 or out[i] >= 0xC0:
@@ -267,9 +275,9 @@ def clipped(out: Octets, start: int, at: int, width: int) -> int:
 
 @kernel("void(octets, octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
 def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
-    """Write each line; ``ends`` becomes the place behind each, or -1 for one whose key is no plain text.
+    """Writes each line; ``ends`` becomes the place behind each, or -1 for a line whose key is not plain text.
 
-    The caller has left room in ``out``. Time: bytes written.
+    The caller has left room in ``out``. Time: number of written bytes.
     """
     at = 0
     for i in range(len(tables.kind)):
@@ -354,7 +362,7 @@ def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, o
             at += 3
         if at == summary:
             at = put_blanks(out, at, 2)
-        if tables.is_narrow:  # one blank before the summary, not two
+        if tables.is_narrow:  # leaves one blank before the summary, not two
             for place in range(summary + 1, at):
                 out[place - 1] = out[place]
             at -= 1
@@ -370,7 +378,7 @@ def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, o
 
 @dataclass(frozen=True, slots=True)
 class _Worded:
-    """A part of a story whose text is looked up, and where its number stands."""
+    """A part of a story whose text is looked up by a number, and where that number stands."""
 
     part: Word
     is_in_value: bool
@@ -380,29 +388,29 @@ class _Worded:
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """How the story of a kind begins, or all of it."""
+    """How the story of a kind begins, or the whole story."""
 
     word: int = 0
-    """Text that it begins with."""
+    """Text that the story begins with."""
     looked_up: _Worded | None = None
-    """The part that it begins with."""
+    """Looked-up part that the story begins with."""
     is_told: bool = False
-    """Python tells it."""
+    """Whether Python makes the story."""
 
 
 _NO_STORY = _Story()
 
 
 class LineRows:
-    """Lines of a reading, as ``Lines`` makes them; remembers the kinds of messages that it has met."""
+    """Makes the lines of a reading as ``Lines`` does; remembers the kinds of messages that it has met."""
 
     def __init__(
         self, lines: Lines, style: Callable[[MessageBatch, int], tuple[str, str]], groups: Callable[[Rows], Rows] | None = None
     ) -> None:
-        """``style``: what stands before and behind the line of a message, to give it its colour.
+        """``style``: returns what stands before and after the line of a message, to give it its colour.
 
-        It is asked for one message of each kind. ``groups``: numbers below 256 for messages of the batch that is written; where they
-        differ, the style may.
+        It is called for one message of each kind. ``groups``: returns a number below 256 for each message of the batch that is being
+        written; messages with different numbers can have different styles.
         """
         self.lines = lines
         self.groups = groups
@@ -411,18 +419,18 @@ class LineRows:
         for text in ("", "prepared ", "after "):
             self._text(text)
         self._kinds = LineKinds.zeros(64)
-        self._numbers: dict[int, int] = {}  # of kinds, by their keys
-        self._stories: list[_Story] = []  # of each kind
+        self._numbers: dict[int, int] = {}  # numbers of kinds, by their keys
+        self._stories: list[_Story] = []  # story of each kind
         self._words: dict[tuple[int, int, str, int], int] = {}
         self._room = np.empty(0, np.uint8)
 
     @property
     def is_for_kernel(self) -> bool:
-        """Whether a kernel can write these times."""
+        """Whether a kernel can write times of this form."""
         return self.lines.time_format in _TIME_FORMS
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
-        """The lines of these messages in order, many in a piece, which is gone when the next is made."""
+        """Yields the lines of these messages in order, many in a piece. A piece is only valid until the next one is made."""
         times = self.lines.shown_times(batch.time_ns[rows])
         if not self.is_for_kernel or not write_lines.runs_compiled(len(rows)):
             yield from (self.ordinary(batch, index, shown) for index, shown in zip(rows.tolist(), times.tolist(), strict=True))
@@ -432,12 +440,12 @@ class LineRows:
             yield self.written(batch, part, shown_ns)[0].data
 
     def ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
-        """One line as ``Lines`` makes it."""
+        """Returns one line, made by ``Lines``."""
         before, behind = self._style(batch, index)
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
 
     def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
-        """The lines of at most ``SLICE`` messages until this is called again, and where each ends."""
+        """Returns the lines of at most ``SLICE`` messages, and where each ends. The result is only valid until the next call."""
         text, ends = self._written(batch, rows, times)
         left = np.flatnonzero(ends < 0)
         if not len(left):
@@ -449,7 +457,7 @@ class LineRows:
         return text, np.maximum.accumulate(ends.clip(0)) + np.cumsum(more)
 
     def _written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
-        """As ``written``, but -1 for a line that is left to Python."""
+        """Returns the same as ``written``, but with -1 for a line that is left to Python."""
         run = _Run(self, batch, rows, times)
         texts, places = self.texts.arrays()
         keys = int(np.maximum(run.columns["key_size"], 0).sum())
@@ -470,18 +478,18 @@ class LineRows:
         return len(self._stories) + self.texts.count > MAX_REMEMBERED
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> int:
-        """The number of the kind with this key, made from one of its messages; -1: its lines are left to Python."""
+        """Returns the number of the kind with this key, made from one of its messages; -1: its lines are left to Python."""
         number = self._numbers.get(key, -1)
         if number < 0 and not self._is_full:
             number = self._numbers[key] = self._made_kind(batch, index)
         return number
 
     def story(self, kind: int) -> _Story:
-        """How the story of a kind begins."""
+        """Returns how the story of a kind begins."""
         return self._stories[kind]
 
     def word(self, part: Word, batch: MessageBatch, index: int, value: int) -> int | None:
-        """What a part of a story says of a message where its field has this value; None: no more are remembered."""
+        """Returns the number of the text of a story's part if its field has this value; None if the memory for texts is full."""
         decoded = batch.decoded
         key = (int(decoded.layout[index]), int(decoded.generation[index]), part.field, value)
         known = self._words.get(key)
@@ -490,7 +498,10 @@ class LineRows:
         return known
 
     def prefix(self, batch: MessageBatch, index: int) -> int | None:
-        """What stands before the key of a message; None: no more are remembered, or how wide it is is for Python."""
+        """Returns the number of the text before the key of a message.
+
+        None if the memory for texts is full, or Python must measure its width.
+        """
         text = key_prefix(batch, index, is_narrow=self.lines.is_narrow)
         return self._text(text) if text.isascii() and not self._is_full else None
 
@@ -514,7 +525,7 @@ class LineRows:
         return number
 
     def _tell(self, kind: LineKind, batch: MessageBatch, index: int) -> _Story | None:
-        """Note the parts of the story that messages of a kind have; None where Python has to tell it."""
+        """Sets the parts of the story that messages of a kind have; returns None if Python must make it."""
         decoded = batch.decoded
         is_response, layout = bool(decoded.is_response[index]), batch.layout_of(index)
         if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
@@ -549,11 +560,11 @@ class LineRows:
 
 
 _NumberPlace = tuple[bool, int, int]
-"""Whether a number stands in the value, its offset and size."""
+"""Whether a number stands in the value, its offset and its size."""
 
 
 def _number_places(batch: MessageBatch, index: int) -> dict[str, _NumberPlace]:
-    """Where the numbers stand that are columns of messages of this one's kind."""
+    """Returns where the numbers that are columns stand in messages of this one's kind."""
     found: dict[str, _NumberPlace] = {}
     layout, decoded = batch.layout_of(index), batch.decoded
     if layout is not None and decoded.extras_fit[index]:
@@ -571,7 +582,7 @@ def _fill_place(place: WireNumber, found: _NumberPlace | None) -> None:
 
 
 def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
-    """What a kernel wrote, with what it left to Python in its place: of row n ``ends[n]`` is -1, and the text ``ordinary(n)``."""
+    """Yields the text of a kernel with the lines that it left to Python: if ``ends[n]`` is -1, the text of row n is ``ordinary(n)``."""
     begin = 0
     for place in np.flatnonzero(ends < 0).tolist():
         before = int(ends[place - 1]) if place and ends[place - 1] >= 0 else begin
@@ -586,20 +597,20 @@ class _Run:
 
     def __init__(self, of: LineRows, batch: MessageBatch, rows: Rows, times: Rows) -> None:
         self._of, self._batch, self._rows = of, batch, rows
-        # Columns of messages in a row need no copy.
+        # columns of consecutive messages need no copy
         self._at: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) == rows[-1] - rows[0] + 1 else rows
         self._side = bytearray()
         self._plain = self._plain_rows(times)
         self.columns = self._number_columns(times)
-        """What ``LineTables`` takes."""
+        """Columns for ``LineTables``."""
         self._fill_keys()
         self._fill_kinds()
         self.columns["kind"][~self._plain] = -1
         self.side = np.frombuffer(bytes(self._side) or b" ", np.uint8)
-        """Keys of earlier messages, and what Python tells."""
+        """Keys of earlier messages, and stories that Python has made."""
 
     def _plain_rows(self, times: Rows) -> Mask:
-        """Messages that nothing is unusual about, as far as columns tell."""
+        """Returns which messages have nothing unusual, as far as columns tell."""
         batch, at = self._batch, self._at
         plain: Mask = (batch.decoded.problem[at] == 0) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
         if self._of.lines.time_format in ("absolute", "epoch"):
@@ -611,7 +622,7 @@ class _Run:
     def _number_columns(self, times: Rows) -> dict[str, Rows]:
         batch, decoded, at = self._batch, self._batch.decoded, self._at
         rtt, is_answer = batch.rtt_ns.values[at], _given(batch.rtt_ns, at)
-        # Where a half is rounded to depends on how the number is written in binary, so that such lines are for Python.
+        # how a half is rounded depends on the binary form of the number, so such lines are left to Python
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
         zeros = (np.zeros(len(times), np.int64) for _ in range(6))
         return {
@@ -636,7 +647,7 @@ class _Run:
         named = np.flatnonzero((collection > 0) & (size >= 0) & self._plain)
         named = named[_HAS_PREFIX[decoded.layout[rows[named]]]]
         pairs = distinct(batch.connection[rows[named]] << 32 | collection[named])[1]
-        moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))  # from which on names differ
+        moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))  # rows from which on names of collections differ
         pairs = pairs * (len(moments) + 1) + np.searchsorted(moments, batch.row[rows[named]], side="right")
         self._look_up(pairs, named, "prefix", lambda index, _: self._of.prefix(batch, index))
         asking = np.flatnonzero((size < 0) & self._plain)
@@ -645,7 +656,7 @@ class _Run:
             self._fill_asked(asking)
 
     def _fill_asked(self, asking: Rows) -> None:
-        """Keys of the requests of these places among the rows."""
+        """Fills in the keys of the requests that belong to the rows at these places."""
         batch, decoded, columns = self._batch, self._batch.decoded, self.columns
         start, size, whose = columns["key_start"], columns["key_size"], columns["key_of"]
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
@@ -680,7 +691,7 @@ class _Run:
         ):
             key <<= bits
             key |= values
-        if self._of.groups is not None:  # with them a key has 63 bits
+        if self._of.groups is not None:  # with the group, the key has 63 bits
             key = key << 8 | self._of.groups(self._rows)
         first, inverse = distinct(key)
         kinds = [self._of.kind(int(key[one]), self._batch, int(self._rows[one])) for one in first.tolist()]
@@ -700,22 +711,22 @@ class _Run:
                 self._tell(members)
 
     def _tell(self, members: Rows) -> None:
-        """Put the stories of these places among the rows beside the bytes."""
+        """Puts the stories of the rows at these places beside the bytes."""
         for place in members.tolist():
             text = told(self._batch, int(self._rows[place]))
             self.columns["told_start"][place], self.columns["told_size"][place] = len(self._side), len(text)
             self._side += text.encode()
-            self._plain[place] = text.isascii()  # how wide others are is for Python
+            self._plain[place] = text.isascii()  # for other texts, Python must measure the width
 
     def _look_up_word(self, worded: _Worded, members: Rows) -> None:
-        """Fill in the texts that the stories of these places among the rows begin with."""
+        """Fills in the texts that the stories of the rows at these places begin with."""
         batch, at = self._batch, self._rows[members]
         section = batch.decoded.value.start if worded.is_in_value else batch.decoded.extras_at
         values = numbers_at(batch.data, section[at] + worded.offset, worded.size).astype(np.int64)
         self._look_up(values, members, "word", partial(self._of.word, worded.part, batch))
 
     def _look_up(self, keys: Rows, places: Rows, column: str, text: Callable[[int, int], int | None]) -> None:
-        """Fill in a column of texts at these places: equal ``keys`` have equal texts, which ``text`` makes of a message and its key."""
+        """Fills in a column of texts at these places. Equal ``keys`` have equal texts; ``text`` makes one from a message and its key."""
         first, inverse = distinct(keys)
         if len(first) > MAX_REMEMBERED:
             self._plain[places] = False

@@ -1,4 +1,4 @@
-"""Sets of numbers that are dense and many."""
+"""Large and dense sets of numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dcpinspect.capture.batch import Column
 
 
 class Marks:
-    """A set of packets or messages, by number over the whole reading: a bit each."""
+    """A set of packets or messages, by their number in the whole reading; one bit each."""
 
     def __init__(self) -> None:
         self._bits = np.zeros(1024, np.uint8)
 
     def add(self, numbers: Column) -> None:
-        """Add some."""
+        """Adds numbers."""
         if not len(numbers):
             return
         need = int(numbers.max()) // 8 + 1
@@ -24,14 +24,14 @@ class Marks:
         np.bitwise_or.at(self._bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
     def has(self, numbers: Column) -> npt.NDArray[np.bool_]:
-        """Which of these are in it."""
+        """Returns which of the numbers are in the set."""
         place = numbers >> 3
         known = self._bits[np.minimum(place, len(self._bits) - 1)] >> (numbers & 7) & 1
         found: npt.NDArray[np.bool_] = (place < len(self._bits)) & (known != 0)
         return found
 
     def within(self, first: int, count: int) -> Column:
-        """Those of ``count`` numbers from ``first`` on, counted from 0 on."""
+        """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances from ``first``."""
         start = first // 8
         bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[first - 8 * start :][:count]
         found: Column = np.flatnonzero(bits)
@@ -39,6 +39,6 @@ class Marks:
 
     @property
     def end(self) -> int:
-        """One past the greatest, or 0."""
+        """One past the greatest number, or 0."""
         used = np.flatnonzero(self._bits)
         return 8 * int(used[-1]) + int(self._bits[used[-1]]).bit_length() if len(used) else 0

@@ -1,4 +1,4 @@
-"""Messages in each format, batch by batch; ``formats`` says which of these writes what."""
+"""Writers of messages in each format, batch by batch; ``formats`` says which format uses which writer."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
     from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 16
-"""Messages whose columns are made at once."""
+"""Number of messages whose columns are made at once."""
 
 FirstTime = Callable[[], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What of each message is written; each format takes what concerns it, which its ``options`` say."""
+    """What to write of each message; each format uses the wishes that its ``options`` name."""
 
     verbose: bool = False
     hex_grid: int = 0
-    """Times that bytes were asked for: once 16 a line, more often as the specification draws them."""
+    """How often bytes were asked for: once: 16 per line; more often: the grid of the specification."""
     fields: bool = True
     values: Values = "full"
     columns: Sequence[str] | None = None
     guard: bool = True
-    """CSV with an apostrophe before texts that a spreadsheet would run."""
+    """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
     time: TimeFormat = "relative"
     colors: ColorRules | None = None
-    """The user's own, for lines where colour can be seen."""
+    """Colour rules of the user, for lines on a terminal with colour."""
 
 
 class MessageWriter(Protocol):
-    """What every format must do."""
+    """What every writer of messages must do."""
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        """Write these messages of a batch."""
+        """Writes these messages of a batch."""
 
     def end(self) -> None:
-        """Write what belongs behind the last message, also when reading was interrupted."""
+        """Writes the end of the file, also when reading was interrupted."""
 
 
 class Pieces(Protocol):
-    """What writes lines, and what stands below them."""
+    """Writes lines, and what stands below them."""
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
-        """The text of these messages in order, many in a piece."""
+        """Yields the text of these messages in order, many in a piece."""
 
 
 class LinesWriter:
-    """Lines, with the field table and the byte grid of each message where they are asked for."""
+    """Writes lines, with the field table and the byte grid of each message if they are asked for."""
 
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
         from dcpinspect.export.line_rows import LineRows
@@ -74,11 +74,11 @@ class LinesWriter:
         self._paint = target.painter()
         self._has_color = self._paint("x", "bold") != "x"
         self._colors = wishes.colors if self._has_color else None
-        self._rules: Rows = np.empty(0, np.int64)  # of each message of the batch
+        self._rules: Rows = np.empty(0, np.int64)  # the colour rule of each message of the batch
         lines = LineRows(self._lines, self._colour, self._rules_of if self._colors is not None else None)
         self._rows: Pieces = lines
         if wishes.hex_grid or wishes.verbose:
-            from dcpinspect.export.dump_rows import DumpRows  # deferred, as what follows: lines alone start without them
+            from dcpinspect.export.dump_rows import DumpRows  # deferred, as below: lines alone start without these modules
 
             dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
             self._rows = dumps or lines
@@ -89,7 +89,7 @@ class LinesWriter:
         target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        """Write these messages of a batch."""
+        """Writes these messages of a batch."""
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
@@ -105,7 +105,7 @@ class LinesWriter:
             self._target.put(f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}")
 
     def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
-        """What stands before and behind the line of a message."""
+        """Returns what stands before and after the line of a message to give it its colour."""
         if not self._has_color:
             return "", ""
         before, _, behind = self._paint("\0", self._style(batch, index)).partition("\0")
@@ -144,11 +144,11 @@ class LinesWriter:
         return "".join(f"    {line}".rstrip() + "\n" for line in shown)
 
     def end(self) -> None:
-        """Nothing is left to write."""
+        """Does nothing."""
 
 
 class JsonWriter:
-    """Annotated objects in the frame of the format."""
+    """Writes annotated objects in the frame of the format."""
 
     def __init__(self, target: Target, wishes: Wishes, frame: JsonArray) -> None:
         from dcpinspect.export.json_run import JsonRows
@@ -158,17 +158,17 @@ class JsonWriter:
         self._rows = JsonRows(fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER)
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        """Write these messages of a batch."""
+        """Writes these messages of a batch."""
         for piece in self._rows.pieces(batch, rows):
             self._target.put(self._frame.add(piece))
 
     def end(self) -> None:
-        """Close the frame."""
+        """Closes the frame."""
         self._target.write(self._frame.end())
 
 
 class CsvWriter:
-    """A line a message, cells for its columns."""
+    """Writes one line per message, with cells for its columns."""
 
     def __init__(self, target: Target, wishes: Wishes) -> None:
         from dcpinspect.export.csv_rows import DEFAULT_COLUMNS, CsvRows
@@ -178,21 +178,21 @@ class CsvWriter:
         target.put(self._rows.heading())
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        """Write these messages of a batch."""
+        """Writes these messages of a batch."""
         self._target.put_lines(self._rows.text(batch, rows))
 
     def end(self) -> None:
-        """Nothing is left to write."""
+        """Does nothing."""
 
 
 class ColumnsWriter:
-    """The columns of the messages table, all or some, as any other table is written: Parquet and Arrow have no other form."""
+    """Writes columns of the messages table, all or some, like any other table: Parquet and Arrow have no other form."""
 
     def __init__(
         self, target: Target, wishes: Wishes, table: Callable[[Any], TableWriter], *, is_text: bool = False, is_binary: bool = False
     ) -> None:
-        """``table``: begins a table of an Arrow schema; the rest as of the format."""
-        import pyarrow as pa  # deferred: 0.1 s, for who picks columns
+        """``table``: begins a table with an Arrow schema. ``is_text``, ``is_binary``: attributes of the format."""
+        import pyarrow as pa  # deferred: takes 0.1 s, and is needed only for chosen columns
 
         from dcpinspect.tables.arrow import arrow_schema
         from dcpinspect.tables.schema import COLUMNS
@@ -201,16 +201,16 @@ class ColumnsWriter:
         self._is_text = is_text
         self._columns = wishes.columns or [column.name for column in COLUMNS]
         self._schema = arrow_schema(self._columns)
-        if not is_binary and "time" in self._columns:  # to be read, times have all their digits
+        if not is_binary and "time" in self._columns:  # times for people have all their digits
             self._schema = self._schema.set(self._columns.index("time"), pa.field("time", pa.timestamp("ns", "UTC")))
         self._write, self._end = table(self._schema)
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        """Write these messages of a batch."""
+        """Writes these messages of a batch."""
         for first in range(0, len(rows), SLICE):
             self._write(self._table(batch, rows[first : first + SLICE]))
             if self._is_text:
-                self._end()  # lines come with their messages, and not once there are enough to measure
+                self._end()  # writes the lines now, not only once there are enough to choose widths
             self._target.pause()
 
     def _table(self, batch: MessageBatch, rows: Rows) -> Any:
@@ -226,5 +226,5 @@ class ColumnsWriter:
         )
 
     def end(self) -> None:
-        """Write what is left, or makes the file readable, also when reading was interrupted."""
+        """Writes the remaining rows, and completes the file, also when reading was interrupted."""
         self._end()

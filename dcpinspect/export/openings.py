@@ -1,4 +1,7 @@
-"""What connections agree on before they stream, which what follows cannot be read without; not what they say to log in."""
+"""Finds the messages in which connections agree on options before they stream; later messages cannot be read without them.
+
+Messages for logging in are left out.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from dcpinspect.tables.messages import MessageBatch
 
 _OPENING = np.isin(np.arange(256), (Opcode.HELLO, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN, Opcode.DCP_CONTROL))
 MAX_OPENING = 64
-"""Such messages of a connection that are remembered."""
+"""Number of such messages that are remembered per connection."""
 
 
 class Openings:
-    """Where those messages are, of all connections: it turns out later which are wanted."""
+    """Remembers where these messages are, for all connections, because it turns out later which connections are wanted."""
 
     def __init__(self) -> None:
-        self._counts = np.zeros(64, np.uint8)  # by connection
+        self._counts = np.zeros(64, np.uint8)  # number of messages of each connection
         self._packets: list[Column] = []  # [2, n]: connection, packet
-        self._rows: list[Column] = []  # the same with rows
+        self._rows: list[Column] = []  # [2, n]: connection, row
 
     def fresh(self, batch: MessageBatch) -> Rows:
-        """Messages of a batch that are to be remembered; of a connection the first ones."""
+        """Returns the messages of a batch that are to be remembered: the first ones of each connection."""
         found = np.flatnonzero(_OPENING[batch.decoded.opcode] & ~batch.decoded.is_server)
         connection = batch.connection[found]
         order = np.argsort(connection, kind="stable")
@@ -38,12 +41,12 @@ class Openings:
         return found[is_early]
 
     def add(self, connection: Column, packets: Column, of_rows: Column, rows: Column) -> None:
-        """Packets that gave bytes of such messages, and rows that packets will be made of, each with its connection."""
+        """Remembers packets with bytes of such messages, and rows from which packets will be made, each with its connection."""
         for known, *pair in ((self._packets, connection, packets), (self._rows, of_rows, rows)):
             if len(pair[0]):
                 known.append(np.array(pair))
 
     def of(self, connections: Marks) -> tuple[Column, Column]:
-        """(packets, rows) of these connections."""
+        """Returns packets and rows of these connections."""
         packets, rows = (np.concatenate((np.empty((2, 0), np.int64), *known), axis=1) for known in (self._packets, self._rows))
         return packets[1, connections.has(packets[0])], rows[1, connections.has(rows[0])]

@@ -1,9 +1,8 @@
-"""Packets that were not captured: chosen messages in plain text, as TCP segments between the same ends.
+"""Makes packets that were not captured: chosen messages in plain text, as TCP segments between the same ends.
 
-They take the place of packets that are encrypted, or that have what is redacted. Sequence numbers are those of the plain text, so what is
-missing there leaves a gap. Each has the time of the packet that completed its TLS record, and the place of that packet in the file.
-
-Plain text waits in files that have no name, so that they are gone with the process.
+They replace packets that are encrypted, or that contain data which is to be redacted. Sequence numbers are those of the plain text, so
+bytes that are missing there leave a gap. Each packet has the time of the packet that completed its TLS record, and its place in the file.
+Plain text waits in files without names, so that they vanish with the process.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.headers import ACK, FIN
 
 MOST = 1 << 14
-"""Bytes after which a segment gets no more: those of the longest TLS record."""
+"""Size from which a segment gets no more bytes: that of the longest TLS record."""
 TOGETHER = 4096
-"""Pieces of messages that are made packets at once."""
+"""Number of pieces of messages that are made into packets at once."""
 WINDOW = 1 << 18
-"""Pieces that are put in order at once. Of the bytes of a message that took longer some packets stand too late in the file."""
+"""Number of pieces that are sorted at once. If the bytes of a message are spread wider, some of its packets stand too late in the file."""
 _PIECE = np.dtype([(name, np.int64) for name in ("order", "time_ns", "flow", "offset", "at", "size", "row")])
-"""Of a stretch of a message: the packet that completed it, and when; 2 * connection + direction, and stream offset; place in the file of
-bytes; row of the message, which is ``_END`` for the FIN of a direction."""
+"""A stretch of a message: number and time of the packet that completed it; 2 * connection + direction, and stream offset; place in the
+file of bytes, and size; row of the message, which is ``_END`` for the FIN of a direction.
+"""
 _END = 0
 _PUSH = 8
 _ETHERNET = 1
@@ -47,10 +47,10 @@ _LINK, _IPV4, _TCP = 14, 20, 20
 
 
 class PlainPackets:
-    """Keeps messages in plain text, and makes packets of those that are wanted. Use as a context manager."""
+    """Keeps messages in plain text, and makes packets of the wanted ones. Use as a context manager."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
-        """``redactor``: what is private becomes zeros."""
+        """``redactor``: replaces private data by zeros."""
         self._redactor = redactor
         what = "plain text of a TLS connection" if redactor is None else "redacted messages of a connection"
         self._remark = f"{what}, made by dcpinspect: not captured bytes"
@@ -58,9 +58,9 @@ class PlainPackets:
         self._kept, self._wanted = Marks(), Marks()
         self._fresh: list[npt.NDArray[np.void]] = []
         self._ended: list[tuple[int, ...]] = []
-        """Pieces of the latest batch, which have no order yet."""
+        """Ends of directions in the latest batch, which are not sorted in yet."""
         self._ends_of = np.empty(0, np.int64)
-        """Connections of which the ends are wanted."""
+        """Connections whose ends are wanted."""
         self._used = 0
         self._window = np.empty(0, _PIECE)
         self._is_read = 0
@@ -77,13 +77,13 @@ class PlainPackets:
 
     @property
     def note(self) -> bytes | None:
-        """What the file is to say of itself; None where no packet was made."""
+        """Remark for the file about its packets; None if none was made."""
         return self._remark.encode() if self._flows else None
 
     def keep(self, batch: MessageBatch, rows: Rows, flow: int, first_seq: tuple[int, int], carried: Pieces) -> None:
-        """Keep messages of one direction, by their places in the batch, in order; they are not wanted yet.
+        """Keeps messages of one direction, by their places in the batch, in order; they are not wanted yet.
 
-        ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: of this direction, in its order.
+        ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: the pieces of this direction, in its order.
         """
         rows = rows[~self._kept.has(batch.row[rows])]
         if not len(rows) or not len(carried):
@@ -114,23 +114,23 @@ class PlainPackets:
         self._fresh.append(pieces)
 
     def want(self, rows: Rows) -> None:
-        """Messages that were kept, by number, are to be written."""
+        """Marks kept messages, by row, as wanted."""
         self._wanted.add(rows)
 
     def end(self, flow: int, offset: int, packet: int, time_ns: int) -> None:
-        """A direction has ended at a stream offset, as a packet shows: so readers see what is missing at its end."""
+        """Remembers that a direction ends at a stream offset, as a packet shows: so readers of the file see what is missing at its end."""
         self._ended.append((packet, time_ns, flow, offset, 0, 0, _END))
 
     def want_ends(self, connections: Column) -> None:
-        """The ends of these are to be written."""
+        """Marks the ends of these connections as wanted."""
         self._ends_of = connections
 
     def comment(self, row: int, text: str) -> None:
-        """Something to say of a message."""
+        """Adds a comment on a message."""
         self._comments.setdefault(row, []).append(text)
 
     def settle(self) -> None:
-        """All messages of a batch were kept: their pieces get their order."""
+        """Sorts the pieces of a batch, after all its messages were kept."""
         ended = [one for one in self._ended if one[2] in self._flows]
         self._ended = []
         if self._fresh or ended:
@@ -139,7 +139,9 @@ class PlainPackets:
             self._put(self._pieces, pieces[np.lexsort((pieces["offset"], pieces["flow"], pieces["order"]))])
 
     def packets(self, before: int | None = None) -> Iterator[tuple[PacketBatch, dict[int, str]]]:
-        """Those whose places are before a packet of the reading, which they have not been asked for yet, with comments; None: the rest."""
+        """Yields packets with comments, whose places are before packet ``before`` of the reading; None: all remaining ones. Each packet
+        comes once.
+        """
         self.settle()
         while True:
             self._fill()
@@ -172,7 +174,7 @@ class PlainPackets:
             raise OutputError(what) from error
 
     def _made(self, pieces: npt.NDArray[np.void]) -> tuple[PacketBatch, dict[int, str]]:
-        """Packets of pieces, which are in order; those that follow each other share one."""
+        """Returns the packets of sorted pieces; pieces that follow each other share a packet."""
         flow, offset, at, size, order = (np.ascontiguousarray(pieces[name]) for name in ("flow", "offset", "at", "size", "order"))
         begins = np.ones(len(pieces), np.bool_)
         begins[1:] = (flow[1:] != flow[:-1]) | (order[1:] != order[:-1])
@@ -211,13 +213,13 @@ class PlainPackets:
                 one.is_remarked = True
                 comments.setdefault(int(np.flatnonzero(flows == number)[0]), []).append(self._remark)
         said = np.flatnonzero(np.isin(pieces["row"], list(self._comments))) if self._comments else ()
-        for place in said[::-1]:  # a message has them at its last packet
+        for place in said[::-1]:  # a message has its comments at its last packet
             texts = self._comments.pop(int(pieces["row"][place]), [])
             comments.setdefault(int(np.searchsorted(first, place, "right")) - 1, []).extend(texts)
         return batch, {place: "\n".join(texts) for place, texts in comments.items() if texts}
 
     def _text(self, at: Column, size: Column) -> tuple[Bytes, Column]:
-        """(bytes of the file, where in them these begin)."""
+        """Returns a stretch of the file of bytes, and where the pieces begin in it."""
         there = np.flatnonzero(size)
         if not len(there):
             return np.empty(0, np.uint8), at
@@ -226,10 +228,10 @@ class PlainPackets:
         return np.memmap(self._bytes, np.uint8, "r", offset=begin, shape=(end - begin,)), np.maximum(at - begin, 0)
 
     def _reached(self, flows: Column, end: Column) -> Column:
-        """Of each packet how far the other direction has come; all packets once, in order."""
-        order = np.argsort(flows // 2, kind="stable")  # connection by connection
+        """Returns, for each packet, how far the other direction has come. Must be called with all packets once, in order."""
+        order = np.argsort(flows // 2, kind="stable")  # sorts by connection
         flow, end = flows[order], end[order]
-        begin = np.searchsorted(flow // 2, flow // 2)  # where the packets of each one's connection begin
+        begin = np.searchsorted(flow // 2, flow // 2)  # where the packets of each packet's connection begin
         found = np.zeros(len(flow), np.int64)
         for direction in (0, 1):
             sends = flow % 2 == direction
@@ -244,21 +246,21 @@ class PlainPackets:
 
 @dataclasses.dataclass(slots=True)
 class _Flow:
-    """One direction of a connection, of which packets are made."""
+    """One direction of a connection for which packets are made."""
 
     header: Bytes
-    """Of its packets, with everything that is the same in all of them."""
+    """Headers of its packets, with everything that is the same in all of them."""
     seq: int
     """Sequence number of stream offset 0."""
     ack: int
-    """The same of the other direction."""
+    """Sequence number of stream offset 0 in the other direction."""
     end: int = 0
-    """Stream offset of the end of what was written."""
+    """Stream offset up to which packets were made."""
     is_remarked: bool = False
 
     @staticmethod
     def of(batch: MessageBatch, index: int, seq: int, ack: int) -> _Flow:
-        """That of a message."""
+        """Returns the direction of a message."""
         number = int(batch.connection[index]) - 1
         ends = [batch.endpoints.client[number], batch.endpoints.server[number]]
         (source, from_port), (target, to_port) = (text.rsplit(":", 1) for text in (ends if batch.direction[index] == 0 else ends[::-1]))
@@ -274,10 +276,10 @@ class _Flow:
 
 
 class _Segments:
-    """The bytes of packets, each at an even place, for the sums count words."""
+    """The bytes of packets, each at an even place, because checksums add words of two bytes."""
 
     def __init__(self, flows: Sequence[_Flow], which: Column, sizes: Column) -> None:
-        """``which`` of the flows each is of, and the bytes of its payload."""
+        """``which``: the flow of each packet, as its place in ``flows``. ``sizes``: bytes of each payload."""
         self._flows, self._which = flows, which
         self._header = np.array([len(flow.header) for flow in flows])[which]
         self.length: Column = self._header + sizes
@@ -287,7 +289,7 @@ class _Segments:
         self.payload: Column = self.start + self._header
 
     def complete(self, seq: Column, ack: Column, flags: Column) -> None:
-        """Writes the headers of packets whose payload is there; offsets from the first number of each direction."""
+        """Writes the headers of packets whose payload is complete. ``seq`` and ``ack`` are stream offsets of the two directions."""
         for number, flow in enumerate(self._flows):
             here = self.start[self._which == number]
             self.data[here[:, None] + np.arange(len(flow.header))] = flow.header
@@ -309,7 +311,7 @@ class _Segments:
             self.data[at + place] = values >> 8 * (width - 1 - place) & 0xFF
 
     def _sum(self, start: Column, end: Column, more: Column | int = 0) -> Column:
-        """The Internet checksum of these ranges, which do not overlap."""
+        """Returns the Internet checksum of these ranges, which do not overlap."""
         edges = np.stack((start, end + end % 2), axis=1).reshape(-1) // 2
         sums: Column = np.add.reduceat(self.data.view(">u2").astype(np.int64), edges)
         found = sums[::2] + more
@@ -320,8 +322,10 @@ class _Segments:
 
 
 def _stretches(carried: Pieces) -> tuple[Column, Column, Column, Column]:
-    """(first offset, one past the last, the packet that completed it and those before it, when) of each stretch once, of at most ``MOST``
-    bytes."""
+    """Returns the stretches of ``carried``, each once and with at most ``MOST`` bytes.
+
+    The columns are: first offset, one past the last, number and time of the packet that completed the stretch and those before it.
+    """
     first, behind, packet, time_ns = (carried[name] for name in ("first", "behind", "packet", "time_ns"))
     first, rows = np.unique(first, return_index=True)
     behind, packet, time_ns = behind[rows], np.maximum.reduceat(packet, rows), np.maximum.reduceat(time_ns, rows)
@@ -333,7 +337,7 @@ def _stretches(carried: Pieces) -> tuple[Column, Column, Column, Column]:
 
 
 def _redacted(batch: MessageBatch, rows: Rows, redactor: Redactor) -> tuple[Bytes, Column]:
-    """(bytes of these messages with zeros for what is private, where each begins)."""
+    """Returns the bytes of these messages with zeros for private data, and where each begins."""
     batch = batch.redacted(redactor)
     texts = [batch.annotate(index).data.ljust(int(batch.length[index]), b"\0") for index in rows.tolist()]
     sizes = np.array([len(text) for text in texts], np.int64)

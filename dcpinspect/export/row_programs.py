@@ -1,8 +1,8 @@
-"""Programs for the text of messages: one a kind, made of a message of that kind.
+"""Programs that write the text of messages: one for each kind, made from a message of that kind.
 
-Most messages of a capture are alike: same command, layout, datatype, nothing wrong with them. For every
-such *kind* one message is annotated and written the ordinary way; what differs from message
-to message becomes an operation of a program, all the rest a constant. ``row_run`` has the rows written by them.
+Most messages of a capture are alike: same command, layout and datatype, and no problem. For every such *kind*, one message is annotated and
+written in the ordinary way. What differs from message to message becomes an operation of a program, and all the rest a constant.
+``row_run`` runs the programs.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import unnamed, with_id
 
 MAX_REMEMBERED = 1 << 16
-"""Kinds and texts that are kept; a capture with more is made to waste memory, and its rest goes the ordinary way."""
+"""Number of kinds and texts that are kept.
+
+Only a capture that is made to waste memory has more; the rest of it is written in the ordinary way.
+"""
 
 _COLUMNS = (
     *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
     *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection", "collection_meaning"),
-    # Where the key, the id in it, its name, the value, and the document in that stand in the message, and how long each is.
+    # Place in the message, and length, of the key, of the id in it, of its name, of the value, and of the document in the value.
     *("key_at", "key_length", "id_at", "id_length", "name_at", "name_length", "value_at", "value_length", "body_at", "body_length"),
-    # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
+    # Place in the buffer, and size, of what is written for them and for the id before the name; redaction changes both.
     *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
-    # Of a value that is compressed or has xattrs, the xattrs and the body beside the buffer; where the xattrs stand in the message; how
-    # long both are.
+    # For a value that is compressed or has xattrs: xattrs and body beside the buffer; place of the xattrs in the message; length of both
+    # together.
     *("xattrs_start", "xattrs_size", "xattrs_at", "xattrs_length", "body_start", "body_size", "content_length"),
     # What stands before a row, beside the buffer.
     *("head_start", "head_size"),
 )
 COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
-"""Number of each column that operations name; those of looked-up texts come after."""
+"""Number of each column that operations name; columns of looked-up texts come after these."""
 
 HEADER_CONSTANTS = frozenset({"magic", "opcode", "datatype", "status"})
 """Header fields that are the same in all messages of a kind."""
 WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.I64})
-"""Kinds whose meaning is looked up."""
+"""Kinds of fields whose meaning is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A number whose text depends on it: where it stands, and how the text is made."""
+    """A number whose text is looked up: where the number stands, and how the text is made."""
 
     name: str
     offset: int
@@ -68,7 +71,7 @@ class RowKind:
 
 
 class Programs(ABC):
-    """The programs of the kinds that a reading had so far, and the texts that they look up."""
+    """The programs of the kinds so far, and the texts that they look up."""
 
     def __init__(self) -> None:
         self._texts = rt.Texts()
@@ -79,18 +82,18 @@ class Programs(ABC):
 
     @abstractmethod
     def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
-        """Write the program of the kind that this message is of; ``look_ups`` gets the numbers whose texts are looked up."""
+        """Writes the program for the kind of this message; adds the numbers whose texts are looked up to ``look_ups``."""
 
     @abstractmethod
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
-        """The text that names both ends and the direction."""
+        """Returns the text that names both ends and the direction."""
 
     @abstractmethod
     def collection_text(self, text: str) -> bytes:
-        """The name of a collection, or what its id means."""
+        """Returns the text for the name of a collection, or for what its id means."""
 
     def kind(self, key: Hashable, batch: MessageBatch, index: int) -> RowKind | None:
-        """The kind with this key, made from one of its messages; None when it has to go the ordinary way."""
+        """Returns the kind with this key, made from one of its messages; None if it must be written in the ordinary way."""
         known = self._kinds.get(key)
         if known is None and not self.is_full:
             known = self._made_kind(batch, index)
@@ -100,17 +103,17 @@ class Programs(ABC):
 
     @property
     def is_full(self) -> bool:
-        """No more kinds or texts are remembered."""
+        """Whether no more kinds or texts are remembered."""
         return len(self._kinds) + self._texts.count > MAX_REMEMBERED
 
     def _made_kind(self, batch: MessageBatch, index: int) -> RowKind | None:
         message = batch.annotate(index)
         parts = [part for field in message.fields for part in field.walk()]
-        # What an id is called depends on more than its kind of message.
+        # the name of an id depends on more than the kind of message
         if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
             return None
         if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
-            return None  # nothing came out of the block, so this one does not show what others have
+            return None  # the block could not be decompressed, so this message does not show what others have
         builder = rt.ProgramBuilder(self._texts)
         look_ups: list[LookUp] = []
         self.build(builder, look_ups, message, batch, index)
@@ -119,7 +122,7 @@ class Programs(ABC):
         return RowKind(len(self._programs) - 1, program.size, tuple(look_ups))
 
     def fragment(self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int) -> int:
-        """The number of the text for a number, made from a message that has it."""
+        """Returns the number of the text for a number, made from a message that has it."""
         key = (kind.number, look_up, number)
         if key not in self._looked_up:
             field = next(field for field in batch.annotate(index).fields if field.name == look_up.name and field.offset == look_up.offset)
@@ -127,20 +130,20 @@ class Programs(ABC):
         return self._looked_up[key]
 
     def endpoints(self, connection: int, direction: int, batch: MessageBatch) -> int:
-        """The number of the text that names both ends and the direction."""
+        """Returns the number of the text that names both ends and the direction."""
         key = (connection, direction)
         if key not in self._endpoints:
             self._endpoints[key] = self._texts.fragment(self.endpoints_text(connection, direction, batch))
         return self._endpoints[key]
 
     def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
-        """The numbers of the texts that name a collection, and say what its id means."""
+        """Returns the numbers of the texts that name a collection, and that say what its id means."""
         known = None if name == unnamed(number) else with_id(name, number)
         meaning = collection_name(number, STATE_NAMES[state], known)
         return self._texts.fragment(self.collection_text(name)), self._texts.fragment(self.collection_text(meaning))
 
     def tables(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
-        """(programs, operations, texts, fragments, longest fragment) for the kernel."""
+        """Returns programs, operations, texts, fragments, and the length of the longest fragment, for the kernel."""
         counts = np.array([len(program.operations) for program in self._programs], dtype=np.int64)
         ends = np.cumsum(counts)
         programs = np.stack([ends - counts, ends], axis=1) if len(counts) else np.zeros((0, 2), dtype=np.int64)
@@ -156,10 +159,10 @@ class Programs(ABC):
 
 
 def datatype_of(message: Message) -> int:
-    """Its bits; 0 where there is no header."""
+    """Returns the datatype bits of a message; 0 if it has no header."""
     return message.header.datatype if message.header is not None else 0
 
 
 def encoding_of(message: Message) -> bytes:
-    """What the datatype promises; a message that does not keep it goes the ordinary way."""
+    """Returns the encoding that the datatype promises; a message that breaks the promise is written in the ordinary way."""
     return b"json" if datatype_of(message) & JSON else b"text"

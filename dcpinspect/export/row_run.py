@@ -1,8 +1,8 @@
-"""The text of many messages at once, by the programs of their kinds.
+"""The text of many messages at once, written by the programs of their kinds.
 
-A batch goes through the kernel that writes rows by their programs, with a number for each operation's each argument, row by row.
-Whatever is not plain (damage, problems, framing extras, rare values) goes the ordinary way. What is private is replaced here, where
-the places of keys and values are known: operations only ever see places and sizes.
+A kernel writes the rows of a batch by their programs; it gets the numbers for the operations as columns, row by row. Rows that are not
+plain (damage, problems, framing extras, rare values) are written in the ordinary way. Private data is replaced here, where the places of
+keys and values are known: operations see only places and sizes.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 OUT_BYTES = 16 << 20
-"""Bytes of text made at a time; one row may be longer."""
+"""Size of the text that is made at a time, in bytes; one row may be longer."""
 MAX_FRAGMENTS = 256
-"""Different numbers of a field with words, in a batch, that get a text of their own."""
+"""Number of different values of a field with words, in a batch, that get texts of their own."""
 _MOST_INFLATED = 32 << 20
-"""Bytes that the kernel inflates at once; the rest is for the library."""
+"""Number of bytes that the kernel decompresses at once; the library decompresses the rest."""
 _WIDEST = 64
-"""Letters of the name of an xattr; a value with longer ones goes the ordinary way."""
+"""Greatest length of the name of an xattr; a value with longer names is written in the ordinary way."""
 _REDACTED_ROOM = 1 << 10
-"""Bytes that the replacements in one row take at most."""
+"""Greatest size of the replacements in one row, in bytes."""
 
 
 def _is_plain(layout: Layout, *, has_value: bool) -> bool:
-    """Whether messages of a layout can go the fast way: fixed numbers, perhaps a key, no value or a document or a log."""
+    """Whether messages of a layout can be written by a program: fixed numbers, perhaps a key, and no value, a document or a log."""
     fixed = all(spec.kind.size for spec in layout.extras)
     value = not layout.value or (len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is Kind.DOCUMENT)
     value |= bool(_log_entry(layout)) if has_value else not layout.value_required
@@ -54,7 +54,7 @@ def _is_plain(layout: Layout, *, has_value: bool) -> bool:
 
 
 def _log_entry(layout: Layout) -> int:
-    """Bytes of an entry of a layout whose value is a log of numbers, of which nothing is looked up; 0 of other layouts."""
+    """Returns the size of an entry, for a layout whose value is a log of numbers without looked-up texts; 0 for other layouts."""
     log = layout.value[0] if len(layout.value) == 1 else None
     if not isinstance(log, Records) or len(log.fields) == 1:
         return 0
@@ -63,9 +63,9 @@ def _log_entry(layout: Layout) -> int:
 
 
 _LONGEST_LOG = 1600
-"""Bytes of logs that go the fast way: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
+"""Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
 _PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False] for has in (False, True)], dtype=np.bool_)
-"""By whether there is a value, and by layout."""
+"""Whether messages are plain: by whether there is a value, and by layout."""
 _LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
 _HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
 _NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)
@@ -82,9 +82,9 @@ class Run(ABC):
     """Some messages of a batch on their way through the kernel."""
 
     xattrs_are_json = False
-    """Whether xattrs that are not JSON are for the ordinary way."""
+    """Whether messages with xattrs that are not JSON are written in the ordinary way."""
     shows = (b"\0", 0)
-    """For texts that are shown: the characters that are as they are, and how many of a text."""
+    """For texts that are shown: the characters that stay as they are, and the greatest length of a text."""
 
     def __init__(self, programs: Programs, batch: MessageBatch, rows: Rows) -> None:
         self._of = programs
@@ -95,7 +95,7 @@ class Run(ABC):
         self._program: Rows = np.full(len(rows), -1, dtype=np.int64)
         self._size: Rows = np.zeros(len(rows), dtype=np.int64)
         self._xattrs, self._widest = np.zeros((2, len(rows)), dtype=np.int64)
-        """How many xattrs each has, and whether a body; letters of the widest name."""
+        """Number of xattrs of each row, with a bit for whether there is a body; length of the widest name."""
         self._plain = self._plain_rows()
         self.prepare()
         self._fill_columns()
@@ -105,16 +105,16 @@ class Run(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """What is done before anything is beside the buffer."""
+        """Puts what comes first beside the buffer."""
 
     def shape(self, members: Rows) -> list[Rows]:
-        """What else the program of each of these rows depends on, which are of one kind."""
+        """Returns columns that the program of a row depends on besides its kind; all ``members`` are of one kind."""
         at = self._rows[members]
         is_log = _LOG_ENTRY[self._batch.decoded.layout[at[0]]] > 0
         return [self._batch.decoded.value.size[at] if is_log else self._xattrs[members]]
 
     def _alike(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
-        """Rows of one kind by their shapes; none where there are too many."""
+        """Yields rows of one kind, grouped by shape; yields none if there are too many shapes."""
         shape = self.shape(members)
         groups = np.zeros(len(members), dtype=np.int64)
         for numbers in shape:
@@ -126,7 +126,7 @@ class Run(ABC):
             yield tuple(int(numbers[alike[0]]) for numbers in shape), members[alike]
 
     def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
-        """The text of all rows in order, many in a piece; ``ordinary`` writes what is left, by its place among them."""
+        """Yields the text of all rows in order, many in a piece. ``ordinary`` writes a row that the kernel left out, by its place."""
         for first, text, ends in self._written():
             begin, at = 0, 0
             for gap in np.flatnonzero(ends < 0).tolist():
@@ -141,9 +141,9 @@ class Run(ABC):
                 yield text[begin:last]
 
     def _written(self) -> Iterator[tuple[int, bytes, npt.NDArray[np.int64]]]:
-        """(first row, text, ends) of consecutive runs of the rows."""
+        """Yields consecutive runs of the rows: first row, text, and end of each row."""
         programs, operations, texts, fragments, longest = self._of.tables()
-        # Of each byte: two digits, those of a key twice, and at most six letters in a string.
+        # for each byte: two digits, a key's twice, and at most six letters in a string
         room = self._size + 16 * self._columns[COLUMN["length"]] + longest * (len(self._columns) - len(COLUMN) + 4)
         if self._batch.redactor is not None:
             room += _REDACTED_ROOM
@@ -183,7 +183,7 @@ class Run(ABC):
             first = last
 
     def _plain_rows(self) -> Mask:
-        """Rows that nothing is wrong with, as far as columns tell."""
+        """Returns which rows have nothing unusual, as far as columns tell."""
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
         layout = decoded.layout[rows]
         has_key, has_value = decoded.key.size[rows] > 0, decoded.value.size[rows] > 0
@@ -288,7 +288,7 @@ class Run(ABC):
         return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
 
     def _look_up(self, kind: RowKind, members: Rows) -> bool:
-        """Name the texts of numbers with words; False when there are too many different ones."""
+        """Fills in the numbers of the texts for numbers with words; returns False if there are too many different ones."""
         missing = len(COLUMN) + len(kind.look_ups) - len(self._columns)
         if missing > 0:
             self._columns = np.concatenate((self._columns, np.zeros((missing, len(self._rows)), dtype=np.int64)))
@@ -305,7 +305,7 @@ class Run(ABC):
         return True
 
     def _write_values(self) -> None:
-        """Check JSON, and unwrap what is compressed or has xattrs: the part of a row that Python does."""
+        """Checks JSON, and unpacks values that are compressed or have xattrs: Python does this part of a row."""
         batch, decoded = self._batch, self._batch.decoded
         datatype = decoded.datatype[self._rows]
         self._plain &= (decoded.value.size[self._rows] <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
@@ -326,7 +326,7 @@ class Run(ABC):
         self._check_bodies(np.append(compressed, with_xattrs))
 
     def _inflate(self, name: str, places: Rows, data: memoryview) -> None:
-        """Put what these values hold beside the buffer; what is no block, or holds nothing, is not plain."""
+        """Decompresses these values and puts them beside the buffer; a value that is not a valid block, or is empty, is not plain."""
         starts, sizes = self._columns[COLUMN["value_start"]][places], self._columns[COLUMN["value_size"]][places]
         out = np.empty(min(int(sizes.sum()) * MAX_RATIO, _MOST_INFLATED), np.uint8)
         found = np.zeros(len(places), dtype=np.int64)
@@ -341,7 +341,7 @@ class Run(ABC):
             self._plain[places[one]] = bool(content)
 
     def _write_xattrs(self, places: Rows, data: memoryview) -> None:
-        """Find xattrs and bodies in these values."""
+        """Finds xattrs and bodies in these values."""
         rows, columns = self._rows[places], self._columns
         compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
         bare = places[~compressed]
@@ -365,7 +365,7 @@ class Run(ABC):
         self._widest[places] = widest
 
     def _check_bodies(self, places: Rows) -> None:
-        """Leave bodies beside the buffer that are not the JSON that they should be."""
+        """Marks rows as not plain whose body beside the buffer should be JSON and is not."""
         is_json = self._batch.decoded.datatype[self._rows[places]] & JSON != 0
         places = places[is_json & self._plain[places] & (self._columns[COLUMN["body_size"]][places] > 0)]
         if len(places):
@@ -378,9 +378,10 @@ class Run(ABC):
         self._side += text
 
     def _redacted(self, redactor: Redactor) -> npt.NDArray[np.uint8]:
-        """The bytes of the batch, and behind them the replacements of names and values, which have their places there from now on.
+        """Returns the bytes of the batch, followed by the replacements of names and values; the columns point to the replacements from now
+        on.
 
-        Bodies are replaced beside the buffer. What is no text and should be goes the ordinary way.
+        Bodies are replaced beside the buffer. A body that should be text and is not is written in the ordinary way.
         """
         batch, rows = self._batch, self._rows
         plain = self._program >= 0
@@ -406,7 +407,7 @@ class Run(ABC):
 
 
 def _inflated(value: memoryview) -> bytes:
-    """What a block holds; nothing where it is none."""
+    """Returns the content of a compressed block; empty if it is not a valid one."""
     try:
         return decode_snappy(value)
     except SnappyError:

@@ -1,8 +1,8 @@
-"""Rows as text, many at a time: programs of a few operations, run by one kernel over the columns of a batch.
+"""Rows as text, many at a time: one kernel runs programs of a few operations over the columns of a batch.
 
-A program is the text of one kind of row with its constant parts already encoded; its operations copy a
-constant, print a number of a column or of the message's bytes, hexadecimal digits, a time, a JSON string.
-The kernel writes a row in the time that one formatted string takes in Python.
+A program is the text of one kind of row, with its constant parts already encoded. Its operations copy a constant, or write a number of a
+column or of the message's bytes, hexadecimal digits, a time, or a JSON string. The kernel writes a row in the time that Python needs for
+one formatted string.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dcpinspect.kernel import Ints, Octets, be32, copy, inline, kernel, octet, p
 from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
-# Operations, each with what its two arguments are. Numbers of their own, which machine code has as constants; one of an enumeration
-# would not be among the facts that tell it from older code.
+# Operations, with the meaning of their two arguments. They are plain numbers, because machine code has these as constants; a number of an
+# enumeration would not be among the facts that tell it from older code.
 CONSTANT = 0
 """A constant: its place among the texts, its size."""
 COLUMN = 1
@@ -27,47 +27,51 @@ NUMBER = 2
 HEX = 3
 """Bytes of the message, in hexadecimal digits: offset and size."""
 SPAN_HEX, SPAN_TEXT, SPAN_JSON = 4, 5, 6
-"""Bytes of the batch, in hexadecimal digits, as the inside of a JSON string, as JSON: the column that has their place; the next has
-their size."""
+"""Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, or as JSON.
+
+Argument: the column that has their place; the next column has their size.
+"""
 SIDE = 7
-"""Bytes that were made beside the batch, as they are: as for a span."""
+"""Bytes that were made beside the batch, unchanged: columns as for a span."""
 FRAGMENT = 8
 """A fragment: the column that has its number."""
 TIME_NS = 9
-"""A time of the capture: the column that has its nanoseconds."""
+"""A capture time: the column that has its nanoseconds."""
 SECONDS = 10
 """A time of four bytes of the message: offset."""
 CAS_TIME = 11
 """When a CAS of the message was made: offset."""
 SIDE_HEX, SIDE_TEXT, SIDE_JSON = 12, 13, 14
-"""As for a span, of bytes beside the batch."""
+"""The same as for a span, with bytes beside the batch."""
 SPAN_SHOWN, SIDE_SHOWN = 15, 16
-"""Text as ``escape`` shows it on a terminal, up to the limit: as for a span."""
+"""Text as ``escape`` shows it on a terminal, up to the limit: columns as for a span."""
 OFFSETS = 17
-"""Offsets as in a field table: the column that has the place, the next has the size; how wide they are at least."""
+"""Offsets as in a field table: the column that has the place (the next one has the size), and the least width."""
 REMARK = 18
-"""A number of the message behind its digits, in brackets, unless it is a digit itself: offset and size."""
+"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and size."""
 CAS_REMARK = 19
 """When a CAS of the message was made, in brackets: offset."""
 XATTRS = 20
-"""A line for each xattr: the column that has their place beside the batch, the next ones have their size, and their place in the message,
-or 0 in what was compressed; how wide labels are."""
+"""A line for each xattr: the column that has their place beside the batch, and the width of labels.
+
+The next columns have their size, and their place in the message, or 0 if they were compressed.
+"""
 XATTR_FIELDS, XATTR_MEMBERS = 22, 23
-"""Of each xattr its object among the fields, or the member of the JSON object that has its value: columns as for lines."""
+"""For each xattr, its object among the fields, or the member of the JSON object with its value: columns as for lines."""
 LINE_END = 21
-"""Ends a line; blanks at its end are left out."""
+"""Ends a line, and removes blanks at its end."""
 
 MAX_XATTRS = 16
-"""Most pairs of a value that are written here."""
+"""Greatest number of xattrs of a value that are written here."""
 _ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40}
 _ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
 _ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
-"""Bytes that operations write at most; of spans, fragments and what is beside the batch the run of a batch knows."""
+"""Greatest number of bytes that operations write; ``row_run`` adds the room for spans, fragments and bytes beside the batch."""
 
 TENTHS_TO = 1 << 31
 REFUSED = -1
 UNLIMITED = 1 << 62
-"""The limit of texts that are shown whole."""
+"""The limit for texts that are shown whole."""
 _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
     np.frombuffer(text, np.uint8)
     for text in (
@@ -75,17 +79,17 @@ _NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
         b'","meaning":null,"inflated":true}',
     )
 )
-"""What stands around the numbers and texts of an xattr among the fields."""
+"""Texts around the numbers and texts of an xattr among the fields."""
 _BYTES = np.frombuffer(b" bytes)", np.uint8)
 
 
 @dataclass(slots=True)
 class Program:
-    """The operations of one kind of row, and how much they write besides what spans hold."""
+    """The operations of one kind of row, and the room that they need without spans."""
 
     operations: list[tuple[int, int, int]] = field(default_factory=list)
     size: int = 0
-    """Bytes of constants, and room for every number."""
+    """Number of bytes of constants, and room for every number."""
 
 
 class Texts:
@@ -99,14 +103,14 @@ class Texts:
         self.longest_fragment = 0
 
     def place(self, text: bytes) -> int:
-        """Where a constant stands; equal ones stand once."""
+        """Returns where a constant stands; equal constants stand there once."""
         if text not in self._places:
             self._places[text] = len(self._bytes)
             self._bytes += text
         return self._places[text]
 
     def fragment(self, text: bytes) -> int:
-        """The number of a text that a column may name."""
+        """Returns the number of a text, which a column can name."""
         if text not in self._fragments:
             self._fragments[text] = len(self._fragment_places)
             self._fragment_places.append((self.place(text), len(text)))
@@ -115,17 +119,17 @@ class Texts:
 
     @property
     def count(self) -> int:
-        """Texts that columns may name."""
+        """Number of texts that columns can name."""
         return len(self._fragment_places)
 
     def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """(bytes of all texts, [fragments, 2] places)."""
+        """Returns the bytes of all texts, and the place and size of each fragment, [fragments, 2]."""
         places = np.array(self._fragment_places, dtype=np.int64).reshape(-1, 2)
         return np.frombuffer(bytes(self._bytes), np.uint8), np.ascontiguousarray(places)
 
 
 class ProgramBuilder:
-    """Writes one program: texts that touch become one constant."""
+    """Builds one program, and joins adjacent texts to one constant."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
@@ -133,11 +137,11 @@ class ProgramBuilder:
         self.program = Program()
 
     def text(self, text: bytes) -> None:
-        """A constant."""
+        """Adds a constant."""
         self._pending += text
 
     def add(self, operation: int, first: int, second: int = 0) -> None:
-        """An operation with its arguments."""
+        """Adds an operation with its arguments."""
         self._flush()
         self.program.operations.append((operation, first, second))
         self.program.size += (
@@ -145,7 +149,7 @@ class ProgramBuilder:
         )
 
     def finish(self) -> Program:
-        """The program."""
+        """Returns the finished program."""
         self._flush()
         return self.program
 
@@ -159,7 +163,7 @@ class ProgramBuilder:
 
 @inline
 def tenth(value: int) -> int:
-    """A tenth of a number from 0 to ``TENTHS_TO``, rounded down: a division that minds signs takes a third more time."""
+    """Returns a tenth of a number from 0 to ``TENTHS_TO``, rounded down. A division that handles signs takes a third more time."""
     return value * 0xCCCC_CCCD >> 35
 
 
@@ -207,7 +211,7 @@ def put_integer(out: Octets, at: int, value: int) -> int:
 @inline
 def put_wire_number(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
     """Writes a big-endian number of the wire in decimal; returns the place behind it."""
-    high, low = 0, 0  # in units of 10^9, a byte at a time: no step exceeds 63 bits
+    high, low = 0, 0  # high and low are in units of 10^9; a byte at a time, no step exceeds 63 bits
     for i in range(size):
         low = low * 256 + data[start + i]
         high = high * 256 + low // 1_000_000_000
@@ -217,14 +221,14 @@ def put_wire_number(out: Octets, at: int, data: Octets, start: int, size: int) -
 
 @inline
 def hex_digit(value: int) -> int:
-    """The letter of a hexadecimal digit."""
+    """Returns the letter of a hexadecimal digit."""
     return 48 + value + (39 if value > 9 else 0)  # measured: an array of letters takes five times as long
 
 
 @inline
 def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
     """Writes bytes as hexadecimal digits; returns the place behind them."""
-    # Slices, so that no index can be negative: a third of the time of data[start + i].
+    # slices, so that no index can be negative: this takes a third of the time of data[start + i]
     source, target = data[start : start + size], out[at : at + 2 * size]
     for i in range(size):
         target[2 * i] = hex_digit(source[i] >> 4)
@@ -234,7 +238,7 @@ def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
 
 @inline
 def put_two(out: Octets, at: int, value: int) -> int:
-    """Writes two digits."""
+    """Writes two digits; returns the place behind them."""
     out[at] = 48 + value // 10
     out[at + 1] = 48 + value % 10
     return at + 2
@@ -244,7 +248,7 @@ def put_two(out: Octets, at: int, value: int) -> int:
 def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
     """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place behind them."""
     days, rest = seconds // 86400, seconds % 86400
-    # Civil date of a day count, by eras of 400 years that begin on 1 March.
+    # the date of a day number, by eras of 400 years that begin on 1 March
     shifted = days + 719468
     era = shifted // 146097
     day_of_era = shifted - era * 146097
@@ -270,7 +274,7 @@ def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
 
 @inline
 def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
-    """Writes a number of at most nine digits with leading zeros."""
+    """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
     for i in range(digits):
         left = tenth(value)
         out[at + digits - 1 - i] = 48 + value - 10 * left
@@ -296,9 +300,9 @@ def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> in
 
 @inline
 def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_string: int) -> int:
-    """Writes UTF-8 text, as the inside of a JSON string or, for JSON itself, as it is with blanks for line breaks.
+    """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for line breaks.
 
-    Returns the place behind it, or -1 when the text is not for the plain path.
+    Returns the place behind it, or -1 if the text cannot be written here.
     """
     i, end = start, start + size
     while i < end:
@@ -337,7 +341,7 @@ def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_strin
 
 @inline
 def put_time(out: Octets, at: int, time_ns: int) -> int:
-    """Writes a time of the capture as RFC 3339 has it; returns the place behind it."""
+    """Writes a capture time in the form of RFC 3339; returns the place behind it."""
     at = put_seconds(out, at, time_ns // 1_000_000_000, 84)
     out[at] = 46
     at = put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
@@ -347,7 +351,7 @@ def put_time(out: Octets, at: int, time_ns: int) -> int:
 
 @inline
 def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
-    """Writes the time that four bytes of the wire say, or that there is none; returns the place behind it."""
+    """Writes the time in four bytes of the message, or that there is none; returns the place behind it."""
     seconds = 0
     for i in range(4):
         seconds = seconds * 256 + data[start + i]
@@ -361,10 +365,13 @@ def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
 
 @inline
 def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int) -> int:
-    """Writes when a CAS was made as a JSON string, or null for what is no time; or in brackets, or not at all: ``meanings.cas_time``."""
+    """Writes when a CAS was made, as a JSON string, or null if it contains no time; with ``is_remark``, in brackets, or nothing.
+
+    Returns the place behind it. See ``meanings.cas_time``.
+    """
     high, low = 0, 0
     for i in range(8):
-        byte = data[start + i] if i < 6 else 0  # the last two bytes count, they are no time
+        byte = data[start + i] if i < 6 else 0  # the last two bytes are a counter, not part of the time
         low = low * 256 + byte
         high = high * 256 + low // 1_000_000_000
         low %= 1_000_000_000
@@ -387,7 +394,7 @@ def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int)
 
 @inline
 def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
-    """Writes a number of the wire in brackets, unless it is one digit; returns the place behind it."""
+    """Writes a number of the message in brackets, unless it has only one digit; returns the place behind it."""
     above = 0
     for i in range(size - 1):
         above |= data[start + i]
@@ -401,7 +408,7 @@ def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int
 
 @inline
 def put_offsets(out: Octets, at: int, place: int, size: int, width: int) -> int:
-    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()`` and blanks up to so many letters; returns the place behind them."""
+    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns the place behind them."""
     start = at
     out[at] = 40
     at += 1
@@ -420,10 +427,10 @@ def put_offsets(out: Octets, at: int, place: int, size: int, width: int) -> int:
 
 @inline
 def put_shown(out: Octets, at: int, data: Octets, start: int, size: int, shown: Octets, limit: int) -> int:
-    """Writes UTF-8 text as ``escape`` does, and how long it is where it is cut after so many letters; ``shown`` says of characters whether
-    they stay.
+    """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by its length. ``shown``: whether
+    characters stay.
 
-    Returns the place behind it, or -1 when the text is none, or has characters that ``shown`` does not know.
+    Returns the place behind it, or -1 if the text is not UTF-8, or has characters that ``shown`` does not cover.
     """
     i, end, letters = start, start + size, 0
     while i < end:
@@ -470,7 +477,7 @@ def put_shown(out: Octets, at: int, data: Octets, start: int, size: int, shown: 
                     put(out, at + k, octet(data, i + k))
                 at += wide
                 letters += 1
-        if letters > limit and at > before:  # in the middle of an escape
+        if letters > limit and at > before:  # the cut is in the middle of an escape
             at -= letters - limit
         i += wide
     if letters > limit:
@@ -481,7 +488,7 @@ def put_shown(out: Octets, at: int, data: Octets, start: int, size: int, shown: 
 
 @inline
 def put_line_end(out: Octets, at: int) -> int:
-    """Ends a line behind its last letter that is no blank; returns the place behind it."""
+    """Ends a line after its last letter that is not a blank; returns the place behind it."""
     while out[at - 1] == 32:
         at -= 1
     out[at] = 10
@@ -490,9 +497,9 @@ def put_line_end(out: Octets, at: int) -> int:
 
 @inline
 def put_xattrs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, width: int, shown: Octets, limit: int) -> int:
-    """Writes a line for each pair of a section that is sound; ``place`` is where it stands in the message, or 0 in what was compressed.
+    """Writes a line for each pair of a valid section; ``place``: where the section stands in the message, or 0 if it was compressed.
 
-    Returns the place behind them, or -1 when a value is no text.
+    Returns the place behind the lines, or -1 if a value is not text.
     """
     pair = 4
     while pair < size:
@@ -526,7 +533,9 @@ def put_xattrs(out: Octets, at: int, side: Octets, start: int, place: int, size:
 
 @inline
 def put_pairs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, is_field: int) -> int:
-    """As ``put_xattrs``, the objects of pairs as fields, or their names and values, which are JSON; with commas."""
+    """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of fields, or names with values, which are
+    JSON.
+    """
     pair = 4
     while pair < size:
         long = 4 + be32(side, start + pair)
@@ -576,7 +585,7 @@ def same_name(side: Octets, one: int, other: int) -> bool:
 
 @inline
 def xattr_width(side: Octets, pair: int, end: int) -> int:
-    """Letters of the name of a pair; -1 when it is unsound, or the name has letters that are not shown as they are."""
+    """Returns the length of a pair's name; -1 if the pair is damaged, or the name has letters that are not shown as they are."""
     if pair + 4 > end:
         return -1
     stop = pair + 4 + be32(side, pair)
@@ -595,10 +604,10 @@ def xattr_width(side: Octets, pair: int, end: int) -> int:
 
 @kernel("void(octets, int64[::1], int64[::1], int64, boolean, int64[::1], int64[::1], int64[::1])", cost=4)
 def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: bool, length: Ints, pairs: Ints, widest: Ints) -> None:
-    """Of each value that begins with xattrs: how long they are, how many, and how wide the widest name is.
+    """Measures values that begin with xattrs: length of the xattrs, their number, and the length of the widest name.
 
-    -1 pairs for what is unsound, not plain, or more than ``most`` pairs, or has to be JSON and is none.
-    Time: bytes, and the square of the pairs.
+    The number is -1 if xattrs are damaged or not plain, if there are more than ``most``, or if one must be JSON and is not. Time: number of
+    bytes, and the square of the number of pairs.
     """
     for row in range(len(start)):
         begin, count, wide = start[row], 0, 0
@@ -629,7 +638,7 @@ def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: b
 @kernel(
     "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], octets, int64,"
     "uint8[::1], int64[::1])",
-    cost=10,  # without it a row takes 90 us
+    cost=10,  # without this, a row takes 90 us
 )
 def write_rows(
     program_of: Ints,
@@ -646,11 +655,10 @@ def write_rows(
     out: Octets,
     ends: Ints,
 ) -> None:
-    """Write each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
+    """Writes each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
 
-    ``programs`` are [first, end) of ``operations``; ``columns`` are [column, row]; ``start`` is where each
-    message begins in ``data``; ``shown`` and ``limit`` are for texts on a terminal. The caller has left room in ``out``.
-    Time: bytes written.
+    ``programs`` has [first, end) in ``operations``; ``columns`` is [column, row]; ``start`` is where each message begins in ``data``;
+    ``shown`` and ``limit`` are for texts on a terminal. The caller has left room in ``out``. Time: number of written bytes.
     """
     at = 0
     for row in range(len(program_of)):

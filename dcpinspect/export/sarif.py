@@ -1,7 +1,7 @@
-"""Findings as SARIF 2.1.0, the form in which CI systems take what tools find: one run, its rules, a result for each finding.
+"""Findings as SARIF 2.1.0, the form in which CI systems take findings of tools: one run, its rules, and a result for each finding.
 
-A capture has no lines, so a result's place is the capture and, as logical location and properties, the message. Results are told apart
-by fingerprints that do not change with filters, files read beside, or rows.
+A capture has no lines, so the place of a result is the capture, and the message as logical location and properties. Results are identified
+by fingerprints that do not change with filters, other captures in the reading, or rows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ PAGE = "docs/rules.md"
 def sarif_log(
     findings: Iterable[Finding], rules: Sequence[Rule], files: Sequence[str], links: Iterable[Link], *, is_whole: bool = True
 ) -> dict[str, Any]:
-    """The log, ready for JSON.
+    """Returns the log, ready for JSON.
 
-    ``rules``: those that were asked for; ``links``: the connections; ``is_whole``: the reading came to its end.
+    ``rules``: the rules that were checked. ``links``: the connections. ``is_whole``: whether the reading came to its end.
     """
     by_number = {link.number: link for link in links}
     numbers = {rule.id: number for number, rule in enumerate(rules)}
@@ -76,12 +76,12 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Returns text that Markdown shows unchanged."""
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
 
 
 def _by_connection(one: Finding) -> Iterator[Finding]:
-    """A finding of several connections, connection by connection: what is known of one is the same whatever is read beside it."""
+    """Splits a finding by connection: the facts about one connection are the same whatever else is read."""
     if len(one.connections) < 2:
         yield one
         return
@@ -151,9 +151,9 @@ def _location(place: Place, files: Sequence[str], links: Mapping[int, Link]) -> 
 
 
 def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
-    """The place of what no message shows."""
+    """Returns the place of a finding that no message shows."""
     number = next(iter(one.connections), None)
-    if number is None:  # of a log or a checkpoint, which is no artifact of the run
+    if number is None:  # a finding in a log or a checkpoint, which is no artifact of the run
         return {"logicalLocations": [{"name": one.where, "kind": "module", "fullyQualifiedName": one.where}]}
     file = links[number].first_file if number in links else 0
     return {
@@ -164,7 +164,7 @@ def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -
 
 
 def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
-    """The same in every reading that has the same evidence: no row, no frame, no number of a connection."""
+    """Returns a text that is the same in every reading with the same evidence: without rows, frames or numbers of connections."""
     parts = [one.rule, one.cause or "", ",".join(map(str, one.vbuckets)), "" if one.sid is None else str(one.sid)]
     parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset}" for place in one.places[:1]]
     parts += [_ends(number, links) for number in one.connections] if not one.places else []
@@ -176,7 +176,7 @@ def _ends(connection: int, links: Mapping[int, Link]) -> str:
 
 
 def _artifact(files: Sequence[str], number: int, *, index: int | None = None) -> dict[str, Any]:
-    """A capture as URI: relative where its name is."""
+    """Returns a capture as a URI; relative if its name is."""
     name = files[number]
     path = quote("stdin" if name == STDIN else os.fsencode(name))
     return {"uri": f"file://{path}" if os.path.isabs(name) else path, **({} if index is None else {"index": index})}

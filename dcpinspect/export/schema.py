@@ -1,6 +1,6 @@
-"""The JSON Schema of a message, made from the tables that the messages are made from.
+"""The JSON Schema of a message, made from the tables from which the messages are made.
 
-``python -m dcpinspect.export.schema`` writes it to ``schemas/message.json``, which the package ships.
+``python -m dcpinspect.export.schema`` writes it to ``schemas/message.json``, which is part of the package.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _of_field(spec: Field) -> dict[str, Any]:
 
 
 def _specific() -> dict[str, Any]:
-    """Keys that only some messages have, from every layout; a key of two types allows both."""
+    """Returns the keys that only some messages have, from all layouts; a key of two types allows both."""
     found: dict[str, list[dict[str, Any]]] = {}
     for layout in LAYOUTS:
         for item in (*layout.extras, *layout.value):
@@ -65,7 +65,7 @@ def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]
 
 
 def message_schema() -> dict[str, Any]:
-    """The schema of one message object."""
+    """Returns the schema of one message object."""
     base: dict[str, Any] = {
         "schema": {"const": SCHEMA},
         "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, before any filter"},

@@ -1,10 +1,10 @@
-"""The packets that chosen messages came in, as a capture of their own.
+"""Writes the packets that carried chosen messages, as a capture of their own.
 
-While the captures are read, the packets wanted are marked, a bit each; then the captures are read again and what is marked is written. What
-comes through a pipe cannot be read again, so its packets are kept in a temporary file meanwhile.
+While the captures are read, wanted packets are marked, one bit each. Then the captures are read again, and marked packets are written. Data
+from a pipe cannot be read again, so its packets are kept in a temporary file meanwhile.
 
-Of TLS the packets wanted are those of whole records, which nobody could open otherwise. Its secrets are written for those who ask for them,
-and never copied from the captures. If plain text is asked for instead, packets are made of the messages (``plain_packets``).
+For TLS, the packets of whole records are wanted, because nobody could decrypt parts of them. TLS secrets are written only on request, and
+are never copied from the captures. If plain text is asked for instead, packets are made from the messages (``plain_packets``).
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ class PacketWishes:
     """How packets are written."""
 
     with_handshakes: bool = False
-    """With how the connections began."""
+    """Whether the handshakes of connections are written, too."""
     with_secrets: bool = False
-    """With the secrets of the connections of TLS, and how they began, without which nobody can use them."""
+    """Whether the secrets of TLS connections are written, with the handshakes, without which nobody can use them."""
 
     decrypted: bool = False
-    """Messages of TLS in plain text, in packets that are made of them, in place of those that were captured."""
+    """Whether messages of TLS are written in plain text, in packets made from them, instead of the captured packets."""
     redactor: Redactor | None = None
-    """For ``decrypted``: packets are made of all messages, without what it would replace."""
+    """For ``decrypted``: packets are made from all messages, and private data is replaced by zeros."""
 
     @property
     def is_private(self) -> bool:
-        """The file is for its owner alone."""
+        """Whether only the owner may read the file."""
         return self.with_secrets or self.decrypted
 
 
 class Kept(NamedTuple):
-    """Where messages are to be found."""
+    """Where the bytes of messages are."""
 
     packets: Column
     """Numbers of packets."""
     rows: Column
-    """Numbers of messages of which packets will be made."""
+    """Rows of messages from which packets will be made."""
 
 
 @dataclass(slots=True)
 class _File:
-    """What was seen of one file of the reading."""
+    """What was read of one file of the reading."""
 
     first_packet: int
     packets: int = 0
@@ -82,11 +82,11 @@ class _File:
 
 
 class Subset:
-    """Follows a reading, of which it is the ``keeper``; use as a context manager. Give every batch to ``choose``, in order."""
+    """Follows a reading as its ``keeper``; use as a context manager. Give every batch to ``choose``, in order."""
 
     def __init__(self, wishes: PacketWishes | None = None) -> None:
         self.position = 0
-        """Bytes read again so far."""
+        """Number of bytes that were read again so far."""
         self._wishes = wishes or PacketWishes()
         self._with_handshakes = self._wishes.with_handshakes or self._wishes.with_secrets
         self._marks = Marks()
@@ -110,11 +110,11 @@ class Subset:
         self._stack.close()
 
     def follow(self, reading: Reading) -> None:
-        """Say which reading this is the keeper of, before it begins."""
+        """Sets the reading that this is the keeper of, before it begins."""
         self._reading = reading
 
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
-        """As ``engine.Keeper`` has it."""
+        """Takes packets, chunks and messages; see ``engine.Keeper``."""
         assert self._reading is not None
         if self._plain is not None:
             self._plain.settle()
@@ -129,7 +129,7 @@ class Subset:
                     self._plain.end(*end)
 
     def choose(self, batch: MessageBatch, rows: Rows) -> None:
-        """Want the packets of these messages of a batch."""
+        """Marks the packets of these messages of a batch as wanted."""
         self._chosen.feed(batch, rows)
         self._connections.add(batch.connection[rows])
         self.add(self.kept(batch, rows))
@@ -139,18 +139,18 @@ class Subset:
             self._openings.add(batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made])
 
     def kept(self, batch: MessageBatch, rows: Rows) -> Kept:
-        """Messages of the latest batch, which may be wanted later."""
+        """Returns where messages of the latest batch are, so that they can be marked later."""
         _, packets, made = self._where(batch, rows)
         return Kept(packets, batch.row[made])
 
     def add(self, kept: Kept) -> None:
-        """Want these messages."""
+        """Marks these messages as wanted."""
         self._marks.add(kept.packets)
         if self._plain is not None:
             self._plain.want(kept.rows)
 
     def comment(self, place: Place, text: str) -> None:
-        """Want the last packet of a message that was read, with a comment; it may have several."""
+        """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have several comments."""
         if self._plain is not None and self._is_made(place.connection):
             self._plain.comment(place.row, text)
             return
@@ -159,11 +159,11 @@ class Subset:
         self._comments.setdefault(packet, []).append(text)
 
     def _is_made(self, connection: int) -> bool:
-        """Packets are made of the messages of a connection."""
+        """Whether packets are made from the messages of a connection."""
         return bool(self._are_made(np.array([connection]))[0])
 
     def _are_made(self, connections: Column) -> Mask:
-        """The same of each of these."""
+        """Returns, for each of these connections, whether packets are made from its messages."""
         assert self._reading is not None
         if self._plain is None:
             return np.zeros(len(connections), np.bool_)
@@ -174,7 +174,7 @@ class Subset:
 
     @property
     def names(self) -> list[str]:
-        """The captures once more, those that cannot be read again as they were kept."""
+        """Names of the captures to read again; for captures that cannot be read again, of the files in which they were kept."""
         for file in self._files:
             if file.spool is not None:
                 file.spool.flush()
@@ -184,9 +184,9 @@ class Subset:
         return kept + names[len(kept) :]
 
     def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
-        """Write the packets wanted as pcapng; how many there are. ``check`` is called now and then, and may raise.
+        """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now and then, and may raise an error.
 
-        Raises OutputError when a file has not the packets any more that it had.
+        Raises OutputError if a file does not have its packets any more.
         """
         assert self._reading is not None
         transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
@@ -202,7 +202,7 @@ class Subset:
         others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
         is_wanted = np.isin(others[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
         self._marks.add(others[is_wanted, 1])
-        # Without TCP's handshake no reader would believe a direction of one message.
+        # without a TCP handshake, no reader would believe a direction with one message
         begun = wanted if self._with_handshakes else made
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
@@ -228,7 +228,7 @@ class Subset:
         return written
 
     def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: Column) -> int:
-        """Write packets of a batch, and those whose places are before its end that were made; how many there are."""
+        """Writes packets of a batch, and made packets whose places are before its end. Returns their number."""
         written = len(wanted)
         for plain, comments in self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ():
             before, wanted = np.split(wanted, [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))])
@@ -248,11 +248,13 @@ class Subset:
 
     @property
     def size(self) -> int | None:
-        """Bytes that ``write`` reads, if that is known."""
+        """Number of bytes that ``write`` reads, if known."""
         return self._reading.capture.size if self._reading is not None else None
 
     def _where(self, batch: MessageBatch, rows: Rows) -> tuple[Rows, Column, Rows]:
-        """(place among these messages, a packet that gave any of its bytes): each of them; and the messages that packets are made of."""
+        """Returns all pairs of a place among these messages and a packet with any of its bytes, and the messages from which packets are
+        made.
+        """
         assert self._reading is not None
         transport = self._reading.engine.transport
         turned = np.array(sorted(self._reading.engine.turned), dtype=np.int64)
@@ -271,7 +273,7 @@ class Subset:
         return places[which], packets, made
 
     def _note(self, packets: PacketBatch) -> None:
-        """Count the packets, and keep those that cannot be read again."""
+        """Counts the packets, and keeps those that cannot be read again."""
         assert self._reading is not None
         while len(self._files) <= packets.file:
             file = _File(packets.first_packet - (packets.first_frame - 1))
@@ -292,7 +294,7 @@ class Subset:
                 raise OutputError(what) from error
 
     def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
-        """The packets of a file, numbered as before, as far as any is wanted, or all that were read."""
+        """Yields the packets of a file, numbered as before, up to the last wanted one, or all that were read."""
         last = file.first_packet + file.packets if is_whole else self._marks.end
         wanted = min(file.packets, last - file.first_packet)
         if wanted <= 0:
@@ -311,7 +313,7 @@ class Subset:
 
 
 def _joined(batch: PacketBatch, rows: Column, made: PacketBatch) -> tuple[PacketBatch, Column]:
-    """(packets of a batch and such as were made in one batch, their order)."""
+    """Returns packets of a batch and made packets in one batch, and the order in which to write them."""
     packet = np.concatenate((batch.first_packet + rows, made.packets))
     options = np.zeros(len(packet), np.int64)
     if batch.options is not None:

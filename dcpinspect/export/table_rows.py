@@ -1,4 +1,4 @@
-"""Lines of messages with their field tables below, many at a time: the text of ``render.field_table``, by programs."""
+"""Lines of messages with their field tables below, many at a time. Programs write the same text as ``render.field_table``."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from dcpinspect.render.field_table import (
 from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 12
-"""Messages that are written at once: each takes some kilobytes."""
+"""Number of messages that are written at once: each takes some kilobytes."""
 _COST = 3
-"""Objects of JSON that take as long as a table, one by one."""
+"""Writing a table in the ordinary way takes as long as so many JSON objects."""
 _INDENT = b"    "
 _MOST_SHOWN = 0x20000
-"""Characters of the first two planes, which have nearly all that is written."""
+"""The characters of the first two planes, which include nearly all that are used."""
 
 _FLAGGED = [[(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extras if spec.flags] for layout in LAYOUTS]
-"""Of each layout the numbers whose bits have lines of their own."""
+"""For each layout, the numbers whose bits have lines of their own."""
 
 
 _shown = functools.cache(shown_characters)
 
 
 class TableRows:
-    """Lines with field tables; remembers the kinds of messages that it has met."""
+    """Writes lines with field tables; remembers the kinds of messages that it has met."""
 
     def __init__(
         self,
@@ -59,14 +59,16 @@ class TableRows:
         title: Callable[[str], str],
         limit: int | None,
     ) -> None:
-        """``dumps``: the lines have bytes below, from there. ``details``: what stands below one line, for messages that are not written
-        here. ``title``: gives a title its style. ``limit``: as of ``field_table``."""
+        """``dumps``: writes lines with bytes below. ``details``: returns the text below one line, for messages that are not written here.
+
+        ``title``: gives a title its style. ``limit``: as in ``field_table``.
+        """
         self._lines, self._dumps, self._details = lines, dumps, details
         self._programs = _TablePrograms(title, limit, has_dumps=dumps is not None)
         self._limit = rt.UNLIMITED if limit is None else limit
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
-        """The lines of these messages and their tables in order, many in a piece."""
+        """Yields the lines of these messages and their tables in order, many in a piece."""
         times = self._lines.lines.shown_times(batch.time_ns[rows])
         for first in range(0, len(rows), SLICE):
             yield from self._written(batch, rows[first : first + SLICE], times[first : first + SLICE])
@@ -85,16 +87,16 @@ class TableRows:
 
 
 class _TablePrograms(Programs):
-    """Tables of messages, each behind what stands above it."""
+    """Programs for the tables of messages, each below its line."""
 
     def __init__(self, title: Callable[[str], str], limit: int | None, *, has_dumps: bool) -> None:
         super().__init__()
         self._title, self._limit, self._has_dumps = title, limit, has_dumps
 
     def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
-        """The table of a message."""
+        """Writes the program for the table of a message."""
         builder.add(rt.SIDE, COLUMN["head_start"])
-        if not self._has_dumps:  # which say it themselves
+        if not self._has_dumps:  # dumps already include this line
             file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
             builder.add(rt.FRAGMENT, COLUMN["endpoints"])
             builder.add(rt.COLUMN, COLUMN["last_frame"])
@@ -122,7 +124,7 @@ class _TablePrograms(Programs):
         builder.text(b"\n")
 
     def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: Row, width: int, look_ups: list[LookUp]) -> None:
-        """A line of a fixed-size number of the header or the layout."""
+        """Adds a line for a fixed-size number of the header or the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
         builder.text(_INDENT + row_line((*line[:2], "\0"), width)[:-1].encode())
@@ -191,15 +193,15 @@ class _TablePrograms(Programs):
     # -- texts that programs look up --------------------------------------------------------------------
 
     def _look_up_text(self, field: FieldValue) -> bytes:
-        """A number with its meaning."""
+        """Returns a number with its meaning."""
         return value_text(field, self._limit).encode()
 
     def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
-        """Both addresses, as they stand below a line."""
+        """Returns both addresses in the form below a line."""
         return ends_text(batch, connection, direction).encode()
 
     def collection_text(self, text: str) -> bytes:
-        """As a terminal may have it."""
+        """Returns a text that is safe for a terminal."""
         return escape(text).encode()
 
 
@@ -208,7 +210,7 @@ def _add_line(builder: rt.ProgramBuilder, line: str) -> None:
 
 
 def _add_start(builder: rt.ProgramBuilder, field: FieldValue, at: str, width: int) -> None:
-    """A line up to its value; ``at``: the column that has its place, behind which is the one with its size."""
+    """Adds a line up to its value. ``at``: the column with the place of the field; the next column has its size."""
     label = "  " * field.depth + field.label
     builder.text(_INDENT + f"{label:<{width}} ".encode() + (b"~" if field.inflated else b""))
     builder.add(rt.OFFSETS, COLUMN[at], OFFSETS_WIDTH - field.inflated)
@@ -216,22 +218,24 @@ def _add_start(builder: rt.ProgramBuilder, field: FieldValue, at: str, width: in
 
 
 def _add_end(builder: rt.ProgramBuilder, meaning: str | None) -> None:
-    """The end of a line with a text that may end with blanks."""
+    """Adds the end of a line, whose text may end with blanks."""
     builder.text(f" ({escape(meaning)})".encode() if meaning else b"")
     builder.add(rt.LINE_END, 0)
 
 
 class _TableRun(Run):
-    """Tables of messages."""
+    """Writes the tables of messages."""
 
     def __init__(self, programs: _TablePrograms, batch: MessageBatch, rows: Rows, heads: Octets, ends: Ints, limit: int) -> None:
-        """``heads``: what stands above the tables, each of which ends at one of ``ends``, or at -1 where it goes the ordinary way."""
+        """``heads``: the texts above the tables; each ends at its place in ``ends``, which is -1 if its message is written in the
+        ordinary way.
+        """
         self._heads, self._ends = heads, ends
         self.shows = (_shown(_MOST_SHOWN), limit)
         super().__init__(programs, batch, rows)
 
     def prepare(self) -> None:
-        """Put what stands above the tables beside the buffer."""
+        """Puts the texts above the tables beside the buffer."""
         self._side += self._heads.tobytes()
         self._plain &= self._ends >= 0
         stops = np.maximum.accumulate(np.maximum(self._ends, 0))
@@ -240,7 +244,9 @@ class _TableRun(Run):
         self._set("head_size", np.where(self._ends >= 0, stops - starts, 0))
 
     def shape(self, members: Rows) -> list[Rows]:
-        """Also on flags and names of xattrs, which have lines of their own that labels make room for, and on whether files are told."""
+        """Adds flags and widths of xattr names to the columns, because their lines change the width of labels, and whether files are
+        named.
+        """
         batch, at = self._batch, self._rows[members]
         start, flagged = batch.start[at], _FLAGGED[int(batch.decoded.layout[at[0]])]
         flags = [numbers_at(batch.data, start + offset, size).astype(np.int64) for offset, size in flagged]

@@ -1,6 +1,6 @@
 """The JSON Schema of a record of each table, made from the table's own columns.
 
-``python -m dcpinspect.export.table_schema`` writes them to ``schemas``, which the package ships.
+``python -m dcpinspect.export.table_schema`` writes the schemas to ``schemas``, which is part of the package.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 
 def table_schema(table: RecordTable) -> dict[str, Any]:
-    """The schema of one record. Every key is always there; further keys may be added within the version."""
+    """Returns the schema of one record. Every key is always there; further keys may be added within the version."""
     properties = {"schema": {"const": table.schema}, **{column.name: _of(column) for column in table.columns}}
     properties["file"] = {**_TEXT, "description": f"{FILE.doc}, where several are read"}
     return {
@@ -110,7 +110,7 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
 
 
 def _of(column: RecordColumn) -> dict[str, Any]:
-    """Any column may be null."""
+    """Returns the schema of a column; any column may be null."""
     form = dict(_KINDS[column.kind])
     if column.kind == "word" and column.words:
         form = {"enum": list(column.words)}
@@ -120,7 +120,7 @@ def _of(column: RecordColumn) -> dict[str, Any]:
 
 
 def timeline_schema() -> dict[str, Any]:
-    """The schema of a timeline: one vbucket's part of the tables, and what happened in order."""
+    """Returns the schema of a timeline: one vbucket's part of the tables, and its events in order."""
     own = {f"{table.name}s": {"type": "array", "items": _inner(table)} for table in (STREAMS, SNAPSHOTS, GAPS)}
     shown = ("connection", "client", "server", "name", "verdict", "closed_by")
     connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in shown}
@@ -154,7 +154,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
 
 _TABLES = (*ALL, FINDINGS, DIFFERENCES, PATHS, INFO, IO, STATS, LOG_EVENTS)
 SCHEMAS = {**{table.name: table_schema(table) for table in _TABLES}, "timeline": timeline_schema()}
-"""By the names of their files."""
+"""Schemas by the names of their files."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Connections of which everything is wanted: all their packets, so that who reads them comes to the same messages.
+"""Finds connections of which everything is wanted, and all their packets, so that a reader of the file gets the same messages.
 
-Where a capture is damaged, packets without a byte of a message decide what the others mean: what was acknowledged tells what was lost,
-a SYN or a FIN where a connection begins or ends, bytes that were skipped where the next message may be.
+If a capture is damaged, packets without bytes of messages still matter: acknowledgements show what was lost, SYN and FIN show where a
+connection begins or ends, and skipped bytes show where the next message may be.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dcpinspect.transport.reassembly import Reassembler
 
 
 class Chosen:
-    """How many messages each connection has, and how many of them were chosen."""
+    """Counts the messages of each connection, and how many of them were chosen."""
 
     def __init__(self) -> None:
         self._counts = np.zeros((2, 64), dtype=np.int64)
 
     def feed(self, batch: MessageBatch, rows: Rows) -> None:
-        """The next messages of the reading, and those of them that were chosen."""
+        """Counts the next messages of the reading, and those of them that were chosen."""
         for place, connections in enumerate((batch.connection, batch.connection[rows])):
             found = np.bincount(connections)
             if len(found) > self._counts.shape[1]:
@@ -31,7 +31,7 @@ class Chosen:
             self._counts[place, : len(found)] += found
 
     def whole(self, pair_of_connection: Column, others: Column) -> Column:
-        """Pairs of addresses of which all messages were chosen, and none is of the connections ``others``."""
+        """Returns the pairs of addresses of which all messages were chosen, and that have none of the connections ``others``."""
         numbers = np.arange(1, len(pair_of_connection) + 1)
         there, chosen = np.pad(self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1]))))[:, numbers]
         lacks = (there > chosen) | np.isin(numbers, others)
@@ -43,12 +43,12 @@ class WholeTalks:
     """Finds all packets of these pairs of addresses."""
 
     def __init__(self, transport: Reassembler, pairs: Column) -> None:
-        """``transport``: what read the packets before."""
+        """``transport``: the reassembler of the first reading."""
         self._headers = HeadersAgain(transport)
         self._pairs = pairs
 
     def packets(self, batch: PacketBatch) -> Column:
-        """Positions in the batch of the packets wanted; batches in order."""
+        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
         headers, pair, _ = self._headers.of(batch)
         found: Column = headers.index[np.isin(pair, self._pairs)]
         return found
