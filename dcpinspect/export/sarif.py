@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "dcpinspect/evidence/v1"
 PAGE = "docs/rules.md"
-"""The page that has an anchor for each rule."""
+"""Page with an anchor for each rule."""
 
 
 def sarif_log(

@@ -1,1 +1,1 @@
-"""Messages as plain text for people."""
+"""Shows messages and results as plain text for people."""

@@ -1,4 +1,4 @@
-"""Curves of points in braille: two columns and four rows of dots a character."""
+"""Draws curves of points in braille: a character has two columns and four rows of dots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 ACROSS, DOWN = 2, 4
-"""Dots of a character."""
+"""Number of dots in a character, across and down."""
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 _EMPTY = 0x2800
 
@@ -14,26 +14,29 @@ Dots = npt.NDArray[np.int64]
 
 
 class Canvas:
-    """Characters of dots; of curves that share a character the later one has its colour."""
+    """Characters of dots. If curves share a character, it has the colour of the later one."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.columns, self.lines = columns, lines
         self._bits = np.zeros((lines, columns), np.uint8)
         self.owner = np.full((lines, columns), -1, np.int64)
-        """Of each character, the number of the curve that was drawn there last; -1 for none."""
+        """For each character, the number of the curve that was drawn there last; -1 for none."""
 
     def steps(self, x: Dots, y: Dots, owner: int) -> None:
-        """A curve that stays at the height of each point until the next one, from left to right; dots from the upper left corner."""
+        """Draws a curve that stays at the height of each point until the next one, from left to right.
+
+        Dots count from the upper left corner.
+        """
         if not len(x):
             return
         keep = np.concatenate(([True], (np.diff(x) != 0) | (np.diff(y) != 0)))
         x, y = x[keep], y[keep]
-        self._line(np.stack((x[:-1], x[1:])), np.stack((y[:-1], y[:-1])), owner)  # on, at the height that was reached
-        self._line(np.stack((x[1:], x[1:])), np.stack((y[:-1], y[1:])), owner)  # then up, or back
+        self._line(np.stack((x[:-1], x[1:])), np.stack((y[:-1], y[:-1])), owner)  # goes right, at the height that was reached
+        self._line(np.stack((x[1:], x[1:])), np.stack((y[:-1], y[1:])), owner)  # then goes up or down
         self._dots(x[:1], y[:1], owner)
 
     def _line(self, x: Dots, y: Dots, owner: int) -> None:
-        """Lines across or down between two ends each."""
+        """Draws horizontal or vertical lines between two ends each."""
         length = np.maximum(np.abs(x[1] - x[0]), np.abs(y[1] - y[0])) + 1
         place = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
         self._dots(
@@ -49,7 +52,7 @@ class Canvas:
         self.owner[y // DOWN, x // ACROSS] = owner
 
     def text(self, *, ascii_dot: str = "") -> npt.NDArray[np.str_]:
-        """The characters, a blank where no dot is. ``ascii_dot``: in place of all others."""
+        """Returns the characters; a character without dots is a blank. ``ascii_dot``: replaces all other characters."""
         glyphs = np.array([ascii_dot or chr(_EMPTY + bits) for bits in range(256)])
         glyphs[0] = " "
         return glyphs[self._bits]

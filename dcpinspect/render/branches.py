@@ -1,4 +1,4 @@
-"""The history of a vbucket as its failover logs tell it: branches, where each leaves the one before it, and which streams asked for it."""
+"""The history of a vbucket as its failover logs tell it: branches, where each leaves its parent, and the streams that requested it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dcpinspect.render.lanes import Scale
 from dcpinspect.streams.story import StreamStory
 
 _LINE, _LEFT, _LEAVES = "━", "╌", "┻"
-"""Of a branch, of the part that later branches do not share, and where one leaves it."""
+"""Glyphs for a branch, for the part of it that later branches do not share, and for the place where another branch leaves it."""
 
 
 @dataclass(slots=True)
@@ -20,21 +20,21 @@ class Branch:
     """One entry of failover logs."""
 
     uuid: int | None
-    """None: of streams of which nobody knows what they asked for."""
+    """None: the branch of streams for which nobody knows what they requested."""
     start: int | None = None
-    """Seqno where it begins; None: no log has it, only a request."""
+    """Seqno where the branch begins; None: no log contains the branch, only a request does."""
     end: int = 0
-    """Greatest seqno that is known of it."""
+    """Greatest known seqno of the branch."""
     parent: int | None = None
-    """Uuid of the branch that it leaves; None: it is the first, or that is unknown."""
+    """UUID of the branch that it leaves; None: it is the first branch, or this is unknown."""
     leaves: list[int] = field(default_factory=list)
-    """Where other branches leave it."""
+    """Seqnos where other branches leave this one."""
     streams: list[int] = field(default_factory=list)
-    """Places of the streams that asked for it."""
+    """Places of the streams that requested the branch."""
 
 
 def branches(streams: Sequence[StreamStory]) -> list[Branch]:
-    """All branches that logs and requests tell of, newest first."""
+    """Returns all branches in logs and requests, the newest first."""
     found: dict[int | None, Branch] = {}
     for story in streams:
         log: Sequence[tuple[int, int]] = story.stream["failover_log"] or ()
@@ -58,13 +58,13 @@ def branches(streams: Sequence[StreamStory]) -> list[Branch]:
 
 
 def _asked(story: StreamStory) -> int | None:
-    """The branch that a stream asked for; of one that has nothing yet, the oldest of the log in its answer."""
+    """Returns the branch that a stream requested; for a stream without data so far, the oldest one in the log of its answer."""
     uuid, log = story.stream["vbucket_uuid"], story.stream["failover_log"]
     return int(uuid) if uuid else log[-1][0] if log else None
 
 
 def drawn(branch: Branch, scale: Scale, columns: int) -> npt.NDArray[np.str_]:
-    """A line of so many columns: heavy while later branches share it, broken after the last of them has left it."""
+    """Returns a line of ``columns`` characters: heavy while later branches share the branch, broken after the last of them has left it."""
     text = np.full(columns, " ")
     start = branch.start if branch.start is not None else scale.first
     first, last = column_of(start, scale, columns), column_of(branch.end, scale, columns)
@@ -80,13 +80,13 @@ def drawn(branch: Branch, scale: Scale, columns: int) -> npt.NDArray[np.str_]:
 
 
 def column_of(seqno: int, scale: Scale, columns: int) -> int:
-    """The column of a seqno; the nearest of those outside."""
+    """Returns the column of a seqno; for a seqno outside, the nearest column."""
     cell = (min(max(seqno, scale.first), scale.last) - scale.first) // scale.step
     return -(-cell * columns // scale.cells)
 
 
 def words(branch: Branch) -> str:
-    """What it is."""
+    """Describes a branch."""
     if branch.uuid is None:
         return "branch not known"
     if branch.start is None:
@@ -95,7 +95,7 @@ def words(branch: Branch) -> str:
 
 
 def connectors(found: Sequence[Branch], above: int, place: int, scale: Scale, columns: int) -> Iterator[int]:
-    """Columns in which one of the first ``above`` branches comes up from an older one, which is below the one with this place."""
+    """Yields the columns in which one of the first ``above`` branches rises from an older branch that is drawn below ``place``."""
     for branch in found[:above]:
         is_below = branch.parent is not None and any(one.uuid == branch.parent for one in found[place + 1 :])
         if is_below and branch.start is not None and scale.first <= branch.start <= scale.last:

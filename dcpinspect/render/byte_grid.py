@@ -25,13 +25,13 @@ _HEAD = [
 ]
 
 _MISSING_SHOWN = 64
-"""Bytes behind the end of a cut message that are drawn."""
+"""Number of bytes behind the end of a cut message that are drawn."""
 
 
 def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
-    """The lines of the grid, which ends ``limit`` bytes into the first longer field (None: never).
+    """Returns the lines of the grid, which ends ``limit`` bytes into the first longer field (None: never).
 
-    A byte that the capture does not hold shows as ``··``, one of a credential as ``**``, one that was redacted as ``##``.
+    A byte that the capture does not have is shown as ``··``, one of a credential as ``**``, and a redacted one as ``##``.
     """
     cells = ["0x" + cell if cell[0] not in "·*#" else cell for cell in byte_cells(message, limit=limit)]
     for field in message.fields:
@@ -48,7 +48,7 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
 
 
 def byte_cells(message: Message, *, limit: int | None) -> list[str]:
-    """Each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what stands for it."""
+    """Returns each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what replaces it."""
     cells = Cells(message)
     shown = cells.count
     if limit is not None:
@@ -57,12 +57,12 @@ def byte_cells(message: Message, *, limit: int | None) -> list[str]:
 
 
 class Cells:
-    """The bytes of a message as ``byte_cells`` has them, those that somebody looks at."""
+    """The bytes of a message in the form of ``byte_cells``; only requested bytes are made."""
 
     def __init__(self, message: Message) -> None:
         self._data = message.data
         self.count = min(message.size, len(message.data) + _MISSING_SHOWN)
-        """Bytes that there are cells of."""
+        """Number of bytes that have cells."""
         self._covers = [(start, end, "··") for start, end in message.missing]
         for field in message.fields:
             for part in field.walk():
@@ -70,7 +70,7 @@ class Cells:
                     self._covers.append((part.offset, part.offset + part.size, "##" if part.redacted else "**"))
 
     def between(self, start: int, end: int) -> list[str]:
-        """The cells of bytes [start, end)."""
+        """Returns the cells of bytes [start, end)."""
         end = min(end, self.count)
         cells = [f"{byte:02x}" for byte in self._data[start:end]]
         cells += ["··"] * (end - start - len(cells))
@@ -99,9 +99,9 @@ def _letters(cells: list[str], field: FieldValue) -> None:
 
 
 def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
-    """The same bytes, 16 a line, with what is printable of them beside.
+    """Returns the bytes as hex, 16 per line, with printable characters beside them.
 
-    Numbers that spell a credential, which the grid shows one by one, would be read here as text, so they are covered.
+    Numbers that spell a credential are covered: the grid shows them one by one, but here they could be read as text.
     """
     cells = byte_cells(message, limit=limit)
     header = message.header

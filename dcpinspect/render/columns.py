@@ -1,4 +1,4 @@
-"""The columns of tables, explained: what ``--columns`` alone prints."""
+"""Explains the columns of tables; ``--columns`` alone prints this."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _RECORD_KINDS: dict[RecordKind, str] = {
     "fraction": "float",
 }
 _MOST_WORDS = 10
-"""Words of a column that are listed."""
+"""Number of words of a column that are listed."""
 
 
 def columns_list(saved: Mapping[str, str]) -> list[str]:
-    """Lines: every column with its type and meaning, then the sets of columns, among them those the user saved by name."""
+    """Returns lines with every column, its type and its meaning, then the sets of columns, including those that the user saved by name."""
     sets = [
         *((name, preset.text, preset.doc) for name, preset in COLUMN_SETS.items() if name not in saved),
         *((name, text, "saved") for name, text in saved.items()),
@@ -51,7 +51,7 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
 
 
 def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
-    """Lines: every column of the tables with its type and meaning; of several tables, the name of each above its own."""
+    """Returns lines with every column of the tables, its type and its meaning; for several tables, the name of each above its columns."""
     return [
         line
         for table in tables

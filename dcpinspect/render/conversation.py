@@ -1,4 +1,4 @@
-"""The conversation on one connection: what each side said in turn; what a side sends many of is one line."""
+"""The conversation on one connection: what each side sent in turn. A run of many messages of one kind is one line."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dcpinspect.render.lines import seconds_text, summary, title
 from dcpinspect.tables.messages import MessageBatch
 
 FEW = 3
-"""Messages of one kind behind each other that have a line each."""
+"""Number of consecutive messages of one kind up to which each has its own line."""
 _ROOM = "        "
-"""What the server says stands to the right of what the client says."""
+"""Indents messages of the server to the right of those of the client."""
 
 
 class Conversation:
-    """Makes the lines; a run goes on from batch to batch."""
+    """Makes the lines; a run can continue in the next batch."""
 
     def __init__(self, *, width: int | None, folds: bool) -> None:
-        """``folds``: many messages of one kind are one line."""
+        """``folds``: shows many messages of one kind as one line."""
         self._width = width
         self._folds = folds
-        self._held: list[str] = []  # lines of the latest run, while it may be few
+        self._held: list[str] = []  # lines of the latest run, while it may stay short
         self._kind: tuple[int, int, bool] | None = None
         self._head = ""
         self._count = self._bytes = 0
@@ -33,7 +33,7 @@ class Conversation:
         self._seqnos: list[int] = []
 
     def lines(self, batch: MessageBatch, rows: Rows) -> Iterator[str]:
-        """The lines that can be told after these messages."""
+        """Yields the lines that are complete after these messages."""
         if not len(rows):
             return
         decoded = batch.decoded
@@ -66,7 +66,7 @@ class Conversation:
             self._seqnos += [int(values.min()), int(values.max())] if len(values) else []
 
     def end(self) -> Iterator[str]:
-        """The lines of the run that has ended."""
+        """Yields the lines of the run that has ended."""
         if 0 < self._count <= FEW:
             yield from self._held
         elif self._count:
@@ -95,6 +95,6 @@ def _side(batch: MessageBatch, index: int) -> str:
 
 
 def heading(client: str, server: str, facts: dict[str, str | None]) -> str:
-    """Who talks: addresses, and what is known besides, each fact by its name."""
+    """Returns the heading: both addresses, and further facts, each by its name."""
     known = "".join(f"  {name} {escape(value)}" for name, value in facts.items() if value)
     return f"client {escape(client)} → server {escape(server)}{known}"

@@ -1,4 +1,4 @@
-"""What became of packets and bytes, as text: a table for who asks, a line for each direction that lost something."""
+"""What happened to packets and bytes, as text: a table on request, and a line for each direction that lost something."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OTHERS = {MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER: "another protocol"}
 
 MAX_PORTS = 8
-"""Ports of other traffic that are named."""
+"""Number of ports of other traffic that are named."""
 
 _COLUMNS = (
     "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
@@ -34,9 +34,9 @@ _LEFT = ("payload bytes", "protocol", "why skipped")
 
 
 def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Iterator[str]:
-    """Lines: packets by class, those that ``files`` say were dropped, then the bytes of each direction with payload.
+    """Yields lines: packets by class, packets dropped according to ``files``, then the bytes of each direction with payload.
 
-    Those of other protocols are in one line.
+    All connections of other protocols are in one line.
     """
     yield f"{coverage.packets_read:>12,} packets read"
     for name, count in coverage.packets.items():
@@ -51,7 +51,7 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
 
 
 def direction_cells(shown: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
-    """The heading, and a row for each direction; the column of TLS is there if one of them has it."""
+    """Returns the heading and a row for each direction; there is a column for TLS if one of them uses it."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for one in shown:
         skipped = sum(one.skipped.values())
@@ -89,14 +89,14 @@ def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
 
 
 def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCounts]]:
-    """(place, counts) of the interfaces that captures tell of; the file is named where there are several."""
+    """Yields place and counts of the interfaces that captures report; the place names the file if there are several."""
     for file in files:
         for counts in file.counts:
             yield f"{counts.name} of {file.name}" if len(files) > 1 else counts.name, counts
 
 
 def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
-    """A line for each interface that packets were dropped at before they got into a capture, ``most`` at most."""
+    """Yields a line for each interface that dropped packets before they were captured, at most ``most`` lines."""
     lost = [(place, counts.lost) for place, counts in interfaces(files) if counts.lost]
     for place, count in lost[:most]:
         yield f"{count:>12,} dropped at {escape(place)} before they were captured"
@@ -105,12 +105,12 @@ def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
 
 
 def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
-    """What these connections carry that cannot be decoded, and what to do; empty for what can."""
+    """Returns what these connections carry that cannot be decoded, and what to do; empty if it can be decoded."""
     return f"TLS, which is not decrypted: {coverage.tls_advice(connections)}" if protocol == TLS else _OTHERS.get(protocol, "")
 
 
 def losses(coverage: Coverage) -> Iterator[str]:
-    """A line for each direction of which bytes are missing or not in messages. Connections of other protocols have none."""
+    """Yields a line for each direction with bytes that are missing or not in messages, without connections of other protocols."""
     for one in coverage.where(lambda all_: all_.is_own & ~all_.is_whole):
         where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
         yield f"{where}: {'; '.join(_parts(one, coverage))}"
@@ -135,7 +135,7 @@ def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
 
 
 def _at(one: DirectionCoverage, first: int | None, comma: str = ",") -> str:
-    """Where the first of something is; nothing of several connections together."""
+    """Returns where the first of several places is; empty for several connections together."""
     return f"{comma} first at byte {first or 0:,}" if one.connection else ""
 
 
@@ -144,9 +144,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 def nothing_found(reading: Reading, *, any_port: str = "") -> str:
-    """One line for a capture without a message: what it has instead, and what to try.
+    """Returns one line for a capture without messages: what it has instead, and what to try.
 
-    ``any_port``: how to look at all ports, where that is worth a word beside a port by its number.
+    ``any_port``: how to search all ports, if this should be mentioned beside a port number.
     """
     names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
     packets = reading.capture.packets

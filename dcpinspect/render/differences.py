@@ -1,4 +1,4 @@
-"""What differs between two sides, in a few lines for people."""
+"""Summarizes the differences between two sides in a few lines."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 Paint = Callable[[str, str], str]
 
 EXAMPLES = 3
-"""Records that a line of the summary names."""
+"""Number of records that a line of the summary names."""
 _LONGEST = 100
 PATHS = 3
-"""Connections that are in both captures, of which the summary tells."""
+"""Number of connections in both captures that the summary describes."""
 _WAYS = {"c2s": "to the server", "s2c": "to the client"}
 _CLOCKS = {"handshake": "by the handshake", "quickest-packets": "by the quickest packets"}
 
@@ -45,7 +45,7 @@ _HEADINGS = {
 
 
 def summary(found: Found, paths: Sequence[Row], names: Sequence[str], paint: Paint) -> Iterator[str]:
-    """Lines; ``paths``: records of the connections that both captures have; ``names``: of the captures of A and of B."""
+    """Yields the summary. ``paths``: records of the connections that both captures have. ``names``: of the captures of A and B."""
     from dcpinspect.comparison.contracts import VERDICT_OF
 
     for side, name in zip(("a", "b"), names, strict=True):
@@ -114,7 +114,7 @@ def _same_connections(paths: Sequence[Row]) -> Iterator[str]:
 
 
 def _way(row: Row) -> str:
-    """What one direction tells."""
+    """Describes one direction of a connection."""
     told = [f"{_ms(row['delay_median_ns'])} between the taps, {_ms(row['delay_max_ns'])} at most"]
     if row["lost"]:
         told.append(f"lost there and sent again {_count(row['lost'], 'time')}, {_count(row['lost_bytes'], 'byte')}")
@@ -149,7 +149,7 @@ def _caveats(found: Found) -> Iterator[str]:
 
 
 def _examples(rows: Sequence[Row]) -> str:
-    """The first ones, by vbucket and seqno."""
+    """Names the first records, by vbucket and seqno."""
     told = []
     for row in rows[:EXAMPLES]:
         first, last = row["first_seqno"], row["last_seqno"]

@@ -1,4 +1,4 @@
-"""What happened to one vbucket, in order, a line an event: requests with their answers, snapshots, gaps with their evidence, ends."""
+"""The events of one vbucket in order, one per line: requests with their answers, snapshots, gaps with their evidence, and ends."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dcpinspect.streams.story import StreamStory
 from dcpinspect.tables.messages import MessageBatch
 
 _OVER = ("ended", "rolled-back", "refused")
-"""Verdicts that an event of their own tells."""
+"""Verdicts that have an event of their own."""
 
 
 class Event(NamedTuple):
-    """One thing that happened. There may be one for each of 100,000 gaps, and tuples are made in no time."""
+    """One event. There may be one for each of 100,000 gaps, and tuples are made fastest."""
 
     row: int
-    """Row of the message that shows it, or after which it was."""
+    """Row of the message that shows the event, or of the last message before it."""
     place: int
     """Order among events of one row."""
     connection: int
@@ -36,13 +36,13 @@ class Event(NamedTuple):
     kind: str
     """One of ``story.EVENTS``."""
     text: str
-    """Safe for a terminal."""
+    """Description, safe for a terminal."""
     time_ns: int | None = None
     gap: Mapping[str, Any] | None = None
-    """What it is in the table of gaps."""
+    """Row of the gap in the table of gaps."""
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the event in its JSON form."""
         from dcpinspect.tables.records import time_text
 
         return {
@@ -58,7 +58,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A message that is an event of its own."""
+    """A message that is an event by itself."""
 
     row: int
     time_ns: int
@@ -75,7 +75,7 @@ _NOTED = {int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"), int(Opcode.DCP_SE
 
 
 def noted(batch: MessageBatch, rows: Rows) -> Iterator[Noted]:
-    """The system events and changes of state among these messages of a batch."""
+    """Yields the system events and changes of state among these messages of a batch."""
     decoded = batch.decoded
     own = rows[~decoded.is_response[rows]]
     for row in own[np.isin(decoded.opcode[own], list(_NOTED))].tolist():
@@ -86,7 +86,7 @@ def noted(batch: MessageBatch, rows: Rows) -> Iterator[Noted]:
 
 
 def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
-    """What was noted, by the place of its stream: the latest on its connection and stream-id that was opened by then."""
+    """Returns the noted messages by place of their stream: the latest stream on their connection and stream-id that was open by then."""
     found: dict[int, list[Noted]] = {}
     for one in noted:
         places = [
@@ -102,10 +102,10 @@ def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping
 def events(
     streams: Sequence[StreamStory], noted: Mapping[int, Sequence[Noted]], closed: Mapping[int, str], last_rows: Mapping[int, int]
 ) -> list[Event]:
-    """Everything in order of rows.
+    """Returns all events in order of rows.
 
-    ``noted``: messages of each stream, by its place; ``closed``: who closed each connection, empty if unknown; ``last_rows``: of
-    the latest message of the vbucket on each connection.
+    ``noted``: noted messages of each stream, by place. ``closed``: who closed each connection, empty if unknown. ``last_rows``: row of the
+    vbucket's last message on each connection.
     """
     found: list[Event] = []
     for place, story in enumerate(streams):
@@ -153,7 +153,7 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     parts += stream["request_flags"]
     if stream["filter"] is not None:
         parts.append(escape(orjson.dumps(stream["filter"])))
-    if stream["collections"] is not None and "(" in stream["collections"]:  # a name is known of some
+    if stream["collections"] is not None and "(" in stream["collections"]:  # the name of at least one collection is known
         parts.append(f"for {escape(stream['collections'])}")
     return f"request {', '.join(parts)}: {answered(story)}"
 
@@ -176,7 +176,7 @@ def _missing(first: int, last: int) -> str:
 
 
 def folded(found: Sequence[Event]) -> Iterator[Event]:
-    """The events, runs of gaps of one stream and cause as one."""
+    """Yields the events, with consecutive gaps of one stream and cause as one event."""
     for _, group in groupby(
         found, key=lambda event: (event.connection, event.sid, event.stream, event.gap and event.gap["cause"], event.gap is None and event)
     ):
@@ -200,7 +200,7 @@ HEADING = f"{'Row':>9} {'Time':>13} Con  Stream  Event"
 
 
 def event_line(event: Event, first_ns: int | None, *, width: int | None) -> str:
-    """``first_ns``: time of the first packet, from which times count."""
+    """Returns the line of an event. ``first_ns``: time of the first packet, from which times count."""
     time = "" if event.time_ns is None or first_ns is None else seconds_text(event.time_ns - first_ns)
     sid = "" if event.sid is None else f"/{event.sid}"
     stream = f"#{event.stream}{sid}"

@@ -1,4 +1,4 @@
-"""What ``dcpinspect explain`` says of a command, a status, a control key, a feature, a rule, or pasted bytes."""
+"""The texts of ``dcpinspect explain`` about a command, a status, a control key, a feature, a rule, or pasted bytes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from dcpinspect.render.layout_table import layout_lines, status_lines
 from dcpinspect.render.lines import short_name
 
 MAX_MESSAGES = 1000
-"""Messages of one paste that are explained."""
+"""Greatest number of messages in pasted bytes that are explained."""
 
 
 def explain(text: str) -> list[str] | None:
-    """Lines about a name, a number or bytes; every meaning of an ambiguous one. None when it is none of these."""
+    """Returns lines about a name, a number or bytes, with every meaning of an ambiguous one; None if the text is none of these."""
     word = text.strip()
     commands = _commands(word)
-    # A number that somebody met in DCP is one of DCP's commands or a status before it is another command.
+    # a number from DCP is more likely one of DCP's commands, or a status, than another command
     meanings = {
         "the command": [lines for lines in commands if lines[0].startswith("dcp_")],
         "the status": _statuses(word),
@@ -65,8 +65,8 @@ def explain(text: str) -> list[str] | None:
 
 
 def suggestions(text: str) -> list[str]:
-    """Known names that look like a word nobody knows."""
-    from dcpinspect.findings.registry import RULES  # deferred: NumPy and the decoder
+    """Returns known names that look like an unknown word."""
+    from dcpinspect.findings.registry import RULES  # deferred: needs NumPy and the decoder
     from dcpinspect.tables.schema import BY_NAME
 
     names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
@@ -74,11 +74,11 @@ def suggestions(text: str) -> list[str]:
     names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
     names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
     close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=3, cutoff=0.65)
-    return sorted(close, key=lambda name: name.startswith("tap_"))  # nobody has used it for long
+    return sorted(close, key=lambda name: name.startswith("tap_"))  # TAP commands come last, because they have been out of use for long
 
 
 def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
-    """The messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
+    """Explains the messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
     payload = b"".join(tcp_payload(packet) for packet in packets)
     headers = sum(map(len, packets)) - len(payload)
     out = [f"{headers} bytes of packet headers skipped", ""] if headers else []
@@ -106,7 +106,7 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
 
 
 def _likely_context(data: bytes) -> Context:
-    """A paste has no HELLO: keys that begin with a byte no bare key begins with have a collection id."""
+    """Guesses whether keys have a collection id, because pasted bytes have no HELLO. No key without an id begins with certain bytes."""
     if len(data) < HEADER_SIZE:
         return Context()
     header = decode_header(data)
@@ -116,10 +116,10 @@ def _likely_context(data: bytes) -> Context:
 
 
 def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
-    """(lines, message) when a header denies a body that the paste has and its command needs, as printed examples do.
+    """Returns lines and message, if a header says that there is no body although the command needs one, as in printed examples.
 
-    The lines say what contradicts itself, and what is supposed instead: that the body is all that follows, and where its layouts want
-    it, that the extras are as long as one of them has them.
+    The lines name the contradiction and what is assumed instead: all bytes that follow are the body, and the extras have the length of a
+    layout that fits.
     """
     if len(data) <= HEADER_SIZE:
         return None
@@ -146,7 +146,7 @@ def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None
 
 
 def _divided(header: Header, data: bytes) -> Header:
-    """The header with extras of a length with which a layout fits, where its own does not."""
+    """Returns the header with a length of extras for which a layout fits, if its own length does not."""
     declared = header.extras_size
     sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
     at = HEADER_SIZE + header.framing_size
@@ -216,7 +216,8 @@ def _control_keys(word: str) -> list[list[str]]:
 
 
 def _rules(word: str) -> list[list[str]]:
-    if "-" not in word and word.lower() not in ("rollback", "failover"):  # all others; their module takes NumPy and the decoder with it
+    # other words are not rules; the module of rules loads NumPy and the decoder
+    if "-" not in word and word.lower() not in ("rollback", "failover"):
         return []
     from dcpinspect.findings.registry import RULES
     from dcpinspect.render.rules_page import rule_lines
@@ -233,7 +234,7 @@ def _columns(word: str) -> list[list[str]]:
     name = word.lower()
     if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
         return []
-    from dcpinspect.findings.record import CONTRACTS  # deferred: NumPy
+    from dcpinspect.findings.record import CONTRACTS  # deferred: needs NumPy
     from dcpinspect.tables.schema import BY_NAME
 
     docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}

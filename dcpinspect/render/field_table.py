@@ -16,15 +16,15 @@ from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.message import FieldValue, Message
 
 DEFAULT_LIMIT = 256
-"""Bytes of a text or binary field that are shown unless the caller asks for more."""
+"""Number of bytes of a text or binary field that are shown by default."""
 
 OFFSETS_WIDTH = 7
 REMARKED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.I64, Kind.SEQNO})
-"""Kinds whose numbers stand in decimal behind their digits, where nothing else does."""
+"""Kinds of fields whose numbers also stand in decimal behind their digits, if no other remark does."""
 
 
 def message_title(message: Message) -> str:
-    """The heading of a message: its name as the specification writes it, command or response, generation."""
+    """Returns the heading of a message: its name as in the specification, command or response, and generation."""
     if message.header is None:
         return "INCOMPLETE HEADER"
     side = "response" if message.header.side == "response" else "command"
@@ -33,9 +33,9 @@ def message_title(message: Message) -> str:
 
 
 def field_table(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
-    """The lines of the table, title and heading included, then what is wrong with the message.
+    """Returns the lines of the table with title and heading, then the problems of the message.
 
-    ``limit`` bounds the bytes shown of one text or binary field; None shows all.
+    ``limit``: number of bytes of one text or binary field that are shown; None shows all.
     """
     rows = [row for field in message.fields for row in field_rows(field, limit)]
     width = label_width(rows)
@@ -50,23 +50,23 @@ Row = tuple[str, str, str]
 
 
 def label_width(rows: Iterable[Row]) -> int:
-    """Columns that the labels of a table take."""
+    """Returns the width of the labels of a table in columns."""
     return max([len("Field"), *(len(label) for label, _, _ in rows)])
 
 
 def heading(width: int) -> str:
-    """What stands above the columns of a table."""
+    """Returns the heading above the columns of a table."""
     return f"{'Field':<{width}} (offset) (value)"
 
 
 def row_line(row: Row, width: int) -> str:
-    """A line of a table whose labels take so many columns."""
+    """Returns a line of a table whose labels take ``width`` columns."""
     label, offsets, text = row
     return f"{label:<{width}} {offsets:<{OFFSETS_WIDTH}}: {text}".rstrip()
 
 
 def problem_lines(message: Message) -> list[str]:
-    """What does not fit, and what the capture does not hold: a line each."""
+    """Returns a line for each problem of the message, and for each part that the capture does not have."""
     glyphs = {"error": "✖", "warning": "!", "note": "·"}
     out = [
         f"{glyphs[problem.severity]} {escape(problem.field)} at byte {problem.offset}: {escape(problem.reason)}"
@@ -77,7 +77,7 @@ def problem_lines(message: Message) -> list[str]:
 
 
 def offsets_text(offset: int, size: int) -> str:
-    """Offsets as the specification writes them: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` for nothing."""
+    """Writes offsets as in the specification: ``(4)``, ``(2,3)``, ``(8-11)``; ``()`` for an empty field."""
     if size == 0:
         return "()"
     if size == 1:
@@ -86,7 +86,7 @@ def offsets_text(offset: int, size: int) -> str:
 
 
 def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
-    """A field's value as on the wire, with what it means behind it; safe for a terminal."""
+    """Returns a field's value as in the message, followed by its meaning; safe for a terminal."""
     if field.hidden:
         return escape(field.meaning or "hidden")
     meaning = field.meaning
@@ -123,7 +123,7 @@ def _clipped(text: str, whole: str, limit: int | None) -> str:
 
 
 def field_rows(field: FieldValue, limit: int | None) -> Iterator[Row]:
-    """The lines of a field with all inside it."""
+    """Yields the lines of a field and of all its inner fields."""
     inner = "~" if field.inflated else ""
     label = "  " * field.depth + escape(field.label if field.label != "xattr" else field.name)
     yield label, inner + offsets_text(field.offset, field.size), value_text(field, limit)

@@ -1,4 +1,6 @@
-"""Findings for people: the verdict, then worst first what happened, to whom, when, whose it is, whether it is over, and what to do."""
+"""Findings for people: the verdict, then for each finding, the worst first: what happened, where, when, whose fault it is, and what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,30 @@ Paint = Callable[[str, str], str]
 GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 SCREEN = 25
-"""Lines of a report for a screen that is not asked for everything."""
+"""Number of lines of a report for a screen, unless everything is asked for."""
 EXAMPLES = 3
-"""Cases of a finding that are shown then."""
+"""Number of cases of a finding in such a report."""
 SHOWN_BY_NUMBER = 4
-"""Vbuckets that need not be counted."""
+"""Number of vbuckets up to which they are listed without a count."""
 _SHOWN = 8
-"""Files that a line names."""
+"""Number of files that a line names."""
 _ROW = re.compile(r"( in)? row (\d+)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
 _COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
-"""How much is told of a finding: the rule, a line that may be cut, a sentence, that and what to do, also when it was, everything."""
+"""How much is said of a finding: only counted by rule, one line that may be cut, a sentence, sentence and advice, also its time,
+everything.
+"""
 _FOLDING: tuple[dict[str, int], ...] = (
     *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
     *({"warning": _SHORT, "error": _SHORT}, {"warning": _LINE}, {"error": _LINE}),
 )
-"""What is shortened by and by until all fits."""
+"""The steps in which the report is shortened until it fits."""
 _RAISED = (
     *((severity, level) for level in (_SENTENCE, _ADVICE, _SHORT, _FULL) for severity in ("error", "warning")),
     *(("note", level) for level in (_LINE, _SENTENCE, _ADVICE, _SHORT)),
 )
-"""What lines that are left over then go to, finding by finding."""
+"""The steps in which remaining lines are used, finding by finding."""
 
 
 def report_lines(
@@ -55,11 +59,11 @@ def report_lines(
     instead: str | None = None,
     span: tuple[int, int] | None = None,
 ) -> Iterator[str]:
-    """The report: a verdict, then finding by finding with its evidence. ``findings`` are in order, worst first.
+    """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst first.
 
-    ``with_effects``: all of it, with the effects of each cause under it; else as much as fits a screen. ``width``: of lines; None leaves
-    them whole, and then there is no screen. ``looked``: how much was checked.
-    ``instead``: of the verdict. ``span``: of time, where nothing else is told.
+    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much as fits a screen. ``width``: of lines;
+    None shows whole lines, without the limit of a screen. ``looked``: how much was checked. ``instead``: replaces the verdict. ``span``: of
+    time, if nothing else is shown.
     """
     causes, effects = with_their_effects(findings)
     page = _Page(files, paint, width, effects, is_all=with_effects)
@@ -76,7 +80,7 @@ def report_lines(
 
 
 class _Page:
-    """Lines of this width."""
+    """Lays out findings in lines of one width."""
 
     def __init__(self, files: Sequence[str], paint: Paint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool) -> None:
         self._files = files
@@ -86,18 +90,20 @@ class _Page:
         self._is_all = is_all
 
     def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
-        """A text on lines that fit."""
+        """Yields a text in lines that fit."""
         if self._width is None:
             yield indent + text
             return
         yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
-        """All of them in full."""
+        """Returns all findings in full."""
         return [line for one in causes for line in self.entry(one, _FULL)]
 
     def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
-        """As much as fits ``most`` lines, and what is left out: first of notes, then of warnings, then of all but the worst."""
+        """Returns as much as fits into ``most`` lines, with a note on what is left out: first of notes, then of warnings, then of all
+        but the worst.
+        """
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
@@ -108,7 +114,7 @@ class _Page:
         return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"]
 
     def _raised(self, causes: Sequence[Finding], told: list[int], lines: list[str], most: int) -> list[str]:
-        """The same with more of each finding, worst first, where lines are left over."""
+        """Adds more about each finding, the worst first, as long as lines are left."""
         for severity, level in _RAISED:
             for place, one in enumerate(causes):
                 if one.severity == severity and told[place] < level and len(lines) < most:
@@ -129,7 +135,7 @@ class _Page:
         return lines
 
     def entry(self, one: Finding, level: int) -> list[str]:
-        """One finding."""
+        """Returns the lines of one finding."""
         if level == _COUNTED:
             return []
         glyph = f"{GLYPHS[one.severity]} {one.rule}"
@@ -162,7 +168,7 @@ class _Page:
         return out
 
     def _clipped(self, line: str) -> str:
-        """A line that ends at a word where it is too long."""
+        """Cuts a line that is too long after a word."""
         if self._width is None or len(line) <= self._width:
             return line
         cut = line[: self._width]
@@ -170,7 +176,7 @@ class _Page:
         return f"{whole or cut[:-1]}…"
 
     def _table(self, one: Finding) -> Iterator[str]:
-        """What differs from one case to the next: numbers below each other, or sentences."""
+        """Yields what differs between cases: numbers in columns, or sentences."""
         if len({tuple(case.facts.items()) or case.message for case in one.cases}) < 2:
             return
         shown = one.cases if self._is_all else one.cases[:EXAMPLES]
@@ -190,7 +196,7 @@ class _Page:
 
 
 def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
-    """Findings that stand for themselves, those whose cause is not among them too; and by the id of a cause its effects."""
+    """Returns the findings that stand alone (also those whose cause is not in the list), and the effects of each cause by its id."""
     ids = {one.id for one in findings if one.effect_of is None}
     causes, effects = [], defaultdict(list)
     for one in findings:
@@ -202,7 +208,7 @@ def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict
 
 
 def effects_in_words(effects: Sequence[Finding]) -> str:
-    """How many there are, and of which rules: 12 effects: 8 rollback, 4 stream-refused."""
+    """Counts effects by rule: 12 effects: 8 rollback, 4 stream-refused."""
     counts: Counter[str] = Counter()
     for one in effects:
         counts[one.rule] += one.count
@@ -211,13 +217,13 @@ def effects_in_words(effects: Sequence[Finding]) -> str:
 
 
 def sentence(one: Finding) -> str:
-    """Where and what, on one line."""
+    """Returns place and message of a finding on one line."""
     times = f" ({one.count:,} times)" if one.count > 1 and not one.cases else ""
     return f"{one.where}: {escape_rest(one.message)}{times}"
 
 
 def place_of(one: Finding) -> str:
-    """Connections and vbuckets by their numbers."""
+    """Returns connections and vbuckets of a finding by number."""
     connections = connections_of(one)
     sid = "" if one.sid is None else f" stream-id {one.sid}"
     count = f"{len(one.vbuckets):,} vbuckets: " if len(one.vbuckets) > SHOWN_BY_NUMBER else "vb "
@@ -225,12 +231,12 @@ def place_of(one: Finding) -> str:
 
 
 def told_of(one: Finding) -> str:
-    """When it was, whose it is, and whether it is over."""
+    """Returns when a finding was, whose fault it is, and whether it is over."""
     return "; ".join(filter(None, [_when(one), f"whose: {one.whose}", _over(one)]))
 
 
 def _when(one: Finding, *, is_short: bool = False) -> str:
-    """From when to when, and how often."""
+    """Returns the time span of a finding, and how often it occurred."""
     times = f"{one.count:,} times" if one.count > 1 else ""
     if not one.first_time_ns:
         return times
@@ -251,7 +257,9 @@ def _over(one: Finding) -> str:
 
 
 def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
-    """A text in which messages that are numbered by packets, as in a pipeline, are named by their packets; others are left out."""
+    """Names messages by their packets, if their numbers are packet numbers, as in a pipeline; leaves out messages without a known
+    packet.
+    """
     places = {str(place.row): place for place in one.places if place.row >= STEP}
 
     def named(found: re.Match[str]) -> str:
@@ -271,7 +279,7 @@ def _rows(one: Finding) -> str:
 
 
 def _packets(one: Finding, files: Sequence[str]) -> str:
-    """What to type into Wireshark's filter bar, a file at a time."""
+    """Returns display filters for Wireshark, one per file."""
     frames: dict[int, list[int]] = {}
     for place in one.places:
         frames.setdefault(place.file, []).append(place.frame)

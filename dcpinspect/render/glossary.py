@@ -1,4 +1,4 @@
-"""What the words of tables mean: ``dcpinspect explain`` says it, and docs/streams.md has the same."""
+"""The meanings of the words in tables, for ``dcpinspect explain`` and docs/streams.md."""
 
 from __future__ import annotations
 
@@ -132,4 +132,4 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "lint": "what is recommended to clients",
     },
 }
-"""By what has them: words and their meanings, in the order of precedence where there is one."""
+"""Words and their meanings, by the column that has them; in the order of precedence if there is one."""

@@ -1,4 +1,4 @@
-"""What is in a reading, for people: about ten lines, what matters of each in the first 80 columns."""
+"""Summarizes a reading in about ten lines of 80 columns, the important facts first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dcpinspect.findings.finding import ranges
 from dcpinspect.render.lines import counted
 
 MOST = 3
-"""Files, clients and servers that have a line each."""
+"""Number of files, clients and servers that have a line each."""
 _WIDE = 80
 _LABEL = 10
 
 
 def info_lines(found: dict[str, Any]) -> Iterator[str]:
-    """The lines, from a record of ``INFO``."""
+    """Yields the lines, from a record of ``INFO``."""
     for label, texts in info_facts(found):
         for number, text in enumerate(texts):
             for place, line in enumerate(_wrapped(text) if label != "next" else [text]):
@@ -25,7 +25,7 @@ def info_lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def info_facts(found: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
-    """The same before it is broken into lines: labels with their texts."""
+    """Yields labels with their texts, which are not wrapped yet."""
     yield from (
         ("files", _files(found)),
         ("time", _time(found)),
@@ -41,7 +41,7 @@ def info_facts(found: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    """Lines of a text, broken between words."""
+    """Splits a text into lines, between words."""
     line = ""
     for word in text.split(" "):
         if line and cells(line) + 1 + cells(word) > _WIDE - _LABEL:
@@ -146,7 +146,7 @@ def _complete(found: dict[str, Any]) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Whole only where nothing is left out."""
+    """Returns a percentage; 100 % only if nothing is missing."""
     return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
 
 

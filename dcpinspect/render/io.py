@@ -1,4 +1,4 @@
-"""Messages and bytes over time for people: a line a span of time, then a chart for each command."""
+"""Messages and bytes over time: one line per span of time, then a chart for each command."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dcpinspect.render.timeline import lasting
 from dcpinspect.tables.records import Records, time_text
 
 COMMANDS = 4
-"""Commands that have a column; the others are in the sums."""
+"""Number of commands that have a column; other commands are only in the sums."""
 CHARTS = 12
-"""Commands that have a chart."""
+"""Number of commands that have a chart."""
 SPARKS, BESIDE = 60, 62
-"""Blocks of a chart at most, and the columns of what stands beside it."""
+"""Greatest number of blocks of a chart, and width of what stands beside it."""
 BAR = 20
 MOST_LINES = 2_000
 
@@ -29,7 +29,7 @@ Line = tuple[str, str]
 
 
 def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[Line]:
-    """Lines of a table of ``IO``. ``width``: what they are clipped to."""
+    """Yields the lines of a table of ``IO``. ``width``: clips the lines."""
     sparks = SPARKS if width is None else max(10, min(SPARKS, width - BESIDE))
     for text, style in _lines(records, interval_ns, sparks):
         yield (text if width is None else clip(text, width)), style

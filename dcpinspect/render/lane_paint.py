@@ -1,4 +1,4 @@
-"""The colours of a timeline: of each glyph of a lane by what it means, and of the legend that says so."""
+"""The colours of a timeline: each glyph of a lane by its meaning, and the legend that explains them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dcpinspect.render.palette import PAINTS
 from dcpinspect.streams import words as w
 
 Painted = tuple[str, str]
-"""Text, and its colour as ``palette.PAINTS`` names it; empty for none."""
+"""A text, and its colour as named in ``palette.PAINTS``; empty for none."""
 
 _OF_EVENTS = {
     **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
     **{"^": "kind-marker", "E": "kind-end", "X": "kind-end", "B": "kind-marker"},
 }
 EVENTS = tuple(_OF_EVENTS)
-"""Letters of what happens at one place."""
+"""Letters of events."""
 LOUD = ("cause-capture-loss", "cause-unexplained", "cause-rollback")
-"""Colours of gaps that are drawn as a ground."""
+"""Colours of gaps that are used as background."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
 def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
-    """The colour of a glyph of a lane."""
+    """Returns the colour of a glyph of a lane."""
     if glyph == " ":
         return ""
     if lane == "gaps":
@@ -40,7 +40,7 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
 
 
 def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
-    """The colour of each glyph of a lane; the line of an axis that leads back is that of a rollback."""
+    """Returns the colour of each glyph of a lane; an axis that leads back has the colour of a rollback."""
     text = list(text)
     found = [paint_of(lane, glyph, glyphs) for glyph in text]
     if lane == "axis" and glyphs.back in text:
@@ -49,19 +49,19 @@ def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
 
 
 def joined(text: Iterable[str], paints: Iterable[str]) -> Iterator[Painted]:
-    """Neighbours of one colour in one piece."""
+    """Joins neighbours of one colour to one piece."""
     for paint, group in groupby(zip(text, paints, strict=True), key=lambda one: one[1]):
         yield "".join(glyph for glyph, _ in group), paint
 
 
 def style_of(paint: str) -> str:
-    """A colour in the terminal's own 16, as Rich writes a style."""
+    """Returns a colour of the terminal's own 16, as a style of Rich."""
     colour = PAINTS[paint].text if paint else ""
     return f"{colour} reverse" if paint in LOUD else colour
 
 
 class Sign(NamedTuple):
-    """What a glyph, or a letter, means."""
+    """A glyph or a letter, and its meaning."""
 
     glyph: str
     paint: str
@@ -69,7 +69,7 @@ class Sign(NamedTuple):
 
 
 def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
-    """What glyphs and letters mean, in lines."""
+    """Returns the meanings of glyphs and letters, in lines."""
     bars = [
         Sign(pair, f"snapshot-{kind}", word)
         for pair, kind, word in ((glyphs.memory, "memory", "memory"), (glyphs.disk, "disk", "disk"), (glyphs.oso[0], "oso", "out of order"))
@@ -80,13 +80,13 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
 
 
 def events_legend() -> list[Sign]:
-    """What the letters of events mean."""
+    """Returns the meanings of the letters of events."""
     words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed", "branch")
     return [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]
 
 
 def legend_lines(signs: Sequence[Sign], width: int | None = None) -> Iterator[list[Painted]]:
-    """A line of the legend, broken between two signs where it is wider than ``width``."""
+    """Yields a line of the legend, broken between two signs where it is wider than ``width``."""
     line: list[Painted] = []
     used = 0
     for sign in signs:

@@ -1,4 +1,4 @@
-"""The lanes of a stream along an axis of seqnos or of time, a character a cell: snapshots, items, gaps, events."""
+"""The lanes of a stream along an axis of seqnos or time, one character per cell: snapshots, items, gaps and events."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ LETTERS = {
     "capture-loss": "L",
     "unexplained": "?",
 }
-"""Of the causes of gaps, the worst last: it wins a cell."""
+"""Letters of the causes of gaps, the worst last: it wins a cell."""
 
 TICK = 10
-"""Cells between two marks of the axis, at least."""
+"""Least number of cells between two marks of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What lanes are drawn with."""
+    """The characters that lanes are drawn with."""
 
     memory: str = "░▒"
     disk: str = "▓█"
@@ -42,7 +42,7 @@ class Glyphs:
     unknown: str = "▚▞"
     history: str = "hh"
     promised: str = "·"
-    """Of a snapshot: what did not come any more."""
+    """The part of a snapshot that did not come any more."""
     density: str = "▁▂▃▄▅▆▇█"
     line: str = "─"
     tick: str = "┼"
@@ -54,7 +54,7 @@ class Glyphs:
     warning: str = "!"
 
     def of_type(self, number: int) -> str:
-        """The pair that snapshots of a type have in turn."""
+        """Returns the two characters that snapshots of a type have in turn."""
         return (self.memory, self.disk, self.oso, self.unknown)[number]
 
 
@@ -65,17 +65,17 @@ ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Which seqnos each cell of a line stands for."""
+    """The seqnos that each cell of a line stands for."""
 
     first: int
     """First seqno of the first cell."""
     step: int
-    """Seqnos of a cell."""
+    """Number of seqnos in a cell."""
     cells: int
 
     @staticmethod
     def of(first: int, last: int, cells: int) -> Scale:
-        """The finest scale on which the seqnos from ``first`` to ``last`` take ``cells`` cells at most."""
+        """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most ``cells`` cells."""
         power = 1
         while True:
             for step in (power, 2 * power, 5 * power):
@@ -87,12 +87,12 @@ class Scale:
 
     @staticmethod
     def filling(first: int, last: int, cells: int) -> Scale:
-        """As ``of``, but with any step, so that more of ``cells`` are used."""
+        """Returns a scale as ``of`` does, but with any step, so that it uses more of ``cells``."""
         step = max(1, -(-(last - first + 1) // cells))
         return Scale(first, step, max(1, -(-(last - first + 1) // step)))
 
     def ticks(self, apart: int = TICK) -> range:
-        """The round seqnos that are marked: at least ``apart`` cells are between two."""
+        """Returns the round seqnos that are marked, with at least ``apart`` cells between two."""
         power = 1
         while True:
             for step in (power, 2 * power, 5 * power):
@@ -102,23 +102,23 @@ class Scale:
 
     @property
     def last(self) -> int:
-        """Last seqno of the last cell, or the greatest there is."""
+        """Last seqno of the last cell, or the greatest possible one."""
         return min(self.first + self.step * self.cells - 1, ENDLESS)
 
     def cell(self, seqnos: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """The cell of each seqno; the nearest of those outside."""
+        """Returns the cell of each seqno; for a seqno outside, the nearest cell."""
         inside = np.clip(seqnos, np.uint64(self.first), np.uint64(self.last))
         return ((inside - np.uint64(self.first)) // np.uint64(self.step)).astype(np.int64)
 
     def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which ranges have a seqno that is shown."""
+        """Returns which ranges have a visible seqno."""
         found: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """One stream, a character a cell."""
+    """The lanes of one stream, one character per cell."""
 
     axis: str
     snapshots: str
@@ -128,9 +128,9 @@ class Lanes:
 
 
 def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE, apart: int = TICK, high: int = 1) -> Lanes:
-    """The lanes of a stream; the items may be ``high`` lines, joined by line ends.
+    """Returns the lanes of a stream; the items may take ``high`` lines, joined by line ends.
 
-    The cost depends on what is visible, not on the range. ``apart``: cells between two marks of the axis, at least.
+    The cost depends on what is visible, not on the range. ``apart``: least number of cells between two marks of the axis.
     """
     return Lanes(
         "".join(_axis(shape, scale, glyphs, apart)),
@@ -175,7 +175,7 @@ def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
     cells = _blank(scale)
     shown = np.flatnonzero(scale.shows(bars.first, bars.last))
     first, last = scale.cell(bars.first[shown]), scale.cell(bars.last[shown])
-    # which of a pair: in turn, so that neighbours can be told apart
+    # neighbouring snapshots have the two characters in turn, so that they can be told apart
     pairs = np.array([glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history])
     form = np.where(bars.has_history[shown], len(pairs) - 1, bars.type[shown])
     drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, shown % 2]
@@ -194,9 +194,9 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]
     first, last = scale.cell(shape.item_first[shown]), scale.cell(shape.item_last[shown])
     share = shape.item_count[shown] / (last - first + 1)
     change = np.bincount(first, share, scale.cells + 1) - np.bincount(last + 1, share, scale.cells + 1)
-    # several seqnos that share a cell with nothing: sums of fractions that cancel out leave dust
+    # rounded, because sums of fractions that should cancel out leave tiny rests
     found_in = np.round(np.cumsum(change)[:-1], 6)
-    # the full block is for cells of which every seqno came, or for those where most came at a time; the lowest for a single one
+    # the full block is for cells whose every seqno came, or, along time, where most came; the lowest is for a single one
     density = found_in / (max(1.0, float(found_in.max(initial=0))) if shape.is_time else scale.step)
     blocks = np.array([" ", *glyphs.density])
     full = len(glyphs.density)

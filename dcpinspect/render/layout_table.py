@@ -1,4 +1,4 @@
-"""The layouts themselves as text and Markdown: what ``explain`` prints and the protocol page is made of."""
+"""The layouts of messages as text and Markdown, for ``explain`` and for the protocol page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dcpinspect.render.field_table import offsets_text
 
 
 def layout_title(layout: Layout) -> str:
-    """Name, side and generation of a layout, and the numbers that a message must have for it."""
+    """Returns name, side and generation of a layout, and the numbers that a message must have to be in this layout."""
     return f"{opcode_name(layout.opcode, server=layout.server).upper()} {_kind(layout)}"
 
 
@@ -28,7 +28,7 @@ def _kind(layout: Layout) -> str:
 
 
 def shape_text(layout: Layout) -> str:
-    """What a message in this layout is made of, in one line."""
+    """Describes the parts of a message in this layout in one line."""
     extras = f"{_bytes(layout.extras_size)} of extras" if layout.extras_size else "no extras"
     key = "no key" if layout.key is None else f"{'a key' if layout.key_required else 'a key or none'}"
     size = layout.value_size
@@ -45,7 +45,7 @@ def _bytes(count: int) -> str:
 
 
 def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
-    """(indent, label, offsets, size, text) of every field after the header, offsets counted from the first byte."""
+    """Yields indent, label, offsets, size and text of every field after the header; offsets count from the first byte of the message."""
     yield from _items(layout.extras, HEADER_SIZE, 1)
     at: int | None = HEADER_SIZE + layout.extras_size
     if layout.key is not None:
@@ -80,7 +80,7 @@ def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tup
 
 
 def layout_lines(layout: Layout) -> list[str]:
-    """One layout for a terminal: title, shape, its fields."""
+    """Returns a layout for a terminal: title, shape, and fields."""
     out = [layout_title(layout), f"  {shape_text(layout)}"]
     if layout.note:
         out.append(f"  {layout.note}")
@@ -97,7 +97,7 @@ def layout_lines(layout: Layout) -> list[str]:
 
 
 def layout_markdown(layout: Layout) -> list[str]:
-    """One layout for the protocol page, under a heading that names its commands."""
+    """Returns a layout for the protocol page, under a heading that names its commands."""
     out = [f"#### {_kind(layout).capitalize()}", "", f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}."]
     if layout.note:
         out[-1] += f" {layout.note[0].upper()}{layout.note[1:]}."
@@ -110,7 +110,7 @@ def layout_markdown(layout: Layout) -> list[str]:
 
 
 def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
-    """(code, name, meaning) of what a command may be answered."""
+    """Returns code, name and meaning of the possible answers to a command."""
     return [
         ("", "no answer", f"the connection is closed: {meaning[0].lower()}{meaning[1:]}")
         if status is None
@@ -120,20 +120,20 @@ def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
 
 
 def status_lines(answers: Answers) -> list[str]:
-    """What a command may be answered, for a terminal."""
+    """Returns the possible answers to a command, for a terminal."""
     rows = status_rows(answers)
     width = max(len(name) for _, name, _ in rows)
     return [f"  {code:<4}  {name:<{width}}  {meaning}" for code, name, meaning in rows]
 
 
 def status_markdown(answers: Answers) -> list[str]:
-    """What a command may be answered, for the protocol page."""
+    """Returns the possible answers to a command, for the protocol page."""
     rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
     return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]
 
 
 def frames_markdown() -> list[str]:
-    """The elements of flex framing for the protocol page."""
+    """Returns the elements of flex framing, for the protocol page."""
     out = ["| side | id | name | bytes | meaning |", "|---|---|---|---|---|"]
     for side, frames in (("request", REQUEST_FRAMES), ("response", RESPONSE_FRAMES)):
         for number, spec in frames.items():
@@ -143,7 +143,7 @@ def frames_markdown() -> list[str]:
 
 
 def features_markdown() -> list[str]:
-    """The HELLO features for the protocol page."""
+    """Returns the HELLO features, for the protocol page."""
     out = ["| code | name | effect | meaning |", "|---|---|---|---|"]
     return out + [f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |" for feature in FEATURES]
 

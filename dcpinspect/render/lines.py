@@ -1,7 +1,7 @@
-"""One line a message: what happened, when, between whom, on which vbucket.
+"""One line per message: what happened, when, between which ends, on which vbucket.
 
-The line comes from the columns, so that a long list needs no annotation; only messages whose story is in
-their value (HELLO, control, stream requests and their answers, errors …) are annotated.
+The line is made from columns, so that a long list needs no annotation. Only messages whose story is in their value are annotated (HELLO,
+control, stream requests and their answers, errors …).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import NamesAt, unnamed, with_id
 
 TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta", "day", "request"]
-"""``day``: time of day. ``request``: of a response, the time since its request. Both are for lists that show one message beside others."""
+"""``day``: time of day. ``request``: for a response, the time since its request. Both are for lists that show one message beside others."""
 
 ARROWS = ("→", "←")
 _TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20, "day": 15}
@@ -45,27 +45,27 @@ _TIME_TITLES = {
 }
 _TITLE_WIDTH = 27
 SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
-"""Commands whose answers say enough without the key of the request."""
+"""Commands whose answers need not repeat the key of the request."""
 _MOST_ASKED = 8
-"""Collections of a stream request that its line names."""
+"""Number of collections of a stream request that its line names."""
 _LONGEST_LOG, _LONGEST_HELLO = 1600, 200
-"""Bytes of a failover log that is told without annotating it; servers keep 25 entries of 16."""
+"""Greatest size in bytes of a failover log, and of a HELLO, that is told without annotation. Servers keep 25 log entries of 16 bytes."""
 ASKED = 40
-"""Columns of the key of a request that its response repeats."""
+"""Number of columns for the key of a request in the line of its response."""
 NARROW = 110
-"""Columns of a terminal below which opaque and size are left out."""
+"""Width of a terminal, in columns, below which opaque and size are left out."""
 NARROW_TITLE = 19
 _OTHER_SIDE = 8
-"""Columns that what a server says stands further to the right in a conversation."""
+"""Number of columns by which messages of the server are indented in a conversation."""
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 vbucket``, ``2 vbuckets``."""
+    """Counts a noun: ``1 vbucket``, ``2 vbuckets``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def short_name(name: str) -> str:
-    """A command's name as lists show it: without ``dcp_`` where that leaves it unique."""
+    """Returns a command's name for lists: without ``dcp_`` if it stays unique."""
     short = name.removeprefix("dcp_")
     return short if opcode_code(short) is None else name
 
@@ -76,9 +76,9 @@ class Lines:
     def __init__(
         self, time_format: TimeFormat = "relative", *, width: int | None = None, narrow: int = NARROW, has_names: bool = True
     ) -> None:
-        """``width``: columns of a line; None: as many as it takes. ``narrow``: width below which opaque and size are left out.
+        """``width``: columns of a line; None: no limit. ``narrow``: width below which opaque and size are left out.
 
-        ``has_names``: commands and statuses by name, else as numbers.
+        ``has_names``: shows commands and statuses by name, else as numbers.
         """
         self.time_format = time_format
         self._title = title if has_names else _codes
@@ -88,7 +88,7 @@ class Lines:
         self._has_start, self._first, self._last = False, 0, 0
 
     def heading(self) -> str:
-        """What stands in which column."""
+        """Returns the heading above the columns."""
         time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"
         if self.is_narrow:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
@@ -96,7 +96,7 @@ class Lines:
 
     @property
     def summary_at(self) -> int:
-        """Where the summary begins in a line."""
+        """Column where the summary begins in a line."""
         return (28 if self.is_narrow else 57) + self.time_width + (NARROW_TITLE if self.is_narrow else _TITLE_WIDTH)
 
     def _clipped(self, text: str) -> str:
@@ -106,11 +106,11 @@ class Lines:
         return f"{'Row':>9} {time} Con  {'Message':<{_TITLE_WIDTH}} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
-        """The line of one message, which comes next; safe for a terminal."""
+        """Returns the line of the next message; safe for a terminal."""
         return self.line_at(batch, index, int(self.shown_times(batch.time_ns[index : index + 1])[0]))
 
     def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """The line of one message with its time as ``shown_times`` has it; None: without."""
+        """Returns the line of a message with its time from ``shown_times``; None: without a time."""
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket_of(index)
@@ -129,24 +129,24 @@ class Lines:
         return self._clipped(text)
 
     def spoken_heading(self) -> str:
-        """What stands in which column of ``spoken_at``."""
+        """Returns the heading for the lines of ``spoken_at``."""
         return self._clipped(
             f"{'Row':>9} {_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}  Client{'':{_OTHER_SIDE - 4}}Server"
         )
 
     def spoken_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
-        """One message as part of a conversation: what the server says stands to the right."""
+        """Returns the line of a message in a conversation: messages of the server stand to the right."""
         side = "→ " if batch.direction[index] == 0 else f"{'':{_OTHER_SIDE}}← "
         words = "  ".join(text for text in (self._title(batch, index), _seqno(batch, index), summary(batch, index, is_narrow=True)) if text)
         return self._clipped(f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}  {side}{words}")
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
-        """Command and status of a message, as wide as their column."""
+        """Returns command and status of a message, as wide as their column."""
         text = self._title(batch, index)
         return f"{clip(text, NARROW_TITLE):<{NARROW_TITLE}}" if self.is_narrow else f"{text:<{_TITLE_WIDTH}}"
 
     def shown_times(self, times_ns: Rows) -> Rows:
-        """What the lines of messages with these times show, in nanoseconds; ``time_text`` makes text of it."""
+        """Returns the times, in nanoseconds, that the lines of messages with these times show; ``time_text`` writes them as text."""
         if not len(times_ns):
             return times_ns
         self.start_at(int(times_ns[0]))
@@ -157,7 +157,7 @@ class Lines:
         return times_ns - before if self.time_format == "delta" else times_ns
 
     def time_text(self, shown_ns: int | None) -> str:
-        """A time as the lines show it."""
+        """Returns a time as the lines show it."""
         if shown_ns is None:
             return ""
         if self.time_format == "day":
@@ -172,20 +172,20 @@ class Lines:
         return seconds_text(shown_ns)
 
     def start_at(self, time_ns: int) -> None:
-        """Count relative times from here, the first packet of the capture."""
+        """Sets the first packet's time, from which relative times count; later calls do nothing."""
         if not self._has_start:
             self._first, self._last, self._has_start = time_ns, time_ns, True
 
 
 def seconds_text(nanoseconds: int) -> str:
-    """Seconds with six digits."""
+    """Writes nanoseconds as seconds with six digits."""
     sign = "-" if nanoseconds < 0 else ""
     seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
     return f"{sign}{seconds}.{rest // 1000:06}"
 
 
 def title(batch: MessageBatch, index: int) -> str:
-    """A message in a word or two: command, and status or generation."""
+    """Names a message in a word or two: command, and status or generation."""
     decoded = batch.decoded
     name = short_name(batch.name_of(index))
     if decoded.is_response[index]:
@@ -212,7 +212,7 @@ def _seqno(batch: MessageBatch, index: int) -> str:
 
 
 def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
-    """What the line of a message says besides its columns; safe for a terminal. ``is_narrow``: names of collections without ids."""
+    """Returns what the line of a message says besides its columns; safe for a terminal. ``is_narrow``: names of collections without ids."""
     decoded = batch.decoded
     parts: list[str] = []
     sid = decoded.sid.at(index)
@@ -243,7 +243,7 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
 
 
 def told(batch: MessageBatch, index: int) -> str:
-    """What the body of a message tells: its story, or what a refusal says."""
+    """Returns what the body of a message says: its story, or the text of a refusal."""
     decoded = batch.decoded
     is_response = bool(decoded.is_response[index])
     if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
@@ -260,46 +260,47 @@ def told(batch: MessageBatch, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Part of a story: a flags or enumeration field in words."""
+    """Part of a story: a field with flags or an enumeration, in words."""
 
     field: str
     otherwise: str = ""
-    """What is said where there are none."""
+    """Text if there are no words."""
 
     def of(self, message: Message) -> str:
-        """The words of a message."""
+        """Returns the words of a message."""
         return _words(message, self.field) or self.otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Part of a story: a number of the message and what it is called."""
+    """Part of a story: a number of the message, and its label."""
 
     field: str
     label: str
     tells_zero: bool = True
 
     def of(self, message: Message) -> str:
-        """Label and number, or nothing where the message has no such number."""
+        """Returns label and number; empty if the message has no such number."""
         number = _numbers(message).get(self.field)
         return "" if number is None or not (number or self.tells_zero) else f"{self.label} {number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What a message tells by fields of fixed places: its parts with commas."""
+    """A story from fields at fixed places: its parts, separated by commas."""
 
     parts: tuple[Word | Number, ...]
 
     def __call__(self, message: Message) -> str:
-        """The story of one message."""
+        """Returns the story of one message."""
         return ", ".join(text for part in self.parts if (text := part.of(message)))
 
 
 def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
-    """The collection that stands before a document's key, without its id where there is no room; nothing for the default collection."""
+    """Returns the collection that stands before a document's key, without its id if ``is_narrow``; empty for the default collection."""
     layout = batch.layout_of(index)
-    has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
+    # only keys of documents have a prefix, and names of collections do not
+    has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY
     number = batch.decoded.collection_id.at(index) if has_prefix else None
     if not number:
         return ""
@@ -308,12 +309,12 @@ def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> s
 
 
 def datatypes(bits: int) -> str:
-    """What the value is wrapped in, in words."""
+    """Returns how the value is encoded, in words."""
     return "  ".join(DATATYPE_NAMES[bits])
 
 
 def _asked_for(message: Message, names: NamesAt) -> str:
-    """Names and ids of the collections, or of the scope, that a stream request names, where one of them is known."""
+    """Returns names and ids of the collections, or of the scope, in a stream request, if one of the names is known."""
     if message.name != "dcp_stream_req" or message.header is None or message.header.side != "request" or message.value is None:
         return ""
     asked = json_object(message.value.body) or {}
@@ -326,12 +327,12 @@ def _asked_for(message: Message, names: NamesAt) -> str:
 
 
 def _numbers(message: Message) -> dict[str, int | str]:
-    """Values of the outermost fields that are numbers or text and whole."""
+    """Returns the values of the outermost fields that are numbers or text, and complete."""
     return {field.name: field.value for field in message.fields if isinstance(field.value, int | str)}
 
 
 def _words(message: Message, name: str) -> str:
-    """A flags or enumeration field in words."""
+    """Returns a field with flags or an enumeration in words."""
     field = message.field(name)
     if field is None or field.spec is None or not isinstance(field.value, int):
         return ""
@@ -349,11 +350,10 @@ def _text_value(message: Message, limit: int = 80) -> str:
 
 
 def _told_by_numbers(batch: MessageBatch, index: int, story: Callable[[Message], str]) -> str | None:
-    """The story of a stream request that asks for all collections, a failover log, a HELLO or a system event: annotating takes 0.1 ms.
+    """Returns the story of a stream request for all collections, a failover log, a HELLO or a system event: annotating takes 0.1 ms.
 
-    Each stream has the first two, each connection a HELLO, and each vbucket tells of every collection.
-
-    None for other stories, and where anything is wrong with the message.
+    Each stream has the first two, each connection a HELLO, and each vbucket tells of every collection. Returns None for other stories,
+    and for messages with any problem.
     """
     decoded = batch.decoded
     layout, size = batch.layout_of(index), int(decoded.value.size[index])
@@ -406,7 +406,7 @@ def _failover_log(message: Message) -> str:
     if entries:
         newest = {part.name: part.value for part in entries[0].fields}
         if None in (newest.get("uuid"), newest.get("seqno")):
-            return "failover log"  # of which the capture lacks the newest entry
+            return "failover log"  # the capture lacks the newest entry
         return _log_text(len(entries), newest.get("uuid"), newest.get("seqno"))
     rollback = _numbers(message).get("rollback_seqno")
     return "" if rollback is None else f"to {rollback}"
@@ -496,4 +496,4 @@ STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, True, Opcode.OBSERVE_SEQNO): Story((Number("current_seqno", "current"),)),
     (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story((Number("revision", "revision"),)),
 }
-"""What the body of a message tells, by (server table, response, opcode)."""
+"""Functions that tell what the body of a message says, by server table, response, and opcode."""

@@ -1,4 +1,4 @@
-"""Verdicts of the family lint for people: a table for each connection."""
+"""Shows the verdicts of the lint family of rules: a table for each connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
 def lint_lines(
     verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str], columns: int | None = None
 ) -> Iterator[str]:
-    """The tables; verdicts are in order of connections, and a connection without any has none. ``columns``: of lines, broken at words."""
+    """Yields the tables.
+
+    ``verdicts``: in order of connections. A connection without verdicts has no table. ``columns``: width of lines, which are broken between
+    words.
+    """
     if not verdicts:
         yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
     by_number = {link.number: link for link in links}

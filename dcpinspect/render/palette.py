@@ -1,7 +1,7 @@
-"""Colours that mean something, one palette for every view and for text: kinds of messages, verdicts, causes of gaps, snapshots.
+"""Colours with a meaning, one palette for all views and for text: kinds of messages, verdicts, causes of gaps, snapshots.
 
-Colour never says alone what it means: a word, a letter or a glyph always says the same. Hues are far apart for eyes that do not tell
-red from green: what is well is green, what is wrong is red or orange and much brighter or darker than it.
+A colour is never the only sign of a meaning: a word, a letter or a glyph always says the same. Colours are far apart for people who cannot
+tell red from green: good states are green, bad ones are red or orange, and much brighter or darker.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dcpinspect.protocol.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """One colour, for each background."""
+    """One colour, for each kind of background."""
 
     dark: str
-    """On a dark background."""
+    """For a dark background."""
     light: str
-    """On a light background."""
+    """For a light background."""
     text: str
-    """In text on a terminal whose background nobody knows: a colour of the terminal's own 16. Empty: as other text."""
+    """For text on a terminal with unknown background: a colour of the terminal's own 16. Empty: the usual colour of text."""
 
 
 _PLAIN = Paint("#e0e0e0", "#202428", "")
@@ -51,7 +51,7 @@ KINDS = {
     "end": _ORANGE,
     "upkeep": _GREY,
 }
-"""Of messages. An item stores a document, a removal deletes or expires one; upkeep is noops and flow control."""
+"""Colours of messages. An item stores a document, a removal deletes or expires one; upkeep is noops and flow control."""
 
 VERDICTS = {
     "caught-up": _GREEN,
@@ -67,7 +67,7 @@ VERDICTS = {
     "refused": _RED,
     "never-answered": _RED,
 }
-"""Of vbuckets and streams."""
+"""Colours of the verdicts on vbuckets and streams."""
 
 CAUSES = {
     "deduplicated": _GREY,
@@ -81,13 +81,13 @@ CAUSES = {
     "capture-loss": _ORANGE,
     "unexplained": _RED,
 }
-"""Of gaps: what is as it has to be stays in the background."""
+"""Colours of the causes of gaps: causes that are normal stay in the background."""
 
 SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
-"""Of findings."""
+"""Colours of findings."""
 
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
-"""Of snapshots, by type."""
+"""Colours of snapshots, by type."""
 
 PARTS = {
     "header": _GREY,
@@ -101,16 +101,16 @@ PARTS = {
     "value": _PLAIN,
     "value-next": _YELLOW,
 }
-"""Of bytes, and of names of fields, by the part of the message that they are in; fields behind each other take turns."""
+"""Colours of bytes and of names of fields, by part of the message; neighbouring fields have two colours in turn."""
 
 JSON = {"name": _CYAN, "string": _GREEN, "number": _BLUE, "literal": _PURPLE, "object": _PLAIN, "array": _PLAIN}
-"""Of what is in a JSON value."""
+"""Colours of the parts of a JSON value."""
 
 _DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
 _PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
 _DIM_TO_BRIGHT = ("blue", "bright_blue", "cyan", "bright_cyan", "green", "bright_green", "yellow", "bright_yellow")
 SCALE = {str(level): Paint(*three) for level, three in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1)}
-"""Of amounts, in eight levels: the most stands out on either background."""
+"""Colours of amounts, in eight levels: the greatest stands out on either background."""
 
 PAINTS = {
     f"{group}-{name}": paint
@@ -126,7 +126,7 @@ PAINTS = {
     )
     for name, paint in paints.items()
 }
-"""All of them, by a name that style sheets use."""
+"""All colours, by their names in style sheets."""
 
 _NAMES = list(KINDS)
 _UPKEEP = (Opcode.DCP_NOOP, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.NOOP)
@@ -155,7 +155,7 @@ _IS_UPKEEP = np.isin(np.arange(256), _UPKEEP)
 
 
 def kinds(decoded: Decoded, at: slice = slice(None)) -> Rows:
-    """The kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
+    """Returns the kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
     status, opcode, is_server = decoded.specific[at], decoded.opcode[at], decoded.is_server[at]
     answers = np.select(
         [status == Status.ROLLBACK, ~np.isin(status, _FINE), _IS_UPKEEP[opcode] & ~is_server],
@@ -167,5 +167,5 @@ def kinds(decoded: Decoded, at: slice = slice(None)) -> Rows:
 
 
 def text_color(decoded: Decoded, index: int) -> str:
-    """The colour of the line of a message in text, a colour of the terminal's own 16; empty: as other text."""
+    """Returns the colour of a message's line in text, one of the terminal's own 16; empty: the usual colour of text."""
     return KINDS[_NAMES[int(kinds(decoded, slice(index, index + 1))[0])]].text

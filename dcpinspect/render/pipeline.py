@@ -1,4 +1,4 @@
-"""What a pipeline did, and what there is now, for people."""
+"""Shows what a pipeline run did, and what an output contains."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dcpinspect.escape import escape
 from dcpinspect.render.lines import counted
 
 MAX_LINES = 10
-"""Points, and damaged places, told one by one."""
+"""Number of points, and of damaged places, that are listed."""
 
 
 def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """A run, from its summary."""
+    """Yields the lines about a run, from its summary."""
     seconds = record["seconds"]
     if record["expired"]:
         yield f"{_captures(record['expired'])} taken out because of their age"
@@ -35,7 +35,7 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(record: Mapping[str, Any]) -> str:
-    """The captures that a run did not read: those of earlier runs, and copies of others."""
+    """Describes the captures that a run did not read: those of earlier runs, and copies of others."""
     copies = record["copies"]
     before = record["known"] - copies
     said = [f"{before:,} that an earlier run has read"] if before else []
@@ -43,13 +43,13 @@ def _left_out(record: Mapping[str, Any]) -> str:
 
 
 def watched_line(record: Mapping[str, Any]) -> str:
-    """A run of many, on one line."""
+    """Describes one of many runs on one line."""
     read = f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets"
     return f"{read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} messages by now, run {record['batch']}"
 
 
 def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """An output, from what is known of it."""
+    """Yields the lines about an output, from its summary."""
     yield f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect {escape(record['program'])}"
     yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
     for one in record["points"][:MAX_LINES]:
@@ -81,7 +81,7 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def problem_text(one: Mapping[str, Any]) -> str:
-    """What is wrong with a capture, a row of the table bad; and what to do about one that could not be read."""
+    """Describes what is wrong with a capture, from a row of the table ``bad``, with advice if it could not be read."""
     place = "" if one["offset"] is None else f", offset {one['offset']}"
     advice = "; it is left out: take it away, or put a pcap or pcapng file in its place" if one["severity"] == "error" else ""
     return f"{one['file']}{place}: {one['what']}{advice}"

@@ -1,4 +1,4 @@
-"""``docs/protocol.md``: every message, status and setting, generated from the tables that decode them."""
+"""Writes ``docs/protocol.md``: every message, status and setting, from the tables that decode them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ shown as it was sent.
 
 
 def protocol_page() -> str:
-    """The page as Markdown."""
+    """Returns the page as Markdown."""
     out = [INTRODUCTION, "## Header", "", "| magic | meaning |", "|---|---|"]
     out += [f"| 0x{magic:02x} | {doc} |" for magic, doc in MAGIC_DOCS.items()]
     for magic, title in ((0x80, "Request"), (0x81, "Response"), (0x08, "Request with flex framing"), (0x18, "Response with flex framing")):
@@ -71,7 +71,7 @@ def protocol_page() -> str:
 
 
 def _roles() -> list[str]:
-    """What each command is in DCP, and what the words for that mean."""
+    """Returns the roles of commands in DCP, and what the roles mean."""
     named = {role: (role.name or "").lower().replace("_", "-") for role in ROLES if role is not Trait.DCP}
     out = ["| role | meaning |", "|---|---|", *(f"| {name} | {ROLES[role]} |" for role, name in named.items())]
     out += ["", "| command | roles |", "|---|---|"]
@@ -82,7 +82,7 @@ def _roles() -> list[str]:
 
 
 def _families(layouts: tuple[Layout, ...]) -> list[str]:
-    """A section for each command; commands with the same layouts share one."""
+    """Returns a section for each command; commands with the same layouts share one."""
     ordered = sorted(layouts, key=lambda layout: (layout.server, layout.opcode))
     sections: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
     for command, family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
@@ -100,4 +100,4 @@ def _families(layouts: tuple[Layout, ...]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(protocol_page(), end="")  # noqa: T201 - this is the command that writes the page
+    print(protocol_page(), end="")  # noqa: T201 - this command writes the page

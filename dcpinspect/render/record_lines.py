@@ -1,4 +1,4 @@
-"""Tables of records for people: the columns that matter most where not all fit the width, the others below each row if asked for."""
+"""Tables of records for people: the most important columns that fit the width, and the others below each row on request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dcpinspect.render.table import MEASURED, TextTable, cell_texts
 Line = tuple[str, str]
 """Text and style."""
 NARROWEST = 32
-"""Terminal columns that the last column, a sentence, is worth being cut for."""
+"""Least width, in columns, to which the last column, a sentence, may be cut."""
 _INDENT = "    "
 
 
 def record_lines(table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False) -> Iterator[Line]:
-    """Lines of an Arrow table: heading, rows. ``first``: columns by how much they matter, before all others.
+    """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns, the most important one first.
 
-    ``width``: what lines are cut to; None leaves all columns in their lines. ``is_folded``: columns that do not fit stand below each row.
+    ``width``: cuts lines; None keeps all columns in their lines. ``is_folded``: puts columns that do not fit below each row.
     """
     names = table.schema.names
     shown = names if width is None else _fitting(table, first, width)
@@ -44,14 +44,14 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
 
 
 def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
-    """The columns that are shown, in the table's order: those that matter most, as long as they fit; a sentence may be cut."""
+    """Returns the shown columns in the table's order: the most important ones, as long as they fit; a sentence may be cut."""
     widths = TextTable.natural_widths(table.slice(0, MEASURED))
     names: list[str] = table.schema.names
     room, chosen = width + 2, set[str]()
     matters = [name for name in first if name in widths]
     for place, name in enumerate(dict.fromkeys((*matters, *names))):
         if place >= len(matters) and not chosen.issuperset(matters):
-            break  # what matters less is no substitute
+            break  # a less important column does not replace one that does not fit
         needed = widths[name] + 2
         if needed > room and name == names[-1] and room >= NARROWEST + 2:
             needed = room
@@ -64,7 +64,7 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
 
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
-    """For each row its other values, each after its name, in lines that are not wider if that can be helped."""
+    """Yields, for each row, its other values with their names, in lines that fit ``width`` if possible."""
     columns = [
         cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(table.schema.names, table.columns, strict=True)
     ]

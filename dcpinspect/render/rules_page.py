@@ -1,4 +1,4 @@
-"""``docs/rules.md`` and ``dcpinspect explain RULE``: every rule in words, from the rules themselves.
+"""Writes ``docs/rules.md``, and the text of ``dcpinspect explain RULE``: every rule in words.
 
 ``python -m dcpinspect.render.rules_page > docs/rules.md`` writes the page.
 """
@@ -13,7 +13,7 @@ from dcpinspect.findings.rule import FAMILIES, Rule
 
 
 def rule_lines(rule: Rule) -> Iterator[str]:
-    """What a rule is, for the terminal."""
+    """Yields the text about a rule, for the terminal."""
     yield f"{rule.id}: {rule.severity} of the family {rule.family}"
     yield f"  found when: {rule.fires}"
     if rule.unless:
@@ -29,7 +29,7 @@ def rule_lines(rule: Rule) -> Iterator[str]:
 
 
 def whose_of(rule: Rule) -> str:
-    """Who has to change something, by cause where that differs."""
+    """Returns who has to change something, by cause if this differs."""
     if isinstance(rule.whose, str):
         return rule.whose
     causes: dict[str, list[str]] = {}
@@ -39,7 +39,7 @@ def whose_of(rule: Rule) -> str:
 
 
 def rules_page() -> Iterator[str]:
-    """The lines of docs/rules.md."""
+    """Yields the lines of docs/rules.md."""
     yield "# Rules"
     yield ""
     yield "What `dcpinspect check` looks for. The page is made by `python -m dcpinspect.render.rules_page > docs/rules.md`."

@@ -1,4 +1,4 @@
-"""Where the parts of a stream lie on an axis, of seqnos or of time: what its lanes are drawn from, and walked along."""
+"""Where the parts of a stream lie on an axis of seqnos or of time: lanes are drawn from this, and cursors move along it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Whole = npt.NDArray[np.int64]
 
 
 class Mark(NamedTuple):
-    """Something that happened at one place of the axis."""
+    """An event at one place of the axis."""
 
     at: int
     letter: str
     row: int = 0
-    """Of the message that shows it; 0 where nobody asks."""
+    """Row of the message that shows the event; 0 if it is not needed."""
     text: str = ""
-    """The same in words, safe for a terminal."""
+    """Description of the event, safe for a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One stream on one axis; places are seqnos, or nanoseconds since the capture began."""
+    """One stream on one axis. Places are seqnos, or nanoseconds since the capture began."""
 
     begin: int | None
-    """Where its line begins; None: it has none."""
+    """Where the line of the stream begins; None: it has no line."""
     end: int
     told: int | None
     """Where a rollback leads back to."""
@@ -45,11 +45,11 @@ class Shape:
     item_last: Seqnos
     item_count: Whole
     marks: Sequence[Mark]
-    """In order of places."""
+    """Events, in order of places."""
     is_time: bool
 
     def places(self) -> Iterable[int]:
-        """First and last of everything, for the scale that holds it."""
+        """Yields first and last places of everything, to choose a scale."""
         yield from (place for place in (self.begin, self.end if self.begin is not None else None, self.told) if place is not None)
         yield from (mark.at for mark in self.marks)
         for low, high in ((self.bars.first, self.bars.last), (self.gap_first, self.gap_last), (self.item_first, self.item_last)):
@@ -59,7 +59,7 @@ class Shape:
 
 
 def answered(story: StreamStory) -> str:
-    """The answer to the request in words."""
+    """Describes the answer to the request."""
     stream = story.stream
     if stream["answer"] == "rollback" and stream["rollback_seqno"] is None:
         return "rollback, the seqno was not captured"
@@ -71,14 +71,14 @@ def answered(story: StreamStory) -> str:
 
 
 def unread(stream: Mapping[str, Any]) -> str:
-    """How a stream begins of which nobody knows what was asked for. Of an answer there is a request, which the capture has in part."""
+    """Describes the begin of a stream whose request was not captured. If there is an answer, part of the request was captured."""
     if stream["answer"] == "unknown":
         return "first seen here, the request was not captured"
     return "request, of which the rest was not captured"
 
 
 def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
-    """On the axis of seqnos. ``noted``: messages that are events of their own."""
+    """Returns a stream on the axis of seqnos. ``noted``: messages that are events by themselves."""
     stream = story.stream
     start, told, last = stream["requested_start"], stream["rollback_seqno"], stream["last_seqno"]
     begin = start if start is not None else stream["first_seqno"]
@@ -112,7 +112,10 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
 
 
 def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Shape:
-    """On the axis of time, nanoseconds since ``first_ns``; what is earlier is drawn there. ``noted``: as in ``by_seqno``, at times."""
+    """Returns a stream on the axis of time, in nanoseconds since ``first_ns``; earlier events are drawn at 0.
+
+    ``noted``: as in ``by_seqno``, at times.
+    """
     stream = story.stream
 
     def since(times: npt.ArrayLike) -> Seqnos:
@@ -122,7 +125,7 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
     begin, end = (int(place) for place in since([stream["first_time"], stream["last_time"]]))
     bars, gaps = story.bars, since(story.times_of(story.gap_rows))
     first = since(bars.time)
-    # a snapshot goes on until its last item, or until the stream ends where more of it was promised
+    # a snapshot lasts until its last item, or until the end of the stream if more of it was promised
     received = np.maximum(first, since(story.last_before(np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)], bars.time)))
     is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
     marks = [Mark(begin, "Q", stream["open_row"] or 0, _begun(story)), *noted]
@@ -160,13 +163,13 @@ def _begun(story: StreamStory) -> str:
 
 
 def _advanced(story: StreamStory) -> list[tuple[int, int]]:
-    """Number, and row, of each gap that a SeqnoAdvanced explains."""
+    """Returns number and row of each gap that a SeqnoAdvanced explains."""
     own = np.flatnonzero(story.cause == w.ADVANCED)
     return list(zip(own.tolist(), story.gap_rows[own].tolist(), strict=True)) if len(own) else []
 
 
 def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
-    """Where branches of the failover log begin that the stream goes on in."""
+    """Yields where branches of the failover log begin within the stream."""
     start, last = story.stream["requested_start"], story.stream["last_seqno"]
     for uuid, seqno in story.stream["failover_log"] or ():
         if start is not None and last is not None and start < seqno < last:
@@ -174,7 +177,7 @@ def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
 
 
 def _answer_row(story: StreamStory) -> int:
-    """Of the answer that tells to roll back, which is also what shows the gap; else of the request."""
+    """Returns the row of the answer with the rollback, which also shows the gap; if there is none, of the request."""
     own = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
     return int(story.gap_rows[own[-1]]) if len(own) else int(story.stream["open_row"] or 0)
 

@@ -1,4 +1,4 @@
-"""Numbers over time as a line of eighth blocks."""
+"""Draws numbers over time as a line of blocks in eighths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[int], width: int) -> str:
-    """A block a value, neighbours added up until they fit ``width``; a blank where there is nothing, the highest for the greatest."""
+    """Returns a block per value; neighbours are added up until they fit ``width``. 0 is a blank, the greatest sum is the highest block."""
     together = max(1, -(-len(values) // width))
     sums = [sum(values[place : place + together]) for place in range(0, len(values), together)]
     most = max(sums, default=0)

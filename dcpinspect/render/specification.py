@@ -1,4 +1,4 @@
-"""What the specification's pages say, piece by piece, what the program does with it, and the tests that show it.
+"""What the pages of the specification say, piece by piece, what the program does with it, and the tests that show it.
 
 The pages are those of kv_engine ``docs/dcp/documentation`` in five states. ``docs/protocol.md`` prints these rows.
 """
@@ -14,20 +14,20 @@ DOCUMENTS = {
     "D": "Snapshot Marker, page since 7.2, as it is written",
     "E": "UPR Transport Specification",
 }
-"""The documents by the letter that rows use."""
+"""The documents by the letters that rows use."""
 
 
 class Row(NamedTuple):
     """One table, figure, example or statement of one or several documents."""
 
     documents: str
-    """Letters of the documents that have it."""
+    """Letters of the documents that contain it."""
     says: str
     does: str
     tests: str
-    """File under ``tests`` and names of functions in it, blanks between; several files by ``;``."""
+    """File under ``tests``, and names of functions in it, separated by blanks; several files are separated by ``;``."""
     examples: str = ""
-    """Ids of the examples in ``tests/vectors`` that it is about."""
+    """Ids of the examples in ``tests/vectors`` that the row is about."""
 
 
 _EXAMPLE = (
@@ -445,7 +445,7 @@ ROWS = (
 
 
 def specification_markdown() -> list[str]:
-    """The rows for the protocol page."""
+    """Returns the rows for the protocol page."""
     out = ["| letter | document |", "|---|---|", *(f"| {letter} | {title} |" for letter, title in DOCUMENTS.items()), ""]
     out += ["| document | what it says | what dcpinspect does | tests |", "|---|---|---|---|"]
     for row in ROWS:
@@ -454,6 +454,6 @@ def specification_markdown() -> list[str]:
 
 
 def shown_by(row: Row) -> list[str]:
-    """Ids of the tests of a row, from the root of the repository on; each once."""
+    """Returns the ids of the tests of a row, each once, with paths from the root of the repository."""
     parts = [part.split() for part in row.tests.split(";")]
     return list(dict.fromkeys(f"tests/{file}::{name}" for file, *names in parts for name in names))

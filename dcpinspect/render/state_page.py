@@ -1,4 +1,4 @@
-"""``docs/state.md``: the records of streams, field by field, and the states that follow each other, from their declarations.
+"""Writes ``docs/state.md``: the records of streams, field by field, and the possible changes of states, from their declarations.
 
 ``python -m dcpinspect.render.state_page > docs/state.md`` writes the page.
 """
@@ -15,7 +15,7 @@ from dcpinspect.structs import Field, Rows, Struct
 
 
 def state_page() -> Iterator[str]:
-    """The lines of docs/state.md."""
+    """Yields the lines of docs/state.md."""
     yield "# The state of streams"
     yield ""
     yield "For those who change `dcpinspect/streams/`. The page is made from `streams/rows.py` and `streams/transitions.py` by"

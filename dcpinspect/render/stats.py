@@ -1,4 +1,4 @@
-"""Statistics of messages for people: a table for each section, and how many came when as lines of blocks."""
+"""Statistics of messages for people: a table for each section, and rates as lines of blocks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Line = tuple[str, str]
 
 _LEFT = ("command", "collection", "status", "snapshots", "", "connection")
 SPARKS = 64
-"""Blocks of a line."""
+"""Number of blocks in a line."""
 
 
 def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
-    """Lines with their styles, from rows of the table of statistics. ``width``: what lines are clipped to."""
+    """Yields lines with their styles, from rows of the table of statistics. ``width``: clips the lines."""
     sections: dict[str, list[Row]] = {}
     for row in rows:
         sections.setdefault(row["section"], []).append(row)

@@ -11,27 +11,27 @@ import pyarrow.compute as pc
 from dcpinspect.escape import cells, clip, escape, escape_rest
 
 Safe = Callable[[str], str]
-"""Makes a text one that is safe to print."""
+"""Returns a text in a form that is safe to print."""
 
 MEASURED = 1000
-"""Rows that the widths of the columns are taken from."""
+"""Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
-"""Terminal columns of a column that is not the last, at most; longer texts push the rest of their line to the right."""
+"""Greatest width of a column that is not the last, in terminal columns; longer texts push the rest of their line to the right."""
 NO_END = {"requested_end": "no end"}
-"""What the greatest number of 64 bits is called in these columns."""
+"""Name of the greatest number of 64 bits in these columns."""
 NARROWEST = 20
-"""Terminal columns that a column of texts is cut to, at least; one with less room is left out."""
+"""Least width, in terminal columns, to which a column of texts is cut; with less room it is left out."""
 PLANS = ("explain_value", "plan")
-"""What DuckDB and Spark call the column with the text that ``explain`` answers: it has lines, and nobody else chooses such names."""
+"""Names, in DuckDB and Spark, of the column with the answer to ``explain``. Its text has several lines; nobody else chooses such names."""
 _NOT_PLAIN = r"[^ -\[\]-~]"
-"""What ``escape`` may change, or what may not be as wide as it has characters."""
+"""Matches characters that ``escape`` may change, or that may not be one column wide."""
 
 
 class TextTable:
-    """Makes the lines of a table; widths follow from its first rows, so that any number of rows can come behind them."""
+    """Makes the lines of a table. Widths follow from its first rows, so that any number of rows can follow."""
 
     def __init__(self, schema: Any, *, width: int | None = None, has_escapes: bool = False) -> None:
-        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have them for bytes that are no UTF-8."""
+        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have escapes for bytes that are not UTF-8."""
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
         self._right = [_is_number(kind) for kind in schema.types]
@@ -41,11 +41,13 @@ class TextTable:
         self._waiting: list[list[Any]] = []
         self._rows = 0
         self.left_out = 0
-        """Columns, the last ones, that the width has no room for; known once there are lines."""
+        """Number of columns at the end that are left out; known once there are lines."""
 
     @staticmethod
     def natural_widths(table: Any) -> dict[str, int]:
-        """Terminal columns that each column of an Arrow table takes, by name; of long texts no more than ``WIDEST``, but the last one's."""
+        """Returns the width of each column of an Arrow table in terminal columns, by name; at most ``WIDEST``, except for the last
+        column.
+        """
         found = {}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             widest = max((cells(text) for text in cell_texts(column.combine_chunks(), name, has_escapes=True)), default=0)
@@ -54,7 +56,7 @@ class TextTable:
         return found
 
     def lines(self, batch: Any) -> Iterator[str]:
-        """The lines that can be told after these rows of a record batch."""
+        """Yields the lines that are complete after these rows of a record batch."""
         if self._is_plan:
             batch = _with_lines(batch)
         self._waiting.append([_texts(column, self._safe, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)])
@@ -63,7 +65,7 @@ class TextTable:
             yield from self.end()
 
     def end(self) -> Iterator[str]:
-        """The lines that were left, after the last row; at least the heading."""
+        """Yields the remaining lines after the last row, at least the heading."""
         if not self._widths:
             parts = zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
             self._widths = [
@@ -77,7 +79,7 @@ class TextTable:
         self._waiting = []
 
     def _fitting(self) -> int:
-        """How many columns fit the width: a number whole, a text cut if need be."""
+        """Returns how many columns fit the width; numbers are never cut, texts may be."""
         begin = 0
         for place, (width, is_right) in enumerate(zip(self._widths, self._right, strict=True)):
             needed = width if is_right else min(width, NARROWEST)
@@ -96,7 +98,7 @@ class TextTable:
 
 
 def _with_lines(batch: Any) -> Any:
-    """The batch with a row for each line of its last column; the other columns stand beside the first line."""
+    """Returns the batch with a row for each line of its last column; other columns stand beside the first line."""
     texts = [(text or "").rstrip("\n").split("\n") for text in batch.columns[-1].to_pylist()]
     first = pa.array([None if number else row for row, lines in enumerate(texts) for number in range(len(lines))], pa.int64())
     columns = [column.take(first) for column in batch.columns[:-1]]
@@ -108,7 +110,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _is_plain(texts: Any) -> bool:
-    """Whether every text is as wide as it has characters, and safe as it is."""
+    """Whether every character of the texts is one column wide, and safe."""
     return not pc.any(pc.match_substring_regex(texts, _NOT_PLAIN)).as_py()
 
 
@@ -126,13 +128,13 @@ def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
 
 
 def cell_texts(column: Any, name: str, *, has_escapes: bool) -> list[str]:
-    """The text of each value of a column."""
+    """Returns the text of each value of a column."""
     texts: list[str] = _texts(column, escape_rest if has_escapes else escape, name).to_pylist()
     return texts
 
 
 def _texts(column: Any, safe: Safe, name: str) -> Any:
-    """The text of each value, as Arrow has texts; nothing for none."""
+    """Returns the text of each value as an Arrow array; empty for null."""
     from dcpinspect.export.json_table import rfc3339
 
     if pa.types.is_timestamp(column.type):
@@ -158,7 +160,8 @@ def _text(value: Any, safe: Safe) -> str:
         return " ".join("" if one is None else _text(one, safe) for one in value)
     if isinstance(value, list):
         texts = ["" if one is None else _text(one, safe) for one in value]
-        return ", ".join(text for one, text in zip(value, texts, strict=True) if text or not isinstance(one, tuple))  # counts of none
+        # zero counts are left out
+        return ", ".join(text for one, text in zip(value, texts, strict=True) if text or not isinstance(one, tuple))
     if isinstance(value, dict):
         return " ".join(f"{safe(str(name))}={'' if one is None else _text(one, safe)}" for name, one in value.items())
     return safe(str(value))

@@ -1,4 +1,4 @@
-"""One vbucket's streams drawn along their seqnos: what was asked, which snapshots came, how densely, what did not come and why."""
+"""Draws one vbucket's streams along their seqnos: request, snapshots, density of items, and gaps with their causes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
 
 LABEL = 12
-"""Columns of the names of lanes."""
+"""Width of the names of lanes in columns."""
 NARROWEST = 60
 WIDTH = 120
-"""Columns where no terminal says how many there are."""
+"""Width in columns if there is no terminal."""
 _LISTED = 3
-"""Snapshots told one by one."""
+"""Number of snapshots up to which they are listed one by one."""
 
 
 def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None = None) -> Scale:
-    """The scale on which all streams, or ``seqnos``, fit into a picture of ``width`` columns."""
+    """Returns the scale on which all streams, or ``seqnos``, fit into a picture of ``width`` columns."""
     cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
     if seqnos is not None:
         return Scale.of(seqnos[0], seqnos[-1], cells)
@@ -42,9 +42,9 @@ def picture(
     width: int | None,
     glyphs: Glyphs = UNICODE,
 ) -> Iterator[list[Painted]]:
-    """Lines: the axis, and the lanes of each stream with what they show in words.
+    """Yields lines: the axis, and the lanes of each stream with a description.
 
-    ``marks``: of each stream, seqno and letter of events besides. ``width``: what lines are clipped to.
+    ``marks``: for each stream, seqno and letter of further events. ``width``: clips the lines.
     """
 
     def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
@@ -67,13 +67,13 @@ def picture(
 
 
 def name(story: StreamStory, *, is_with_sid: bool) -> str:
-    """What the lanes of a stream begin with."""
+    """Returns the label of a stream's lanes."""
     sid = f" sid {story.stream['sid']}" if is_with_sid and story.stream["sid"] is not None else ""
     return f"#{story.stream['stream']}{sid}"
 
 
 def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
-    """What each lane that a stream has shows, in words. ``letters``: of events besides."""
+    """Describes what each lane of a stream shows. ``letters``: of further events."""
     found = {"axis": asked(story)}
     if len(story.bars.first):
         found["snapshots"] = _snapshots_text(story)
@@ -90,18 +90,21 @@ _ASCII = str.maketrans({"→": ">", "←": "<", "–": "-", "…": ".", "·": "-
 
 
 def ascii_only(text: str) -> str:
-    """What lines say, for a terminal that has only ASCII."""
+    """Returns text for a terminal that has only ASCII."""
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> int:
-    """Cells between two ticks, so that their numbers have room in ``columns``: as many as cells if not said."""
+    """Returns the number of cells between two ticks that gives their numbers room.
+
+    ``columns``: width of all cells; None: one column per cell.
+    """
     longest = max(len(form(scale.last)), len(form(scale.first))) + 1
     return -(-max(TICK, longest) * scale.cells // (columns or scale.cells))
 
 
 def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> str:
-    """The seqnos at the ticks. ``form``: how one is written. ``columns``: over which the cells are stretched."""
+    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno. ``columns``: width over which the cells are stretched."""
     wide = columns or scale.cells
     text = ""
     for tick in scale.ticks(apart(scale, form, columns)):
@@ -112,13 +115,13 @@ def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None 
 
 
 def seconds(scale: Scale, at: int) -> str:
-    """Nanoseconds as seconds, with as many digits as the ticks of a scale differ in."""
+    """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of a scale."""
     digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
     return f"{at / 1e9:.{digits}f}"
 
 
 def lasting(span_ns: int) -> str:
-    """A span of time in its own unit: 50 ms."""
+    """Writes a span of time in a suitable unit: 50 ms."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
         if span_ns >= unit:
             return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
@@ -126,7 +129,7 @@ def lasting(span_ns: int) -> str:
 
 
 def asked(story: StreamStory) -> str:
-    """The request and its answer in words."""
+    """Describes the request and its answer."""
     stream = story.stream
     if stream["requested_start"] is None:
         told = "" if stream["answer"] == "unknown" else f", {answered(story)}"

@@ -1,4 +1,4 @@
-"""The first line of a report: what was found, in words that can be repeated; or that nothing was, and in how much."""
+"""The first line of a report: what was found, in words that can be quoted; or that nothing was found, and how much was checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOTHING = "nothing wrong"
 MOST = 4
-"""Kinds of trouble that are said before the rest is counted."""
+"""Number of kinds of problems that are described before the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class LookedAt:
     messages: int
     streams: int
     decoded: int
-    """Bytes in messages."""
+    """Number of bytes in messages."""
     known: int
-    """Bytes that were captured, or are known to be missing, without those of other protocols on ports that nobody asked for."""
+    """Number of bytes that were captured or are known to be missing, without other protocols on ports that nobody asked for."""
     rules: str = ""
-    """What was looked for, where that is not everything: ``2 rules``."""
+    """What was checked, if not all rules: ``2 rules``."""
     nothing: str = NOTHING
-    """What is said where nothing of what was asked for was found."""
+    """Text if nothing of what was asked for was found."""
     damage: str = ""
     """What is wrong with the files themselves."""
 
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
-        """Of a reading that was checked by these rules."""
+        """Returns how much of a reading was checked by these rules."""
         mine = reading.coverage.own
         decoded, known = mine["decoded"], mine["unique"] + mine["missing"]
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
@@ -61,11 +61,11 @@ class LookedAt:
 
 @dataclass(slots=True)
 class _Met:
-    """Those who bear one cost."""
+    """Which clients, vbuckets or connections bear one cost."""
 
     those: set[tuple[object, ...]] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
-    """Connections, where a finding names no vbucket."""
+    """Numbers of connections, for findings that name no vbucket."""
     since_ns: int = 0
 
     def add(self, cost: Cost, one: Finding) -> None:
@@ -88,7 +88,7 @@ class _Met:
 
 
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
-    """One line about findings that are no effects, worst first. What notes cost is said where nothing is worse."""
+    """Returns one line about findings that are not effects, the worst first. The cost of notes is only mentioned if nothing is worse."""
     notes = [one for one in causes if one.severity == "note"]
     worse = [one for one in causes if one.severity != "note"]
     said = _said(worse) or [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
@@ -98,12 +98,15 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
 
 
 def damage(reading: Reading) -> str:
-    """What is wrong with the captures of a reading, in a few words."""
+    """Returns what is wrong with the captures of a reading, in a few words."""
     return damage_of(((one.file, one.what) for one in reading.capture.problems), reading.last_time_ns)
 
 
 def damage_of(places: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
-    """What is wrong with captures, in a few words; ``places``: file, and what is wrong there. ``last_ns``: of the last packet."""
+    """Returns what is wrong with captures, in a few words.
+
+    ``places``: file, and what is wrong there. ``last_ns``: time of the last packet.
+    """
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for file, what in places:
         by_file[file].append(what)
@@ -115,7 +118,7 @@ def damage_of(places: Iterable[tuple[str, str]], last_ns: int | None = None) -> 
 
 
 def _said(found: Sequence[Finding]) -> list[str]:
-    """What they cost, in their order; the others are counted."""
+    """Returns the costs of findings, in their order; other findings are counted."""
     met: dict[Cost, _Met] = {}
     others: Counter[str] = Counter()
     for one in found:
@@ -131,5 +134,5 @@ def _said(found: Sequence[Finding]) -> list[str]:
 
 
 def clock(time_ns: int) -> str:
-    """The time of a day, UTC."""
+    """Returns the time of day in UTC."""
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
