@@ -1,1 +1,1 @@
-"""Tables that everything after decoding reads."""
+"""The tables of messages and records that all code after decoding reads."""

@@ -1,7 +1,7 @@
 """Messages as Arrow record batches: the columns of ``schema``, as many as are wanted, in bulk.
 
-A column is first made in its *short* form, in which it can be kept: dictionaries and numbers as ``tables.short`` has them. ``plain``
-gives it the type that the table has.
+A column is first made in its *short* form, which takes little memory: dictionaries and numbers, as in ``tables.short``. ``plain`` converts
+it to the type of the table.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
 
 def type_of(name: str) -> Any:
-    """The Arrow type of a column."""
+    """Returns the Arrow type of a column."""
     column = BY_NAME[name]
     return pa.list_(record_type(column.records)) if column.records is not None else TYPES[column.kind]
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """The Arrow schema of these columns."""
+    """Returns the Arrow schema of these columns."""
     return pa.schema([pa.field(name, type_of(name)) for name in columns])
 
 
 def record_batch(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
-    """These columns of these messages."""
+    """Returns these columns of these messages."""
     arrays = [plain(short(batch, rows, name), name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
 def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
-    """A column in its short form."""
+    """Returns a column in its short form."""
     if name in _LONG:
         return _LONG[name](batch, rows)
     if name in WITHOUT:
@@ -54,7 +54,7 @@ def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
 
 
 def plain(array: Any, name: str) -> Any:
-    """A column in its own type, from its short form; integers may also be narrower, or in a dictionary."""
+    """Returns a column in its own type, from its short form; integers may also be narrower, or in a dictionary."""
     kind = BY_NAME[name].kind
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), type_of(name))
@@ -73,7 +73,7 @@ def plain(array: Any, name: str) -> Any:
 
 def _dictionary(column: Texts) -> Any:
     count, valid = len(column.texts), column.valid
-    if None in column.texts:  # no text is no value
+    if None in column.texts:  # a missing text is a missing value
         given = np.array([text is not None for text in column.texts])[column.numbers]
         valid = given if valid is None else valid & given
     width = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
@@ -96,7 +96,7 @@ def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
 
 
 def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
-    """Keys of the requests that messages answer: those of the batch in bulk, the few of earlier batches one by one."""
+    """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for the few earlier ones one by one."""
     request = batch.request_row.take(rows)
     valid = np.ones(len(rows), dtype=np.bool_) if request.valid is None else request.valid
     asked = np.where(valid, request.values.astype(np.int64), 0)
@@ -105,7 +105,7 @@ def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
     keys = _key_bytes(batch, places[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
     earlier = np.flatnonzero(valid & ~is_here)
     if len(earlier) and batch.earlier_keys:
-        import pyarrow.compute as pc  # deferred: 40 ms, which nothing but such rows needs
+        import pyarrow.compute as pc  # deferred: takes 40 ms, and only such rows need it
 
         found = pa.array([batch.earlier_keys.get(row) for row in asked[earlier].tolist()], pa.binary())
         keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), found)
@@ -113,7 +113,7 @@ def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
 
 
 def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
-    """Keys with replacements for private ones, each made once."""
+    """Returns keys with replacements for private ones; each different key is replaced once."""
     import pyarrow.compute as pc  # deferred, as above
 
     different = keys.dictionary_encode()
@@ -128,7 +128,7 @@ def _values(batch: MessageBatch, rows: Rows) -> Any:
 
 
 def as_time(time_ns: Array) -> Any:
-    """Nanoseconds as the column ``time``."""
+    """Returns nanoseconds in the form of the column ``time``."""
     return pa.array(time_ns // 1000, TYPES["time"])
 
 

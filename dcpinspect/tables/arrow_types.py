@@ -1,4 +1,4 @@
-"""The Arrow types of columns, and numbers as the text that CAS values and UUIDs have."""
+"""The Arrow types of columns, and numbers in the text form of CAS values and UUIDs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES: dict[ColumnKind, Any] = {
 
 
 def record_type(run: Records) -> Any:
-    """The Arrow type of one record of a run; documents in it have no place in a table."""
+    """Returns the Arrow type of one record in a run of records; documents in a record are left out of tables."""
     fields = []
     for spec in run.fields:
         kind = "words" if spec.flags else "text" if spec.kind is Kind.KEY else FIELD_KINDS.get(spec.kind)
@@ -39,7 +39,7 @@ def record_type(run: Records) -> Any:
 
 
 def hex64(numbers: Numbers) -> Any:
-    """0x-strings of 16 digits, made as one block of text."""
+    """Returns 0x-strings of 16 digits, made as one block of text."""
     count = len(numbers.values)
     nibbles = np.empty((count, 16), np.uint8)
     octets = numbers.values.astype(">u8").view(np.uint8).reshape(count, 8)
@@ -53,7 +53,7 @@ def hex64(numbers: Numbers) -> Any:
 
 
 def gathered(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
-    """A binary array of places in a buffer, gathered into one."""
+    """Returns a binary array of the slices of a buffer."""
     size = np.where(valid, np.maximum(slices.size, 0), 0)
     offsets = np.zeros(len(size) + 1, dtype=np.int64)
     np.cumsum(size, out=offsets[1:])
@@ -64,7 +64,7 @@ def gathered(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
 
 
 def as_text(raw: Any) -> Any:
-    """Bytes as text, null where they are not UTF-8: what ``key`` is of ``key_bytes``."""
+    """Returns bytes as text, null if they are not UTF-8: the column ``key`` is made in this way from ``key_bytes``."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:

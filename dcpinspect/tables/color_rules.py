@@ -1,4 +1,4 @@
-"""Colours of one's own: filters, each with the colour of the messages for which it is true. The first one that is true counts."""
+"""Colour rules of the user: filters, each with the colour of the messages that match. The first filter that matches counts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from dcpinspect.tables.messages import MessageBatch
 NAMES = tuple(
     f"{bright}{hue}" for bright in ("", "bright_") for hue in ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 )
-"""The colours that every terminal has; what they look like is its own affair."""
+"""The colours that every terminal has; the terminal decides what they look like."""
 MOST = 255
-"""Rules; who writes lines tells them apart by a byte."""
+"""Greatest number of rules; the number of a rule must fit into a byte."""
 
 
 class ColorRules:
     """The rules of a config file."""
 
     def __init__(self, rules: Mapping[str, str], *, place: str, saved: Mapping[str, Source] | None = None) -> None:
-        """``rules``: colours by filter. ``place``: where they were written, for errors. Raises UsageError, PlacedError."""
+        """Reads the rules. ``rules``: colours by filter. ``place``: where they are written, for errors. Raises UsageError, PlacedError."""
         if len(rules) > MOST:
             raise UsageError(f"{place}: has more than {MOST} rules; leave some out")
         self._first = FirstTrue([parse_filter(text, name=place, saved=saved) for text in rules])
         self.colors = [_color(text, color, place) for text, color in rules.items()]
-        """By the numbers that ``numbers`` gives, less one."""
+        """Colours by the numbers from ``numbers``, less one."""
 
     def numbers(self, batch: MessageBatch, rows: Rows) -> Rows:
-        """For each of these messages the number of the rule that counts, from 1; 0: none does."""
+        """Returns, for each of these messages, the number of the rule that counts, from 1; 0: none matches."""
         return self._first.numbers(batch, rows)
 
 

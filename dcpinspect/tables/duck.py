@@ -1,4 +1,4 @@
-"""DuckDB, shut in: it computes on the tables that it is handed, and reaches no file, no network and no extension."""
+"""Opens DuckDB without access to files, network and extensions: it computes only on the tables that it gets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def connect(**settings: str | int) -> duckdb.DuckDBPyConnection:
-    """A new database in memory; ``settings`` are DuckDB's own, besides those that shut it in."""
-    import duckdb  # deferred: 0.1 s, for who filters or queries
+    """Returns a new database in memory. ``settings``: further settings of DuckDB."""
+    import duckdb  # deferred: takes 0.1 s, and only filters and queries need it
 
     connection = duckdb.connect(
         config={
             "enable_external_access": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",  # else a name that is no table is looked for among the variables of our functions
+            "python_enable_replacements": "false",  # otherwise an unknown name would be looked up among the variables of our functions
             "errors_as_json": "true",
             **{name: str(value) for name, value in settings.items()},
         }

@@ -1,4 +1,4 @@
-"""One text of SQL and its result in a DuckDB that is shut in: what it refuses is told in a line, and Ctrl-C ends it."""
+"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in one line, and Ctrl-C ends the query."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dcpinspect.tables.duck import connect
 from dcpinspect.temporary import forget, new_folder
 
 MEMORY = "1GiB"
-"""What DuckDB may hold at a time."""
+"""Greatest amount of memory that DuckDB may use at a time."""
 SLICE = 1 << 14
-"""Rows of a batch of a result."""
+"""Number of rows in a batch of a result."""
 
 
 class DuckQuery:
-    """A text and a database of its own, to which who makes it hands tables. Use as a context manager; the result ends with it."""
+    """A query with a database of its own; the caller adds tables to it. Use as a context manager; the result ends with the context."""
 
     def __init__(self, text: str, tables: Collection[str], **settings: int) -> None:
-        """``tables``: names that errors suggest. ``settings``: DuckDB's own."""
+        """Opens the database. ``tables``: names that errors suggest. ``settings``: of DuckDB."""
         self._text = text
         self._names = tables
         self._ended = Event()
@@ -39,7 +39,7 @@ class DuckQuery:
 
     @property
     def failure(self) -> Exception | None:
-        """What ended a scan of a table; DuckDB knows its text only."""
+        """The exception that ended a scan of a table; DuckDB knows only its text."""
         return None
 
     def __enter__(self) -> Self:
@@ -51,13 +51,16 @@ class DuckQuery:
         forget(self._folder)
 
     def end(self) -> None:
-        """End what is computed, with KeyboardInterrupt where that is; from any thread."""
+        """Ends the computation, which then raises KeyboardInterrupt; can be called from any thread."""
         self._ended.set()
         self.database.interrupt()
 
     def result(self) -> Rows:
-        """The rows of the last statement, those before it done. Raises UsageError for what DuckDB refuses, at its place if known."""
-        if any("\ud800" <= character <= "\udfff" for character in self._text):  # bytes that were no UTF-8
+        """Returns the rows of the last statement, after running those before it.
+
+        Raises UsageError for what DuckDB refuses, at its place if known.
+        """
+        if any("\ud800" <= character <= "\udfff" for character in self._text):  # these characters stand for bytes that are not UTF-8
             raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = '\\xff'::blob")
         statements = self._told(self._text, lambda: self.database.extract_statements(self._text))
         if not statements:
@@ -72,7 +75,7 @@ class DuckQuery:
         self.database.execute(text).fetchall()
 
     def _told(self, text: str, step: Callable[[], Any]) -> Any:
-        """What a step gives, or its failure as an exception of ours."""
+        """Returns the result of ``step``, or turns its failure into one of our exceptions."""
         if self._ended.is_set():
             raise KeyboardInterrupt
         try:
@@ -80,14 +83,15 @@ class DuckQuery:
         except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
             if self.failure is not None:
                 raise self.failure from None
-            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException, OSError))  # Arrow's errors of input are Python's
+            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException, OSError))  # Arrow uses Python's own exceptions for wrong input
             if self._ended.is_set() or not is_theirs or isinstance(error, duckdb.InterruptException):
-                # Of KeyboardInterrupt DuckDB makes a RuntimeError, and Arrow, in a scan, any error with the traceback as its text.
+                # DuckDB turns KeyboardInterrupt into a RuntimeError; Arrow, in a scan, turns it into any error with the traceback as its
+                # text
                 raise KeyboardInterrupt from None
             raise self._explained(text, error) from error
 
     def _explained(self, text: str, error: Exception) -> UsageError:
-        """An error of DuckDB in a line, with the place in the text that it speaks of."""
+        """Returns an error of DuckDB in a line, with the place in the text that it is about."""
         if isinstance(error, duckdb.OutOfMemoryException):
             return UsageError(
                 f"query: it needs more than {MEMORY} of memory at once, for a list or text that cannot wait on disk; ask for less"
@@ -95,7 +99,7 @@ class DuckQuery:
         what, place = self._parts(error)
         if place is None and isinstance(error, duckdb.Error):
             prefix = "explain "
-            try:  # relations lose the place, explanations have it
+            try:  # errors of relations lack the place, but errors of explain have it
                 self.database.execute(prefix + text)
             except duckdb.Error as again:
                 same, found = self._parts(again)
@@ -105,7 +109,7 @@ class DuckQuery:
         return PlacedError("query", what, text, len(text.encode()[:place].decode(errors="ignore")))
 
     def _parts(self, error: Exception) -> tuple[str, int | None]:
-        """What an error of DuckDB says, on one line, and the byte of the text that it speaks of, if it says that."""
+        """Returns the text of an error of DuckDB on one line, and the byte of the query that it is about, if the error says so."""
         text = str(error)
         try:
             details = json.loads(text[text.index("{") :])
@@ -118,7 +122,7 @@ class DuckQuery:
         return one_line(what), int(place) if place is not None else None
 
     def _tables_like(self, name: str) -> str:
-        """What to say of a table that is none; DuckDB would name its own catalogues."""
+        """Returns the names that may be meant by an unknown table; DuckDB itself would name its own catalogues."""
         close = did_you_mean(name, self._names)
         return close.replace("; d", "D") if close else f"There are {', '.join(self._names)}"
 
@@ -126,14 +130,14 @@ class DuckQuery:
 _UNCHANGED = "tables of captures cannot be changed; make one of your own, as in create table t as from messages"
 _OUR_WORDS = (
     ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
-    (r'\s*Use "SET .*', ""),  # nothing can be set
+    (r'\s*Use "SET .*', ""),  # users cannot change settings
     (r"^\S+ is not an table$", _UNCHANGED),
     ("^Can only (update|delete from) base table$", _UNCHANGED),
 )
 
 
 class Rows:
-    """The rows of a result, record batch by record batch, under the ``schema`` of its columns."""
+    """The rows of a result, record batch by record batch; ``schema`` has its columns."""
 
     def __init__(self, reader: Any, told: Callable[[Callable[[], Any]], Any]) -> None:
         self.schema = reader.schema
@@ -141,7 +145,7 @@ class Rows:
         self._told = told
 
     def __iter__(self) -> Iterator[Any]:
-        """Raises UsageError for what fails only while rows are made."""
+        """Yields the record batches. Raises UsageError for errors that occur only while rows are made."""
         batches = iter(self._reader)
         while (batch := self._told(lambda: next(batches, None))) is not None:
             yield batch

@@ -41,32 +41,32 @@ from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME, Column
 
 MAX_LENGTH = 65_536
-"""Characters of a filter; a list of some thousand keys fits."""
+"""Greatest length of a filter in characters; a list of some thousand keys fits."""
 MAX_DEPTH = 100
-"""Parentheses, negations and saved filters within each other."""
+"""Greatest depth of nested parentheses, negations and saved filters."""
 MAX_SAVED = 1000
-"""Saved filters in a filter, each as often as it is called."""
+"""Greatest number of saved filters in a filter; each use counts."""
 
 _SHOWN = 40
-"""Columns of a word that an error repeats."""
+"""Number of columns of a word that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that was read and checked."""
+    """A filter that was parsed and checked."""
 
     condition: Condition
     columns: tuple[str, ...]
-    """The columns that it reads, in the order of the table."""
+    """Columns that the filter reads, in the order of the table."""
 
 
 def parse_filter(
     text: str, *, name: str = "--filter", saved: Mapping[str, Source] | None = None, columns: Mapping[str, Column] = BY_NAME
 ) -> Filter:
-    """Read a filter. ``columns``: those of another table than messages, for which there are no built-in filters.
+    """Parses a filter. ``columns``: for a table other than messages, its columns; such tables have no built-in filters.
 
-    ``name`` says where it was written, for errors; ``saved`` are filters that it may call ``@name``, besides those that are built in.
-    Raises PlacedError, which points at the mistake.
+    ``name``: where the filter was written, for errors. ``saved``: filters that it can use as ``@name``, besides the built-in ones. Raises
+    PlacedError, which points at the mistake.
     """
     built_in = {preset: Source(f"@{preset}", one.text) for preset, one in FILTERS.items()} if columns is BY_NAME else {}
     condition = _Parser(Source(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
@@ -75,7 +75,7 @@ def parse_filter(
 
 
 def both(one: Filter, other: Filter) -> Filter:
-    """The filter of messages that both let through."""
+    """Returns the filter of messages that both filters let through."""
     read = {*one.columns, *other.columns}
     return Filter(And((one.condition, other.condition)), tuple(column for column in BY_NAME if column in read))
 
@@ -85,11 +85,11 @@ Kind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable",
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text."""
+    """A piece of the text of a filter."""
 
     kind: Kind
     text: str
-    """Words in lower case, text without its quotes; of what is unreadable, why."""
+    """Words in lower case, text without its quotes; for an unreadable piece, the reason."""
     place: Place
 
 
@@ -128,7 +128,7 @@ _INSTEAD = {
 
 
 def _tokens(source: Source) -> list[Token]:
-    """The pieces of a text up to its end, or to what is unreadable: mistakes before that are told first."""
+    """Returns the pieces of a text up to its end, or up to an unreadable piece, so that earlier mistakes are reported first."""
     text, at, found = source.text, 0, list[Token]()
     while at < len(text):
         match = _TOKENS.match(text, at)
@@ -148,7 +148,7 @@ def _unreadable(character: str) -> str:
 
 
 def _token(match: re.Match[str], place: Place) -> Token:
-    """The token of a match; unreadable is also what no engine, or not every engine, reads the same."""
+    """Returns the token of a match. It is unreadable also if engines would read it in different ways."""
     text = match[0]
     if match["bytes"]:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
@@ -171,7 +171,7 @@ def _token(match: re.Match[str], place: Place) -> Token:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one source; a method a precedence."""
+    """A recursive-descent parser for the tokens of one source, with a method for each level of precedence."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Parser:
         columns: Mapping[str, Column],
         read: Iterator[int] | None = None,
     ) -> None:
-        """``read`` counts the saved filters that were read: a few that call each other twice stand for millions."""
+        """``read`` counts the saved filters that were parsed: a few that use each other twice would stand for millions."""
         if len(source.text) > MAX_LENGTH:
             raise Place(source, 0, 0).error(f"the filter is longer than {MAX_LENGTH} characters")
         self._read = count() if read is None else read
@@ -191,12 +191,12 @@ class _Parser:
         self._at = 0
         self._saved = saved
         self._inside = inside
-        """Names of the saved filters that are being read."""
+        """Names of the saved filters that are being parsed."""
         self._depth = depth
         self._columns = columns
 
     def whole(self) -> Condition:
-        """The condition that is the whole text."""
+        """Returns the condition that the whole text consists of."""
         if self._next.kind == "end":
             raise self._next.place.error("the filter is empty; write a condition, as in vbucket = 5")
         condition = self._either()
@@ -227,7 +227,7 @@ class _Parser:
         return token
 
     def _accept(self, *texts: str) -> Token | None:
-        """The next token where it is one of these keywords or signs."""
+        """Takes the next token if it is one of these keywords or signs; otherwise returns None."""
         token = self._next
         return self._take() if token.kind in ("word", "sign") and token.text in texts else None
 
@@ -266,7 +266,7 @@ class _Parser:
         return condition
 
     def _single(self) -> Condition:
-        """A condition in parentheses, a saved one, or one about a column."""
+        """Parses a condition in parentheses, a saved condition, or a condition about a column."""
         token = self._next
         if self._accept("("):
             self._deeper(token.place)
@@ -298,7 +298,7 @@ class _Parser:
         return condition
 
     def _about(self, left: Name | Constant) -> Condition:
-        """What is said about an operand."""
+        """Parses what is said about an operand."""
         token = self._take()
         if token.text in _OPERATORS and token.kind == "sign":
             return comparison(_OPERATORS[token.text], left, self._operand(), token.place)
@@ -318,7 +318,7 @@ class _Parser:
         return self._alone(left, token)
 
     def _predicate(self, left: Name | Constant, token: Token) -> Condition | None:
-        """``in``, ``between`` and ``like``; None where the token is none of them."""
+        """Parses ``in``, ``between`` and ``like``; returns None if the token is none of them."""
         if token.kind != "word":
             return None
         if token.text == "in":
@@ -334,7 +334,7 @@ class _Parser:
         return None
 
     def _alone(self, left: Name | Constant, token: Token) -> Condition:
-        """An operand that nothing is said about: a condition only where it is true or false."""
+        """Parses an operand without a comparison: it is a condition only if it is true or false."""
         is_end = token.kind == "end" or token.text in (")", "and", "or")
         if not is_end:
             raise token.place.error(_INSTEAD.get(token.text) or "a comparison is missing here, such as =, < or in")
@@ -411,6 +411,6 @@ class _Parser:
 
 
 def _number(token: Token) -> int:
-    if len(token.text) > _SHOWN:  # no column takes it, and int() is quadratic
+    if len(token.text) > _SHOWN:  # no column has such values, and int() takes quadratic time
         raise token.place.error("the number is beyond 64 bits")
     return int(token.text, 16 if _HEX.fullmatch(token.text) else 10)

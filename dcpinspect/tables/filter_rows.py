@@ -1,4 +1,4 @@
-"""A filter at work: DuckDB evaluates it on the columns of a batch that it reads, and on no others."""
+"""Evaluates filters: DuckDB reads only the columns of a batch that a filter needs."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.messages import MessageBatch
 
 _idle: list[Any] = []
-"""Databases that no filter uses at the moment: one takes 15 ms to open, a filter over a million messages as much."""
+"""Databases that no filter uses at the moment: opening one takes 15 ms, as long as a filter over a million messages."""
 
 
 class FilterRows:
-    """Picks the messages for which a filter is true."""
+    """Picks the messages that match a filter."""
 
     def __init__(self, filter_: Filter) -> None:
         self.filter = filter_
         self._query = f"select place from batch where {Sql().condition(filter_.condition)}"  # noqa: S608 - made from the tree alone
 
     def prepare(self) -> None:
-        """Load what the first batch would wait for, half a second."""
+        """Loads what the first batch would otherwise wait for, which takes half a second."""
         from dcpinspect.tables.arrow import arrow_schema  # deferred, as below
 
         none = arrow_schema(self.filter.columns).empty_table()
         self.numbers([column.combine_chunks() for column in none.columns], np.empty(0, np.int64))
 
     def rows(self, batch: MessageBatch, rows: Rows) -> Rows:
-        """Those of these messages for which the filter is true, in order."""
+        """Returns those of these messages that match the filter, in order."""
         if not len(rows):
             return rows
-        from dcpinspect.tables.arrow import record_batch  # deferred: 0.1 s, for who filters
+        from dcpinspect.tables.arrow import record_batch  # deferred: takes 0.1 s, and only filters need it
 
         return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
 
     def numbers(self, columns: Sequence[Any], numbers: Rows) -> Rows:
-        """Those of these ascending numbers for whose rows it is true; ``columns`` are the filter's as Arrow arrays, chunked or not."""
+        """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter as Arrow arrays, chunked or not."""
         kept: Rows = _asked(self._query, self.filter.columns, columns, numbers)["place"]
         return np.sort(kept)
 
 
 class FirstTrue:
-    """Says of each message which of several filters is the first that is true."""
+    """Finds, for each message, the first of several filters that matches."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
         self._columns = sorted({name for one in filters for name in one.columns})
@@ -54,7 +54,7 @@ class FirstTrue:
         self._query = f"select place, case {cases} else 0 end as first from batch"  # noqa: S608 - made from the trees alone
 
     def numbers(self, batch: MessageBatch, rows: Rows) -> Rows:
-        """For each of these messages the number of that filter, from 1; 0: none is true."""
+        """Returns, for each of these messages, the number of the first filter that matches, from 1; 0: none matches."""
         found = np.zeros(len(rows), np.int64)
         if len(rows):
             from dcpinspect.tables.arrow import record_batch  # deferred, as above
@@ -66,19 +66,19 @@ class FirstTrue:
 
 
 def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: Rows) -> dict[str, Any]:
-    """What a query says of a table ``batch`` of these columns, with the ``numbers`` as its column ``place``."""
+    """Returns the result of a query over a table ``batch`` of these columns, with ``numbers`` as its column ``place``."""
     import pyarrow as pa
 
     try:
-        database = _idle.pop()  # for this thread alone
+        database = _idle.pop()  # no other thread uses it now
     except IndexError:
-        database = connect(threads=1)  # a batch is computed in less time than threads take to start
+        database = connect(threads=1)  # a batch is computed in less time than threads need to start
     table = pa.Table.from_arrays([*columns, pa.array(numbers)], names=[*names, "place"])
     database.register("batch", table)
     try:
         answer: dict[str, Any] = database.execute(query).fetchnumpy()
     except RuntimeError as error:
-        raise KeyboardInterrupt from error  # as which it came, before DuckDB took it
+        raise KeyboardInterrupt from error  # DuckDB has turned this exception into another one
     database.unregister("batch")
-    _idle.append(database)  # unless something went wrong in it
+    _idle.append(database)  # a database in which something failed is not used again
     return answer

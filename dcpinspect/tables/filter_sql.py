@@ -1,4 +1,4 @@
-"""A filter's condition as SQL: DuckDB's, and where another engine spells something otherwise, it says so in a class of its own."""
+"""Filter conditions as SQL for DuckDB. A subclass writes them for another engine with a different syntax."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, Hol
 
 
 class Sql:
-    """Conditions as DuckDB reads them."""
+    """Writes conditions for DuckDB."""
 
     def condition(self, condition: Condition) -> str:
-        """A condition; made of nothing but the tree, so nothing that a user wrote is taken for SQL."""
+        """Returns a condition as SQL. It is made only from the tree, so no text of the user is taken for SQL."""
         match condition:
             case Truth(value):
                 return "true" if value else "false"
@@ -31,22 +31,22 @@ class Sql:
                 return " or ".join(f"({self.condition(item)})" for item in items)
 
     contains = "list_contains"
-    """The function (list, value) that is true where the list has the value, and null where there is no list."""
+    """Function with a list and a value: true if the list contains the value, null if there is no list."""
 
     def name(self, column: str) -> str:
-        """A column."""
+        """Returns a column."""
         return f'"{column}"'
 
     def text(self, text: str) -> str:
-        """A constant text."""
+        """Returns a constant text."""
         return "'" + text.replace("'", "''") + "'"
 
     def binary(self, raw: bytes) -> str:
-        """Constant bytes."""
+        """Returns constant bytes."""
         return "'" + "".join(f"\\x{byte:02x}" for byte in raw) + "'::blob"
 
     def like(self, pattern: str, escape: str | None) -> str:
-        """That a column is like a pattern: what stands behind it."""
+        """Returns the part behind the column in a condition that the column is like a pattern."""
         return f"like {self.text(pattern)}" + (f" escape {self.text(escape)}" if escape else "")
 
     def _operand(self, operand: Name | Constant) -> str:

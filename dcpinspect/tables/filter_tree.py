@@ -1,8 +1,8 @@
-"""What a filter is once it was read: a tree of conditions over columns of the messages table.
+"""A parsed filter: a tree of conditions over columns of the messages table.
 
-Every condition is true, false or, where a column has no value, neither, as in SQL; a filter keeps the messages for which it is
-true. Spellings that mean the same have one form here: ``between`` is two comparisons, ``not in`` and ``is not null`` are negations,
-``5 < row`` is ``row > 5``.
+As in SQL, a condition is true or false, or neither if a column has no value; a filter keeps the messages for which it is true. Different
+spellings of one condition have one form here: ``between`` is two comparisons, ``not in`` and ``is not null`` are negations, ``5 < row`` is
+``row > 5``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that holds a filter."""
+    """A text that contains a filter."""
 
     name: str
-    """Where it was written: ``--filter``, ``[filters] slow``."""
+    """Where the text was written: ``--filter``, ``[filters] slow``."""
     text: str
 
 
@@ -34,13 +34,13 @@ class Place:
     end: int
 
     def error(self, what: str) -> PlacedError:
-        """The error that points here."""
+        """Returns an error that points to this place."""
         return PlacedError(self.source.name, what, self.source.text, self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column, where it is named."""
+    """A column, and the place where it is named."""
 
     column: Column
     place: Place = field(compare=False)
@@ -48,7 +48,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value, in the form that the column has which it is compared with: times are nanoseconds since 1970."""
+    """A value in the form of the column that it is compared with: times are nanoseconds since 1970."""
 
     value: int | str | bytes | bool
     place: Place = field(compare=False)
@@ -56,14 +56,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """True or false whatever the message."""
+    """True or false for every message."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A column against a value, or another column of its kind."""
+    """A comparison of a column with a value, or with another column of the same kind."""
 
     operator: Operator
     left: Name
@@ -72,7 +72,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column is one of some values."""
+    """True if a column has one of these values."""
 
     column: Name
     values: tuple[Constant, ...]
@@ -80,7 +80,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """A column's text matches a pattern: ``%`` is any text, ``_`` any character, each taken plainly behind ``escape``."""
+    """True if a column's text matches a pattern: ``%`` is any text, ``_`` any character; behind ``escape`` both stand for themselves."""
 
     column: Name
     pattern: str
@@ -89,7 +89,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """A column's list has a word."""
+    """True if a column's list contains a word."""
 
     column: Name
     word: Constant
@@ -97,28 +97,28 @@ class Holds:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column has no value."""
+    """True if a column has no value."""
 
     column: Name
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary of a condition."""
+    """The opposite of a condition."""
 
     item: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of two or more conditions."""
+    """True if all of two or more conditions are true."""
 
     items: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of two or more conditions."""
+    """True if any of two or more conditions is true."""
 
     items: tuple[Condition, ...]
 
@@ -127,7 +127,7 @@ Condition = Truth | Compare | In | Like | Holds | IsNull | Not | And | Or
 
 
 def names(condition: Condition) -> frozenset[str]:
-    """The columns that a condition reads."""
+    """Returns the names of the columns that a condition reads."""
     match condition:
         case Truth():
             return frozenset()

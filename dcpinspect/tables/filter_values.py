@@ -1,4 +1,4 @@
-"""What may be compared with what in a filter: each column's kind says which values it takes, in which form."""
+"""Checks which values a filter may compare with a column: this depends on the column's kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 
 Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
-"""Columns of one family may be compared."""
+"""Columns of the same family can be compared."""
 
 _FAMILIES: dict[ColumnKind, Family] = {
     "u8": "number",
@@ -42,16 +42,16 @@ _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII | re.IGNORECASE
 )
 _SHOWN = 40
-"""Columns of a value that an error repeats."""
+"""Number of columns of a value that an error repeats."""
 
 
 def family(column: Column) -> Family:
-    """What kind of values a column has."""
+    """Returns the family of a column's values."""
     return _FAMILIES[column.kind]
 
 
 def comparison(operator: Operator, left: Name | Constant, right: Name | Constant, place: Place) -> Condition:
-    """The condition of a comparison. ``place`` is the operator's. Raises PlacedError."""
+    """Returns the condition of a comparison. ``place``: of the operator. Raises PlacedError."""
     if isinstance(left, Constant):
         if isinstance(right, Constant):
             raise left.place.error("both sides are values; compare a column with a value")
@@ -71,7 +71,7 @@ def comparison(operator: Operator, left: Name | Constant, right: Name | Constant
 
 
 def membership(column: Name, values: list[Constant]) -> Condition:
-    """The condition of ``in``. Raises PlacedError."""
+    """Returns the condition of ``in``. Raises PlacedError."""
     constants = tuple(constant(column, value) for value in values)
     if family(column.column) == "list":
         return Or(tuple(Holds(column, value) for value in constants)) if len(constants) > 1 else Holds(column, constants[0])
@@ -79,13 +79,13 @@ def membership(column: Name, values: list[Constant]) -> Condition:
 
 
 def likeness(column: Name, pattern: Constant, escape_by: Constant | None, place: Place) -> Condition:
-    """The condition of ``like``. ``place`` is the operator's. Raises PlacedError."""
+    """Returns the condition of ``like``. ``place``: of the operator. Raises PlacedError."""
     if family(column.column) not in ("text", "hex"):
         raise place.error(f"like is for text, and {column.column.name} is {_what(column.column)}")
     if not isinstance(pattern.value, str):
         raise pattern.place.error("like takes a pattern in single quotes, as in 'user::%'")
     sign = None if escape_by is None else _sign(escape_by)
-    # What else could follow the sign, one engine takes as it is and another refuses.
+    # engines disagree about an escape sign before any other character
     if sign is not None and re.search(f"{re.escape(sign)}(?![%_])", pattern.value.replace(sign * 2, "")):
         raise pattern.place.error(f"after the escape {escape(sign)} only %, _ or {escape(sign)} may stand")
     text = pattern.value.lower() if family(column.column) == "hex" else pattern.value
@@ -107,7 +107,7 @@ def _check_families(left: Name, right: Name) -> None:
 
 
 def constant(column: Name, given: Constant) -> Constant:
-    """A value in the form of the column that it is compared with. Raises PlacedError where it cannot be one of the column's."""
+    """Returns a value in the form of the column that it is compared with. Raises PlacedError if the column cannot have it."""
     return Constant(_value(column.column, given), given.place)
 
 
@@ -157,7 +157,7 @@ def _what(column: Column) -> str:
 
 
 def _advice(column: Column, value: int | str | bytes | bool) -> str:
-    """What to write instead of a value of another kind."""
+    """Returns advice on what to write instead of a value of another kind."""
     kind = family(column)
     if kind == "number" or column.kind == "numbers":
         if isinstance(value, str) and value.isascii() and value.isdecimal():
@@ -175,9 +175,9 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
 
 
 def _word(column: Column, word: str, place: Place) -> str:
-    """The word as the column spells it: without ``dcp_``, in capitals and with other dashes it is understood too.
+    """Returns a word in the spelling of the column: it may be written without ``dcp_``, in capitals, or with other dashes.
 
-    Raises PlacedError for what the column can never hold.
+    Raises PlacedError for a word that the column can never have.
     """
     shown = clip(escape(word), _SHOWN)
     if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
@@ -199,7 +199,7 @@ def _listed(words: tuple[str, ...]) -> str:
 
 
 def _numeric_time(name: Name) -> Name:
-    """Times are compared as nanoseconds: the column of times ends at microseconds."""
+    """Returns the column with nanoseconds for a column of times, because that one is only exact to microseconds."""
     if name.column.kind != "time":
         return name
     exact = f"{name.column.name}_ns"
@@ -211,7 +211,7 @@ def _is_of_messages(column: Column) -> bool:
 
 
 def nanoseconds(text: str) -> int | None:
-    """Nanoseconds since 1970 of a time in ISO 8601, UTC unless it says otherwise; None for what is no time."""
+    """Returns a time in ISO 8601 as nanoseconds since 1970, in UTC unless it says otherwise; None for other texts."""
     parts = _TIME.fullmatch(text.strip())
     if parts is None:
         return None

@@ -8,7 +8,7 @@ import numpy.typing as npt
 STEPS_BITS = 7
 STEPS = 1 << STEPS_BITS
 BUCKETS = (63 - STEPS_BITS + 1) * STEPS
-"""For values below 2**63: those below 256 have a bucket each, so do runs of values that differ by less than a hundredth above."""
+"""Number of buckets for values below 2**63. Each value below 256 has its own bucket; in others, values differ by less than a hundredth."""
 
 _MOST = np.iinfo(np.int64).max
 
@@ -16,9 +16,9 @@ Whole = npt.NDArray[np.int64]
 
 
 def bucket_of(values: Whole) -> Whole:
-    """The bucket of each value; negative ones count as 0."""
+    """Returns the bucket of each value; negative ones count as 0."""
     values = np.maximum(values, 0)
-    # the exponent of a float that was rounded up to the next power of two is one too high
+    # if a float was rounded up to the next power of two, its exponent is one too high
     exponent = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(exponent - 1 - STEPS_BITS, 0)
     shift -= (shift > 0) & (values >> shift < STEPS)
@@ -27,13 +27,13 @@ def bucket_of(values: Whole) -> Whole:
 
 
 def middle_of(bucket: int) -> int:
-    """The value in the middle of a bucket."""
+    """Returns the value in the middle of a bucket."""
     shift = max(0, bucket // STEPS - 1)
     return ((bucket - shift * STEPS) << shift) + ((1 << shift) - 1) // 2
 
 
 def _octaves() -> Whole:
-    """The power of two at or below the values of each bucket."""
+    """Returns, for each bucket, the exponent of the power of two at or below its values."""
     bucket = np.arange(BUCKETS)
     shift = np.maximum(bucket // STEPS - 1, 0)
     least = np.maximum(bucket - shift * STEPS, 1)
@@ -42,7 +42,7 @@ def _octaves() -> Whole:
 
 
 class Histograms:
-    """One histogram for each of some groups, which are whole numbers; memory is bounded by the groups that occur."""
+    """One histogram per group; groups are whole numbers. Memory grows with the number of groups that occur."""
 
     def __init__(self) -> None:
         self._counts: dict[int, Whole] = {}
@@ -63,11 +63,11 @@ class Histograms:
             self._greatest[group] = max(self._greatest.get(group, high), high)
 
     def count(self, group: int) -> int:
-        """Values in a group."""
+        """Returns the number of values in a group."""
         return int(self._counts[group].sum()) if group in self._counts else 0
 
     def summary(self, group: int, shares: tuple[float, ...] = (0.5, 0.95, 0.99)) -> tuple[int, ...]:
-        """Least value, percentiles (within a hundredth), greatest value. Raises KeyError for a group without values."""
+        """Returns least value, percentiles (exact to a hundredth) and greatest value. Raises KeyError for a group without values."""
         counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
         upto = np.cumsum(counts)
         wanted = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
@@ -75,5 +75,8 @@ class Histograms:
         return least, *found, greatest
 
     def octaves(self, group: int) -> Whole:
-        """Values of a group by the power of two at or below them: 64 counts. 0 counts with 1. Raises KeyError as ``summary``."""
+        """Returns the number of values of a group by the power of two at or below them: 64 counts. 0 counts as 1.
+
+        Raises KeyError as ``summary``.
+        """
         return np.bincount(_octaves(), weights=self._counts[group], minlength=64).astype(np.int64)

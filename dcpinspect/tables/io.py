@@ -1,4 +1,4 @@
-"""Messages and bytes by command over time, in spans of one length, which the messages choose where nobody does."""
+"""Messages and bytes by command over time, in spans of equal length; the length is chosen from the messages if none is given."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ IO = RecordTable(
         _C("bytes", "number", "their bytes"),
     ),
 )
-"""A row for each span and command of which there is a message."""
+"""A row for each span and command with at least one message."""
 
 MOST = 1_000_000
-"""Rows at most."""
+"""Greatest number of rows."""
 ROWS = 50
-"""Spans at most where nobody says how long they are, and about 20 at least."""
+"""Greatest number of spans if no length is given; there are at least about 20."""
 _FINEST_NS = 1_000
 _CODES, _RESPONSE, _SERVER = 1 << 10, 1 << 8, 1 << 9
 
 
 class Intervals:
-    """Feed it with the messages that count."""
+    """Counts the messages that it is fed with."""
 
     def __init__(self, interval_ns: int | None) -> None:
-        """``interval_ns``: None chooses it: 1, 2 or 5 of a unit, so that the messages lie in at most ``ROWS`` spans."""
+        """``interval_ns``: length of a span; None chooses 1, 2 or 5 of a unit, so that the messages lie in at most ``ROWS`` spans."""
         self._is_chosen = interval_ns is None
         self._unit_ns = _FINEST_NS if interval_ns is None else interval_ns
         self.origin_ns = 0
-        self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # span and command
+        self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # combined number of span and command
         self._sums: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
 
     def feed(self, batch: MessageBatch, rows: Rows) -> None:
@@ -66,7 +66,7 @@ class Intervals:
 
     @property
     def interval_ns(self) -> int:
-        """How long a span is; nothing is counted any more once it was asked for."""
+        """Length of a span; after this was read, no more messages may be counted."""
         reach = self._reach(self._keys // _CODES * self._unit_ns)
         if self._is_chosen:
             self._coarsen(next(step for step in (1, 2, 5, 10) if reach <= step * ROWS))
@@ -74,12 +74,12 @@ class Intervals:
         return self._unit_ns
 
     def _reach(self, since: npt.NDArray[np.int64]) -> int:
-        """Spans from the first message to the last, of those that are counted and those ``since`` the start."""
+        """Returns the number of spans from the first message to the last, of the counted ones and those ``since`` the start."""
         spans = np.concatenate((self._keys // _CODES, since // self._unit_ns))
         return int(spans.max() - spans.min()) + 1 if len(spans) else 0
 
     def _coarsen(self, times: int) -> None:
-        """Makes each span so many times as long."""
+        """Makes each span ``times`` as long."""
         self._unit_ns *= times
         spans, commands = self._keys // _CODES // times, self._keys % _CODES
         self._keys, place = np.unique(spans * _CODES + commands, return_inverse=True)
@@ -88,7 +88,7 @@ class Intervals:
         self._sums = sums
 
     def records(self) -> Records:
-        """What was counted, in order of time."""
+        """Returns the counts in order of time."""
         interval_ns = self.interval_ns
         span, command = self._keys // _CODES, self._keys % _CODES
         relative = span * interval_ns

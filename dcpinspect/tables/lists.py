@@ -1,4 +1,4 @@
-"""Columns that are lists: the records that some messages have in their value, a struct each."""
+"""Columns that are lists: the records that some messages have in their value, a struct for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dcpinspect.tables.schema import BY_NAME
 
 
 def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
-    """The records of each message; null for those whose value has none of them."""
+    """Returns the records of each message; null for messages whose value has no such records."""
     run = BY_NAME[name].records
     assert run is not None
     least = fixed_size(run.fields) or 1
@@ -37,12 +37,12 @@ def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
 
 
 def _is_fixed(run: Records) -> bool:
-    """Whether all records are of one size, and numbers."""
+    """Whether all records have the same size, and consist of numbers."""
     return fixed_size(run.fields) is not None and all(spec.kind.size and not spec.flags for spec in run.fields)
 
 
 def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
-    """(records of each message, all of them), read off the bytes."""
+    """Returns the number of records of each message, and all records, read directly from the bytes."""
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
     counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
     starts = batch.decoded.value.start[rows]
@@ -62,7 +62,7 @@ def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
 
 
 def _varied(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
-    """The same for records of any size, which the messages' annotations have."""
+    """Returns the same as ``_fixed`` for records of any size, from the annotations of the messages."""
     kind = record_type(run)
     names = {field.name for field in kind}
     counts = np.zeros(len(rows), np.int64)

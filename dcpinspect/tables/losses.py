@@ -1,4 +1,4 @@
-"""Bytes between messages that nobody read: where they were, and between which rows."""
+"""Bytes between messages that were not read: where they were, and between which rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def _none() -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Stretches of the directions' bytes that are in no message: not captured, skipped or not decodable. One entry a stretch.
+    """Stretches of bytes in the directions that are in no message: not captured, skipped or not decodable. One entry per stretch.
 
-    A stretch stands before the first message of its direction that comes after it; several before the same message are one.
+    A stretch stands before the next message of its direction; several stretches before the same message count as one.
     """
 
     before: Rows = field(default_factory=_none)
-    """Row of the batch that it stands before, rising."""
+    """Row of the batch before which the stretch stands, rising."""
     connection: Rows = field(default_factory=_none)
     direction: Rows = field(default_factory=_none)
     start: Rows = field(default_factory=_none)
-    """Stream offset of its first byte."""
+    """Stream offset of the first byte of the stretch."""
     end: Rows = field(default_factory=_none)
-    """Stream offset after its last byte."""
+    """Stream offset behind its last byte."""
 
     def __len__(self) -> int:
         return len(self.before)

@@ -1,8 +1,8 @@
-"""What collections are called, as far as a reading was told, and from which message on.
+"""Names of collections, as far as a reading was told, and from which message on they are valid.
 
-A name holds from the message that tells it: a reading that goes on, and one in batches of another size, say the same of every row. What
-one connection is told of a bucket is so on every connection that selected the same bucket of the same server. Ids that no message
-explained are ``?0x8``; of scopes too, as in ``?0x9.fruit``.
+A name is valid from the message that tells it. So a reading says the same of every row, even if it goes on, or has batches of another size.
+Names that one connection is told are valid on every connection that selected the same bucket of the same server. Ids that no message
+explained are written ``?0x8``; ids of scopes, too, as in ``?0x9.fruit``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 _MOST = 1 << 14
-"""Names and changes of names that are remembered of a bucket."""
+"""Greatest number of names, and of changes of names, that are remembered for a bucket."""
 DEFAULT = "_default"
-"""Name of the collection and the scope whose ids are 0."""
+"""Name of the collection and of the scope with id 0."""
 
 
 @dataclass(slots=True)
 class _Values:
-    """What something was called, each from a row on."""
+    """Successive names of a collection or scope, each with the row from which it is valid."""
 
     rows: list[int] = field(default_factory=list)
     values: list[tuple[int | str, str]] = field(default_factory=list)
@@ -39,46 +39,46 @@ class _Values:
 
 
 class _Owner(NamedTuple):
-    """Whose names a connection has from a row on."""
+    """Which names are valid for a connection from a row on."""
 
     own: Hashable
-    """Those that it was told itself."""
+    """Key of the names that the connection was told itself."""
     shared: Hashable
-    """Those of the bucket that it selected."""
+    """Key of the names of the bucket that it selected."""
 
 
 @dataclass(slots=True)
 class _Bucket:
     collections: dict[int, _Values] = field(default_factory=dict)
-    """By id: scope, by id or by name, and name."""
+    """Names of collections by id: scope, by id or by name, and name."""
     scopes: dict[int, _Values] = field(default_factory=dict)
     changes: int = 0
 
 
 class Names:
-    """The names of a reading. It only grows: what it says of a row that was read does not change."""
+    """The names of a reading. Names are only added: those for a row that was read do not change."""
 
     def __init__(self) -> None:
         self._buckets: dict[Hashable, _Bucket] = {}
         self._owners: dict[int, tuple[list[int], list[_Owner]]] = {}
         self._moments: list[int] = []
-        """Rows from which on something is called otherwise than before."""
+        """Rows from which on a name is different from before."""
         self._known: dict[tuple[int, int, int], str | None] = {}
-        """What was found of a connection's collection after so many moments."""
+        """Found names, by connection, collection and number of moments before."""
         self._redactor: Redactor | None = None
         self._replaced: Names | None = None
 
     def redacted(self, redactor: Redactor) -> Names:
-        """The same names, as they are and as they will be, but with what stands for each."""
+        """Returns a view of these names, now and in future, with a replacement for each name."""
         if self._replaced is None or self._replaced._redactor is not redactor:
-            self._replaced = copy(self)  # what is told to the one is told to the other
+            self._replaced = copy(self)  # both share the same tables, so later names are known to both
             self._replaced._redactor, self._replaced._known = redactor, {}
         return self._replaced
 
     # -- telling: in order of rows ------------------------------------------------------------------------
 
     def select(self, row: int, connection: int, server: str, bucket: bytes) -> bool:
-        """A connection selected a bucket; whether it is another than before."""
+        """Records that a connection selected a bucket; returns whether it is another bucket than before."""
         rows, owners = self._owners.setdefault(connection, ([], []))
         shared = (server, bucket)
         if owners and owners[-1].shared == shared:
@@ -89,12 +89,12 @@ class Names:
         return True
 
     def tell_scope(self, row: int, connection: int, number: int, name: str) -> None:
-        """A connection was told the name of a scope."""
+        """Records that a connection was told the name of a scope."""
         for bucket in self._told(connection, row):
             self._tell(row, bucket, bucket.scopes, number, (number, name))
 
     def tell(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
-        """A connection was told the name of a collection, and its scope by id or by name."""
+        """Records that a connection was told the name of a collection, and its scope by id or by name."""
         for bucket in self._told(connection, row):
             known = bucket.collections.get(number)
             before = known.values[-1] if known is not None else None
@@ -123,11 +123,11 @@ class Names:
     # -- asking: for any row that was read -----------------------------------------------------------------
 
     def collection(self, connection: int, number: int, row: int) -> str:
-        """What a collection is called in a message of a connection: ``scope.collection``, ``?0x9.collection`` or ``?0x8``."""
+        """Returns the name of a collection in a message of a connection: ``scope.collection``, ``?0x9.collection`` or ``?0x8``."""
         return self.known_collection(connection, number, row) or unnamed(number)
 
     def known_collection(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
-        """The same; None where it is not known. ``is_own``: by what the connection itself was told."""
+        """Returns the name of a collection; None if it is not known. ``is_own``: only uses names that the connection itself was told."""
         if is_own:
             return self._found(connection, number, row, is_own=True)
         key = (connection, number, bisect_right(self._moments, row))
@@ -156,7 +156,7 @@ class Names:
         return name if self._redactor is None else shown(name, self._redactor)
 
     def known_scope(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
-        """What a scope is called, None where it is not known."""
+        """Returns the name of a scope; None if it is not known."""
         if number == 0:
             return DEFAULT
         bucket = self._bucket(connection, row, is_own=is_own)
@@ -165,7 +165,7 @@ class Names:
         return self._shown(found[1]) if found is not None else None
 
     def moments(self, first: int, last: int) -> Rows:
-        """Rows after ``first`` up to ``last`` from which on something is called otherwise than before."""
+        """Returns the rows after ``first`` up to ``last`` from which on a name is different from before."""
         low, high = bisect_right(self._moments, first), bisect_right(self._moments, last)
         return np.array(self._moments[low:high], dtype=np.int64)
 
@@ -180,37 +180,37 @@ class Names:
 
 
 NO_NAMES = Names()
-"""Of messages without a reading."""
+"""Names for messages without a reading."""
 
 
 class NamesAt(NamedTuple):
-    """The names of a reading as one message has them."""
+    """The names of a reading that are valid for one message."""
 
     names: Names
     connection: int
     row: int
 
     def collection(self, number: int) -> str | None:
-        """A collection and its id, as in ``shop.orders (0x8)``; None where its name is not known."""
+        """Returns a collection with its id, as in ``shop.orders (0x8)``; None if its name is not known."""
         name = self.names.known_collection(self.connection, number, self.row)
         return None if name is None else with_id(name, number)
 
     def scope(self, number: int) -> str | None:
-        """A scope and its id; None where its name is not known."""
+        """Returns a scope with its id; None if its name is not known."""
         name = self.names.known_scope(self.connection, number, self.row)
         return None if name is None else with_id(name, number)
 
 
 def shown(name: str, redactor: Redactor | None) -> str:
-    """What is said for the name of a scope or a collection; that of the default ones tells nothing."""
+    """Returns the text for the name of a scope or a collection; names of the default ones reveal nothing, and are not replaced."""
     return name if redactor is None or name == DEFAULT else redactor.text(name)
 
 
 def unnamed(number: int) -> str:
-    """What stands for a name that is not known."""
+    """Returns the text for an unknown name."""
     return f"?0x{number:x}"
 
 
 def with_id(name: str, number: int) -> str:
-    """A name with the number that it stands for."""
+    """Returns a name with its number."""
     return f"{name} (0x{number:x})"

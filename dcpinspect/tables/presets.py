@@ -1,4 +1,4 @@
-"""Filters and sets of columns that have names from the start: ``--filter @errors``, ``--columns @seqnos``."""
+"""Built-in filters and sets of columns: ``--filter @errors``, ``--columns @seqnos``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dcpinspect.protocol.opcodes import Opcode, Trait
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Something saved under a name."""
+    """A text with a name."""
 
     text: str
-    """As it would be typed."""
+    """The text as a user would type it."""
     doc: str
 
 
 _EVENTS = {op.name.lower(): Trait.KEY not in op.traits for op in Opcode if Trait.EVENT in op.traits}
-"""Commands, and whether they are of no document: those come last."""
+"""Commands that are events, and whether they are about no document; those come last."""
 
 FILTERS = {
     "changes": Preset(

@@ -1,4 +1,4 @@
-"""Which rows of a table of records somebody wants to see."""
+"""Selects and sorts rows of a table of records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ _KINDS: dict[RecordKind, ColumnKind] = {
     "counts": "i64",
     "log": "records",
 }
-"""Kinds of columns that a filter can speak of; counts are a number, their sum, and each by its word is another."""
+"""Kinds of columns that a filter can use.
+
+A column of counts is used as a number, their sum; each count is a further number, by its word.
+"""
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
-    """The columns of a table that a filter can speak of, by name: also ``findings.error``, one of the counts of ``findings``."""
+    """Returns the columns of a table that a filter can use, by name: also ``findings.error``, one of the counts of ``findings``."""
     found = {}
     for column in table.columns:
         if column.kind in _KINDS:
@@ -46,9 +49,10 @@ def _column(column: RecordColumn, kind: ColumnKind) -> Column:
 
 
 def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, Source] | None = None) -> Filter:
-    """A filter over the columns of this table, in the language of messages' filters. Raises PlacedError, which points at the mistake.
+    """Parses a filter over the columns of a table, in the language of filters for messages. Raises PlacedError, which points at the
+    mistake.
 
-    ``saved``: filters that it may call ``@name``.
+    ``saved``: filters that the text can use as ``@name``.
     """
     return parse_filter(text, saved=saved, columns=filter_columns(table))
 
@@ -61,14 +65,14 @@ class RecordSelection:
     connections: Sequence[range] = ()
     filter: Filter | None = None
     bounds: tuple[int, int] | None = None
-    """[from, to) in nanoseconds since 1970: records that go on at some time between them."""
+    """[from, to) in nanoseconds since 1970: selects records that last at some time between them."""
     sort: Sequence[str] = ()
-    """Columns that the records are put in order by, those without a value last; without, they stay as they are."""
+    """Columns to sort by; records without a value come last. If empty, the order stays as it is."""
     is_reversed: bool = False
-    """The greatest come first."""
+    """Whether the greatest values come first."""
 
     def of(self, records: Records) -> Records:
-        """The records that meet them, in order."""
+        """Returns the records that meet the conditions, sorted."""
         keep = np.ones(len(records), dtype=np.bool_)
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
             if ranges:
@@ -83,19 +87,19 @@ class RecordSelection:
 
 
 def _are_within(records: Records, since: int, until: int) -> Mask:
-    """Records that go on at some time from ``since`` on, and before ``until``. Every table has a column of when they begin, or two."""
+    """Returns which records last at some time from ``since`` to before ``until``. Every table has one or two columns of times."""
     names = [column.name for column in records.table.columns if column.kind == "time"]
     begin, end = (records.values(name) for name in (names[0], names[-1]))
     return np.array([a is not None and b is not None and b >= since and a < until for a, b in zip(begin, end, strict=True)], dtype=np.bool_)
 
 
 def sort_columns(table: RecordTable) -> list[str]:
-    """The columns of a table that records can be put in order by."""
+    """Returns the columns of a table that records can be sorted by."""
     return [name for name, column in filter_columns(table).items() if column.kind not in ("words", "numbers", "records")]
 
 
 def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Rows:
-    import pyarrow as pa  # deferred: not everyone sorts
+    import pyarrow as pa  # deferred: most users do not sort
     import pyarrow.compute as pc
 
     if not columns:
@@ -109,7 +113,7 @@ def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Ro
 
 
 def _compared(records: Records, name: str) -> Any:
-    """A column as filters and orders see it, as an Arrow array."""
+    """Returns a column in the form for filters and sorting, as an Arrow array."""
     import pyarrow as pa  # deferred, as above
 
     base, _, word = name.partition(".")
@@ -120,7 +124,7 @@ def _compared(records: Records, name: str) -> Any:
 
 
 def _holder(records: Records, name: str) -> str:
-    """The column that says of which vbucket or connection, or connections, a record is."""
+    """Returns the column with the vbucket or connection of a record, or with its connections."""
     return name if name in records.columns else f"{name}s"
 
 

@@ -1,7 +1,7 @@
-"""The tables that are made of messages - connections, streams, snapshots, gaps, vbuckets: their columns, as Arrow and as records.
+"""The tables made from messages (connections, streams, snapshots, gaps, vbuckets): their columns, as Arrow and as records.
 
-A ``RecordColumn`` is one key of a record, one column of Arrow and one property of the JSON Schema. Records have every key always, null
-where it does not apply.
+A ``RecordColumn`` is one key of a record, one column of Arrow, and one property of the JSON Schema. Records always have every key; it is
+null if it does not apply.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ RecordKind = Literal[
     "places",
     "cases",
 ]
-"""number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time: nanoseconds since 1970.
-seconds, fraction: not whole. words, numbers: lists. object: JSON. objects: a list of such. controls: settings by key. log: a failover
-log. counts: numbers by word. seqnos: a list of u64. places: connection, direction, stream offset, file and frame of messages.
-cases: JSON of each connection and vbucket that a finding is about."""
+"""Kinds of values. number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time:
+nanoseconds since 1970. seconds, fraction: not whole. words, numbers: lists. object: JSON. objects: a list of JSON objects. controls:
+settings by key.
+
+log: a failover log. counts: numbers by word. seqnos: a list of u64. places: connection, direction, stream offset, file and frame of
+messages. cases: JSON of each connection and vbucket that a finding is about.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,11 @@ class RecordColumn:
     kind: RecordKind
     doc: str
     words: tuple[str, ...] = ()
-    """What a word, or the keys of counts, may be; empty: not fixed."""
+    """Possible values of a word, or keys of counts; empty: not limited."""
 
 
 FILE = RecordColumn("file", "text", "capture that the record begins in")
-"""What every record has besides where several captures are read."""
+"""Further column of every record if several captures are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class RecordTable:
     """A kind of record."""
 
     name: str
-    """Of one record: ``stream``."""
+    """Name of one record: ``stream``."""
     columns: tuple[RecordColumn, ...]
 
     @property
@@ -72,13 +75,13 @@ class RecordTable:
 
     @property
     def with_file(self) -> RecordTable:
-        """The table as it is where several captures are read."""
+        """The table with the column of the capture, for readings of several captures."""
         return RecordTable(self.name, (*self.columns, FILE))
 
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """A column of words by their numbers in a list; -1 is null."""
+    """A column of words, each as its number in a list; -1 is null."""
 
     codes: npt.NDArray[np.int64]
     words: Sequence[Any]
@@ -86,24 +89,27 @@ class Worded:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A column whose values are made when somebody asks for them: sentences, lists."""
+    """A column whose values are made only on request: sentences, lists."""
 
     size: int
     make: Callable[[npt.NDArray[np.int64]], Sequence[Any]]
-    """The values of some rows."""
+    """Returns the values of some rows."""
     arrow: Callable[[npt.NDArray[np.int64]], Any] | None = None
-    """The same as an Arrow array, where that is made faster."""
+    """Returns the values as an Arrow array, if this is faster than to convert them."""
 
 
 Values = Numbers | Worded | Made | Sequence[Any]
-"""Numbers with a mark for null, words, made to order, or plain values with None for null."""
+"""Numbers with a mask for null, words, values made on request, or plain values with None for null."""
 
 
 class Records:
     """The rows of a table, by column."""
 
     def __init__(self, table: RecordTable, columns: Mapping[str, Values], size: int, *, file: npt.NDArray[np.int64] | None = None) -> None:
-        """``columns``: one for each of the table's, ``size`` values in each. ``file``: number of the capture that each row begins in."""
+        """``columns``: one for each of the table's columns, with ``size`` values.
+
+        ``file``: number of the capture that each row begins in.
+        """
         self.table = table
         self.columns = columns
         self._size = size
@@ -113,18 +119,18 @@ class Records:
         return self._size
 
     def values(self, name: str) -> list[Any]:
-        """A column as plain values, null as None."""
+        """Returns a column as plain values, null as None."""
         return _plain_values(self.columns[name])
 
     def rows_with(self, name: str, value: Any) -> npt.NDArray[np.int64]:
-        """The rows that have this value in a column."""
+        """Returns the rows that have this value in a column."""
         values = self.columns[name]
         if isinstance(values, Worded):
             return np.flatnonzero(np.isin(values.codes, [code for code, word in enumerate(values.words) if word == value]))
         return np.array([row for row, one in enumerate(self.values(name)) if one == value], dtype=np.int64)
 
     def has_values(self, name: str) -> bool:
-        """Whether a column is not null everywhere."""
+        """Whether a column has a value that is not null."""
         values = self.columns[name]
         if isinstance(values, Numbers):
             return len(self) > 0 if values.valid is None else bool(values.valid.any())
@@ -135,36 +141,38 @@ class Records:
         return any(value is not None for value in values)
 
     def records(self) -> list[dict[str, Any]]:
-        """All rows in order, with the keys of the contract, ready for JSON."""
+        """Returns all rows in order, with the keys of the contract, ready for JSON."""
         columns = [[_plain(column, value) for value in self.values(column.name)] for column in self.table.columns]
         names = ["schema", *(column.name for column in self.table.columns)]
         return [dict(zip(names, (self.table.schema, *row), strict=True)) for row in zip(*columns, strict=True)]
 
     def take(self, rows: npt.NDArray[np.int64]) -> Records:
-        """Some of the rows, in the order given."""
+        """Returns some of the rows, in the given order."""
         columns = {name: _taken(values, rows) for name, values in self.columns.items()}
         return Records(self.table, columns, len(rows), file=self._file[rows])
 
     def with_file(self, files: Sequence[str]) -> Records:
-        """The same rows with the name of the capture that each begins in; ``files``: all of the reading."""
+        """Returns the same rows with the name of the capture that each begins in. ``files``: all captures of the reading."""
         return Records(self.table.with_file, {**self.columns, FILE.name: Worded(self._file, files)}, self._size, file=self._file)
 
     def with_column(self, name: str, values: Values) -> Records:
-        """The same rows with other values in a column."""
+        """Returns the same rows with other values in a column."""
         return Records(self.table, {**self.columns, name: values}, self._size, file=self._file)
 
     def head(self, size: int) -> Records:
-        """The first rows."""
+        """Returns the first rows."""
         return self if size >= len(self) else self.take(np.arange(size))
 
     def arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """All rows as a ``pyarrow.Table``, with these columns or all; beside a time in microseconds stands ``…_ns`` with all digits."""
+        """Returns all rows as a ``pyarrow.Table``, with these columns or all; a time in microseconds has a further column ``…_ns`` with
+        all digits.
+        """
         import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
         arrays, fields = [], []
         for column in self.table.columns:
             if columns is not None and column.name not in columns and f"{column.name}_ns" not in columns:
-                continue  # sentences and lists take their time
+                continue  # sentences and lists take time to make
             for name, kind, values in _arrow_columns(column, self.columns[column.name]):
                 arrays.append(values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind))
                 fields.append(pa.field(name, kind))
@@ -173,18 +181,18 @@ class Records:
 
 
 def time_text(time_ns: int) -> str:
-    """RFC 3339 with nine digits, UTC."""
+    """Writes a time as RFC 3339 with nine digits, in UTC."""
     seconds, rest = divmod(time_ns, 10**9)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
 def hex64(value: int) -> str:
-    """A CAS or an UUID as JSON has it."""
+    """Writes a CAS or a UUID as in JSON."""
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
 def worded(values: Values) -> Worded:
-    """A column of words, whatever it is made of."""
+    """Returns a column of words as ``Worded``, whatever its form."""
     if isinstance(values, Worded):
         return values
     plain = _plain_values(values)
@@ -194,7 +202,7 @@ def worded(values: Values) -> Worded:
 
 
 def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros: bool = False) -> Made:
-    """Counts by word, row by row; a column of ``numbers`` for each word. ``with_zeros``: also those that are 0."""
+    """Returns a column of counts by word; ``numbers`` has a column for each word. ``with_zeros``: includes counts of 0."""
 
     def plain(rows: npt.NDArray[np.int64]) -> list[dict[str, int]]:
         several = (zip(words, row, strict=True) for row in numbers[rows].tolist())
@@ -247,7 +255,7 @@ def _plain(column: RecordColumn, value: Any) -> Any:
 
 
 def arrow_type(column: RecordColumn) -> Any:
-    """The type of an Arrow column."""
+    """Returns the Arrow type of a column."""
     import pyarrow as pa  # deferred, as above
 
     kinds: dict[RecordKind, Any] = {
@@ -304,7 +312,7 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
 
 
 def hex_array(numbers: npt.NDArray[Any], valid: Mask | None = None) -> Any:
-    """Numbers of 64 bits as ``hex64`` writes them, in an Arrow array."""
+    """Returns numbers of 64 bits as an Arrow array of texts in the form of ``hex64``."""
     import pyarrow as pa  # deferred, as above
     import pyarrow.compute as pc
 
@@ -317,7 +325,7 @@ def hex_array(numbers: npt.NDArray[Any], valid: Mask | None = None) -> Any:
 
 
 def _for_arrow(column: RecordColumn, plain: Sequence[Any]) -> list[Any]:
-    """Plain values in the form that an array of the column's type is made of."""
+    """Returns plain values in the form from which an array of the column's type is made."""
     if column.kind in ("object", "objects", "cases"):
         import orjson  # deferred: few columns are objects
 

@@ -1,4 +1,4 @@
-"""How long requests waited for their answers, and noops for theirs, over time: the longest in each span, by connection."""
+"""How long requests and noops waited for their answers over time: the longest wait in each span, by connection."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.series import Series
 
 CHARTED = 64
-"""Connections of which it is kept, the first that there are."""
+"""Number of connections that are charted: the first ones."""
 _NOOPS = (Opcode.DCP_NOOP, Opcode.NOOP)
 
 
 class RoundTrips:
-    """Feed it with every batch of a reading."""
+    """Measures the batches of a reading that it is fed with."""
 
     def __init__(self) -> None:
         self.answers = Series(kind="peak", most=CHARTED)
-        """Nanoseconds, by connection."""
+        """Longest waits for answers in nanoseconds, by connection, without noops."""
         self.noops = Series(kind="peak", most=CHARTED)
-        """The same of noops alone."""
+        """Longest waits of noops in nanoseconds, by connection."""
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading."""
+        """Measures the next messages of the reading."""
         rtt = batch.rtt_ns
         is_answer = batch.decoded.is_response if rtt.valid is None else batch.decoded.is_response & rtt.valid
         is_noop = np.isin(batch.decoded.opcode, _NOOPS)

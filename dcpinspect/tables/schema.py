@@ -1,6 +1,6 @@
-"""The columns of the messages table: name, kind, what it holds, one place for JSON, Arrow, filters and documentation.
+"""The columns of the messages table: name, kind and meaning, in one place for JSON, Arrow, filters and documentation.
 
-The columns that only some messages have come from the layouts, so a new field there is a new column here.
+Columns that only some messages have come from the layouts, so a new field there is a new column here.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Column:
     kind: ColumnKind
     doc: str
     spec: Field | None = None
-    """The field of the layouts that it holds, for message-specific columns."""
+    """The field of the layouts that the column holds, for message-specific columns."""
     words: tuple[str, ...] = ()
-    """All that it may hold, where that is said here."""
+    """All possible values, if they are listed here."""
     records: Records | None = None
-    """The run of records of the layouts that it holds as a list."""
+    """The run of records of the layouts that the column holds as a list."""
 
 
 BASE = (
@@ -123,7 +123,7 @@ _MOST_COMMANDS = 4
 
 
 def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """What a column holds, by command where commands differ, and by side where these differ. ``meanings``: with commands and sides."""
+    """Returns what a column holds; by command if commands differ, and by side if sides differ. ``meanings``: with commands and sides."""
     if len(meanings) == 1:
         return next(iter(meanings))
     of = Counter(command for those in meanings.values() for command in dict(those))
@@ -144,23 +144,23 @@ SPECIFIC = _specific() + _lists()
 """Columns that only some messages have; null elsewhere."""
 
 COLUMNS = BASE + SPECIFIC
-"""What a table has where nobody picks columns."""
+"""The columns of a table by default."""
 
 ON_REQUEST = (
     Column("value", "text", "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and digits; up to 64 KiB"),
 )
-"""Columns that are made where they are named: they take time, and as much memory as all others together."""
+"""Columns that are made only if they are named: they take time, and as much memory as all others together."""
 
 BY_NAME = {column.name: column for column in COLUMNS + ON_REQUEST}
 
 
 def is_ordered(name: str) -> bool:
-    """Whether rows can be put in order by a column."""
+    """Whether rows can be sorted by a column."""
     return BY_NAME[name].kind not in ("words", "records", "bytes")
 
 
 def column_name(name: str, where: str) -> str:
-    """The name itself if a column has it; raises UsageError, with ``where`` it was given and what may have been meant."""
+    """Returns the name if a column has it. Raises UsageError, which says ``where`` it was given and what may have been meant."""
     if name not in BY_NAME:
         close = did_you_mean(name, BY_NAME) or f"; there are {', '.join(BY_NAME)}"
         raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")

@@ -1,4 +1,4 @@
-"""Which messages are shown: the everyday conditions, evaluated on columns."""
+"""The usual conditions for showing messages, evaluated on columns."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Collections:
 
     numbers: tuple[range, ...] = ()
     names: frozenset[str] = frozenset()
-    """Whole, as the column has them, or without the scope."""
+    """Whole names, as in the column, or names without the scope."""
 
     def rows(self, batch: MessageBatch) -> Mask:
-        """Messages of these collections."""
+        """Returns which messages belong to these collections."""
         ids = batch.decoded.collection_id
         keep = within(ids.values, self.numbers)
         if self.names and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None:
@@ -53,10 +53,10 @@ class Collections:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions that a message must meet, all of them; an absent one is met by all."""
+    """Conditions that a message must meet, all of them; a condition that is not set is always met."""
 
     numbers: tuple[range, ...] = ()
-    """Of rows."""
+    """Ranges of rows."""
     vbuckets: tuple[range, ...] = ()
     commands: Commands | None = None
     connections: tuple[range, ...] = ()
@@ -67,12 +67,12 @@ class Selection:
     span: Span | None = None
 
     def prepare(self) -> None:
-        """Load what the first batch would wait for."""
+        """Loads what the first batch would otherwise wait for."""
         if self.filter is not None:
             self.filter.prepare()
 
     def rows(self, batch: MessageBatch) -> Rows:
-        """Indices of the messages of a batch that meet every condition, in order."""
+        """Returns the indices of the messages of a batch that meet every condition, in order."""
         keep: Mask = np.ones(len(batch), dtype=np.bool_)
         decoded = batch.decoded
         if self.span is not None:
@@ -103,7 +103,7 @@ class Selection:
 
 
 def within(values: Array, ranges: Sequence[range]) -> Mask:
-    """Which of the values are in one of the ranges."""
+    """Returns which of the values are in one of the ranges."""
     keep = np.zeros(len(values), dtype=np.bool_)
     for span in ranges:
         keep |= (values >= span.start) & (values < span.stop)
@@ -111,7 +111,7 @@ def within(values: Array, ranges: Sequence[range]) -> Mask:
 
 
 def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
-    """``1,5-9,0x1f`` as ranges. Raises UsageError."""
+    """Parses ``1,5-9,0x1f`` to ranges. Raises UsageError."""
     out = []
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
@@ -129,7 +129,7 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
 
 
 def collections(texts: str) -> Collections:
-    """Collections by id, range of ids, name, or name with that of the scope. Raises UsageError."""
+    """Parses collections: ids, ranges of ids, names, or names with scope. Raises UsageError."""
     numbers: list[range] = []
     names: set[str] = set()
     for text in (part.strip() for part in texts.split(",")):
@@ -150,9 +150,9 @@ _COLLECTION = re.compile(r"((\?0x[0-9a-f]+|[A-Za-z0-9_%-]+)\.)?[A-Za-z0-9_%][A-Z
 
 
 def commands(names: str) -> Commands:
-    """Opcodes by full name, short name or number, which counts in both tables.
+    """Parses commands: full names, short names, or numbers, which count in both tables.
 
-    Raises UsageError for unknown names and for short names of two commands.
+    Raises UsageError for unknown names, and for short names of two commands.
     """
     client: set[int] = set()
     server: set[int] = set()
@@ -179,7 +179,7 @@ _NAMES = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerO
 
 
 def _number(name: str) -> int | None:
-    """The number that a name is, also as in ``opcode_0x7e``, or None."""
+    """Returns the number in a name, also as in ``opcode_0x7e``, or None."""
     try:
         number = int(name.removeprefix("opcode_"), 0)
     except ValueError:
@@ -190,7 +190,7 @@ def _number(name: str) -> int | None:
 
 
 def statuses(texts: str) -> tuple[range, ...]:
-    """Statuses by name, number or range; ``error`` means all but the successful ones. Raises UsageError."""
+    """Parses statuses: names, numbers or ranges; ``error`` means all that are not successful. Raises UsageError."""
     out: list[range] = []
     for text in texts.split(","):
         name = text.strip().lower().replace("-", "_")
@@ -206,11 +206,11 @@ def statuses(texts: str) -> tuple[range, ...]:
     return tuple(out)
 
 
-# A rollback and a partial failure have a payload as a success has, and still are none.
+# a rollback and a partial failure have the payload of a success, but are none
 _DONE = SUCCESS_CLASS - {Status.ROLLBACK, Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED}
 _STATUSES = {**{status.name.lower(): int(status) for status in Status}, "ok": int(Status.SUCCESS)}
 
 
 def key_pattern(glob: str) -> re.Pattern[str]:
-    """A glob (``user::*``) over whole keys, case-sensitive."""
+    """Returns the pattern of a glob (``user::*``) over whole keys, case-sensitive."""
     return re.compile(fnmatch.translate(glob))

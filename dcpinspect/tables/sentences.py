@@ -1,4 +1,4 @@
-"""Sentences of many rows that differ in their numbers only: as texts, or as an Arrow array, which is made many times faster."""
+"""Sentences of many rows that differ only in their numbers: as texts, or as an Arrow array, which is made many times faster."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """One a row."""
+    """One sentence per row."""
 
     forms: Sequence[str]
     """Templates with the names of numbers, as in ``the marker in row {row}``."""
     form: npt.NDArray[np.int64]
-    """Which of them each row has."""
+    """The template of each row, as its place in ``forms``."""
     numbers: Mapping[str, npt.NDArray[Any]]
-    """By name, a number a row."""
+    """A column of numbers for each name, one number per row."""
 
     def texts(self) -> list[str]:
-        """The sentences."""
+        """Returns the sentences as texts."""
         columns = [column.tolist() for column in self.numbers.values()]
         rows = zip(self.form.tolist(), *columns, strict=True)
         return [self.forms[form].format(**dict(zip(self.numbers, row, strict=True))) for form, *row in rows]
 
     def arrow(self) -> Any:
-        """The same in an Arrow array."""
+        """Returns the sentences as an Arrow array."""
         import pyarrow as pa  # deferred: not everyone who reads sentences exports them
         import pyarrow.compute as pc
 

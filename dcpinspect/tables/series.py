@@ -1,4 +1,4 @@
-"""Numbers over time for some groups, in as many spans as there always are: they become longer as the reading needs them."""
+"""Numbers over time for some groups, in a limited number of spans: spans become longer as the reading needs it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Rows
 
 SPANS = 128
-"""Spans of time at most; when there are more, they become twice as long."""
+"""Greatest number of spans of time; when there are more, they become twice as long."""
 FIRST_SPAN_NS = 1_000_000
 
 Whole = npt.NDArray[np.int64]
 Kind = Literal["sum", "level", "peak"]
-"""What a span has of its values: their sum; the greatest, where a value lasts until the next one; the greatest of its own."""
+"""What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the greatest of its own values."""
 
 
 class Series:
-    """A row for each group, which are whole numbers: sums of what came in each span, or how high something that lasts was at most."""
+    """A row of spans for each group; groups are whole numbers. A span has the sum or the greatest of its values, see ``Kind``."""
 
     def __init__(self, *, kind: Kind = "sum", most: int = 1 << 10) -> None:
-        """``most``: groups that are kept, the first to come; nothing is kept of others."""
+        """``most``: number of groups that are kept, the first ones that come; other groups are ignored."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, Whole] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
-        self._last: dict[int, tuple[int, int]] = {}  # of levels: nanoseconds since the start, and value
+        self._last: dict[int, tuple[int, int]] = {}  # for levels: nanoseconds since the start, and value
 
     def add(self, groups: Rows, time_ns: Rows, values: Rows) -> None:
-        """Values with their groups and times, nanoseconds since 1970; what is earlier than the first one counts as if at its time."""
+        """Adds values with their groups and times, in nanoseconds since 1970. Values before the first one count at its time."""
         if not len(groups):
             return
         if self.start_ns is None:
@@ -60,7 +60,7 @@ class Series:
             self.rows[group] = old + found[index] if self._is_sum else np.maximum(old, found[index])
 
     def _hold(self, group: int, row: Whole, place: Whole, values: Whole) -> None:
-        """A level lasts through the spans in which nothing came."""
+        """Keeps a level through the spans in which no value came."""
         last, is_known = np.zeros(SPANS, np.int64), np.zeros(SPANS, np.bool_)
         if group in self._last:
             since, value = self._last[group]
@@ -73,5 +73,5 @@ class Series:
 
     @property
     def used(self) -> int:
-        """Spans up to the last one that has anything."""
+        """Number of spans up to the last one that is not 0."""
         return max((int(np.flatnonzero(row)[-1]) + 1 for row in self.rows.values() if row.any()), default=0)

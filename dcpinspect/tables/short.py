@@ -1,6 +1,7 @@
-"""Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of different ones.
+"""Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of different texts.
 
-Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, values, times and lists of records have no such form.
+Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, values, times and lists of records have no short
+form.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ WITHOUT = frozenset(
 )
 """Columns that have no short form."""
 _FEW = 1 << 12
-"""Numbers below are looked up in a table of that size."""
+"""Smaller numbers are looked up in a table of this size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A column of texts, each row's by its number in ``texts``, where None stands for no value."""
+    """A column of texts: each row has its number in ``texts``, where None stands for no value."""
 
     numbers: Array
     texts: Sequence[str | None]
     valid: Mask | None = None
-    """False where the column has no value; None: ``texts`` says so everywhere."""
+    """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
 def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | Texts | None:
-    """A column of these messages, which is not ``WITHOUT`` a short form; None when none of the batch's messages has a value."""
+    """Returns a column that has a short form, for these messages; None if no message of the batch has a value."""
     maker = _MAKERS.get(name)
     if maker is not None:
         return maker(batch, rows)
@@ -53,9 +54,9 @@ def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | Texts 
 
 
 def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> Texts:
-    """The text of each row's number, made once for each different number; numbers of rows that are not ``valid`` do not count."""
+    """Returns the text of each row's number; each different number is converted once. Rows that are not ``valid`` do not count."""
     wanted = values if valid is None else values[valid]
-    if len(wanted) and wanted.max() < _FEW:  # without sorting
+    if len(wanted) and wanted.max() < _FEW:  # a table needs no sorting
         is_there = np.zeros(_FEW, dtype=np.bool_)
         is_there[wanted] = True
         numbers = np.flatnonzero(is_there)
@@ -71,7 +72,7 @@ def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | No
 
 
 def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> Texts:
-    """Names of flags, or the word of an enumeration; by layout, since each has its own."""
+    """Returns names of flags, or the word of an enumeration; by layout, because each has its own words."""
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
     for number in np.unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():
@@ -85,7 +86,7 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -
             return None
         return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
 
-    # numbers of flags are many, different ones are few, also where only one row in twenty has one
+    # there are many numbers, but few different ones, even if only one row in twenty has any
     given = np.ones(len(rows), dtype=np.bool_) if numbers.valid is None else numbers.valid
     values, inverse = np.unique(numbers.values[given], return_inverse=True)
     pairs = np.zeros(len(rows), dtype=np.int64)
@@ -119,7 +120,7 @@ def _collections(batch: MessageBatch, rows: Rows) -> Texts | None:
     values = batch.connection[rows] * width + numbers
     at = batch.row[rows]
     moments = batch.names.moments(int(at.min()), int(at.max()))
-    if not len(moments):  # nothing is called otherwise at the end than at the beginning
+    if not len(moments):  # no name changes within the batch
         row = int(at.min())
         return _distinct(values, lambda value: batch.names.collection(value // width, value % width, row), given)
     pairs, inverse = np.unique(values, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Messages counted: commands, statuses, sizes, times of answers, and how many came when. Whole batches at a time, in bounded memory."""
+"""Counts messages: commands, statuses, sizes, times of answers, and rates over time. Takes whole batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _RESPONSE, _SERVER = 1 << 8, 1 << 9
 
 _MOST_COLLECTIONS = 1 << 12
 _OTHERS = (0, -1)
-"""Collections of connections that are counted each, and what stands for all further ones."""
+"""Greatest number of pairs of connection and collection that are counted separately, and the key for all others."""
 
 
 def command_of(opcode: Array, is_response: Mask, is_server: Mask) -> Rows:
-    """A number for each command and side."""
+    """Returns a number for each command and side."""
     found: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + _SERVER * is_server
     return found
 
 
 class MessageStats:
-    """Feed it with the messages that count."""
+    """Counts the messages that it is fed with."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -76,7 +76,7 @@ class MessageStats:
         self._sizes = Histograms()
         self._answers = Histograms()
         self.messages_by_time = Series()
-        """By command, as ``commands`` says."""
+        """Messages and bytes over time, by command as in ``commands``."""
         self.bytes_by_time = Series()
 
     def feed(self, batch: MessageBatch, rows: Rows) -> None:
@@ -94,9 +94,9 @@ class MessageStats:
         self.count(command, batch.time_ns[rows], batch.length[rows], answered, rtt.values[rows[answered]].astype(np.int64))
 
     def count(self, command: Rows, time_ns: Rows, length: Rows, answered: Mask, rtt_ns: Rows) -> None:
-        """Counts messages by what is known of them, statuses and collections left out.
+        """Counts messages without statuses and collections.
 
-        ``command``: what ``command_of`` says. ``length`` is in bytes. ``rtt_ns``: how long those that are ``answered`` took.
+        ``command``: from ``command_of``. ``length``: in bytes. ``rtt_ns``: waiting time of the messages that are ``answered``.
         """
         self.messages += len(command)
         self._counts += np.bincount(command, minlength=len(self._counts))
@@ -108,7 +108,7 @@ class MessageStats:
             self._answers.add(command[answered], rtt_ns)
 
     def rows(self) -> Iterator[Row]:
-        """What was counted, most first, as rows of ``STATS``; keys that do not apply are left out."""
+        """Yields the counts, the greatest first, as rows of ``STATS``; keys that do not apply are left out."""
         yield from self._commands()
         yield from self._of_collections()
         responses = int(self._statuses.sum())
@@ -146,7 +146,10 @@ class MessageStats:
             self._collections[key] = before[0] + count, before[1] + size
 
     def _of_collections(self) -> Iterator[Row]:
-        """Those of the same name and id together, with the names that are known by now; nothing where all are the default one."""
+        """Yields the counts of collections, with the names known so far; equal names and ids are added up.
+
+        Yields nothing for only the default one.
+        """
         if all(number == 0 for _, number in self._collections):
             return
         found: dict[str, tuple[int, int]] = {}
@@ -159,7 +162,7 @@ class MessageStats:
             yield {"section": "collections", "name": name, "count": count, "bytes": size, "share": size / total}
 
     def _throughput(self) -> Iterator[Row]:
-        """A row for each span."""
+        """Yields a row for each span."""
         messages, sizes = (sum(one.rows.values(), start=np.zeros(SPANS, np.int64)) for one in (self.messages_by_time, self.bytes_by_time))
         for place in range(self.messages_by_time.used):
             yield {
@@ -171,18 +174,18 @@ class MessageStats:
             }
 
     def commands(self) -> Iterator[tuple[int, str, str]]:
-        """Number of each group of ``messages_by_time``, name of the command, side; those that were said most first."""
+        """Yields number in ``messages_by_time``, name of the command, and side; the most frequent first."""
         for command in _most_first(self._counts):
             yield command, _name(command), SIDES[bool(command & _RESPONSE)]
 
     def answer_octaves(self) -> Iterator[tuple[str, Whole]]:
-        """Of each command that was answered: answers by the power of two at or below their nanoseconds."""
+        """Yields, for each command that was answered, the number of answers by the power of two at or below their nanoseconds."""
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 yield _name(command), self._answers.octaves(command)
 
     def size_octaves(self) -> Whole:
-        """Messages by the power of two at or below their bytes."""
+        """Returns the number of messages by the power of two at or below their bytes."""
         return sum((self._sizes.octaves(command) for command in _most_first(self._counts)), start=np.zeros(64, np.int64))
 
     def _commands(self) -> Iterator[Row]:
@@ -215,7 +218,7 @@ def _numbers(histograms: Histograms, group: int) -> Row:
 
 
 def distribution(values: npt.NDArray[np.int64]) -> Row:
-    """Least, percentiles and greatest of values, which are at least one."""
+    """Returns least value, percentiles and greatest value of at least one value."""
     own = Histograms()
     own.add(np.zeros(len(values), dtype=np.int64), values)
     return _numbers(own, 0)

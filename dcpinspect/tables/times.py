@@ -1,4 +1,4 @@
-"""Spans of time that somebody asks for: absolute, counted from the first packet, or back from the last."""
+"""Spans of time that a user asks for: absolute, counted from the first packet, or back from the last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min":
 _SPAN = re.compile(r"([+-]?)(\d{1,12})(?:\.(\d{1,9}))?\s*(ns|us|ms|s|min|m|h|d)?", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?\s*(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII | re.IGNORECASE)
 _EPOCH_S = 10**8
-"""Seconds from which on a number without a unit is one of seconds since 1970: as a time from the start they are three years."""
+"""Seconds from which on a number without a unit is in seconds since 1970: as a time from the start, it would be three years."""
 _GREATEST = (1 << 63) - 1
 
 
@@ -28,9 +28,9 @@ class Moment:
     ns: int
 
     def at(self, first_ns: int, last_ns: Callable[[], int]) -> int:
-        """The same since 1970, in a capture from ``first_ns`` to ``last_ns()``.
+        """Returns the moment in nanoseconds since 1970, in a capture from ``first_ns`` to ``last_ns()``.
 
-        A time of the day is one of the day of the first packet, or the next one where that is more than half a day earlier.
+        A time of day is on the day of the first packet, or on the next day if it would be more than half a day before that packet.
         """
         if self.counts_from == "midnight":
             time_ns = first_ns // DAY_NS * DAY_NS + self.ns
@@ -39,7 +39,7 @@ class Moment:
 
 
 def moment(text: str, option: str) -> Moment:
-    """What somebody wrote behind ``option``. Raises UsageError."""
+    """Parses the value of ``option``. Raises UsageError."""
     span = _SPAN.fullmatch(text.strip())
     if span is not None:
         sign, whole, fraction, unit = span.groups()
@@ -61,9 +61,10 @@ def moment(text: str, option: str) -> Moment:
 
 
 def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bool = False) -> int:
-    """How long something takes, as ``30s`` or ``10m`` has it; in nanoseconds. ``with_unit``: seconds are not taken for granted.
+    """Parses a length of time such as ``30s`` or ``10m``, and returns nanoseconds. ``with_unit``: a unit is required; else seconds are
+    assumed.
 
-    Raises UsageError, which has the ``example``.
+    Raises UsageError, which contains the ``example``.
     """
     span = _SPAN.fullmatch(text.strip())
     if span is not None and not span[1] and (span[4] or not with_unit):
@@ -76,25 +77,25 @@ def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bo
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From ``since`` on, before ``until``; None is no bound."""
+    """A span from ``since`` to before ``until``; None is no bound."""
 
     since: Moment | None
     until: Moment | None
     last_ns: Callable[[], int]
-    """Tells the time of the last packet; it is called only where a bound counts from there."""
+    """Returns the time of the last packet; called only if a bound counts from there."""
 
     def bounds(self, first_ns: int) -> tuple[int, int]:
-        """[from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
+        """Returns [from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
         low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (self.since, self.until))
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
 
     def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:
-        """The same in a capture that was read: from its first packet to its last."""
+        """Returns the bounds in a capture that was read, from its first packet to its last."""
         return replace(self, last_ns=lambda: last_ns or 0).bounds(first_ns or 0)
 
 
 def in_words(bounds: tuple[int, int]) -> str:
-    """``from 12:01:00 to 12:02:00 UTC``: a span of time, for a line that is said of it."""
+    """Describes a span of time: ``from 12:01:00 to 12:02:00 UTC``."""
     since, until = (None if abs(at) == _GREATEST else _clock(at) for at in bounds)
     if until is None:
         return f"from {since} UTC on" if since is not None else ""
@@ -102,7 +103,7 @@ def in_words(bounds: tuple[int, int]) -> str:
 
 
 def _clock(time_ns: int) -> str:
-    """The time of a day, with milliseconds where it has any."""
+    """Returns the time of day, with milliseconds if they are not 0."""
     seconds, rest = divmod(time_ns % DAY_NS // 10**6, 1000)
     fraction = f".{rest:03d}" if rest else ""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"

@@ -1,6 +1,6 @@
-"""The column ``value``: what the value of a message holds once it is unwrapped, as text.
+"""The column ``value``: the content of a message's value after unpacking, as text.
 
-Values of documents are unwrapped here, those of all other messages as ``annotate`` does. What that hides has no value here either.
+Values of documents are unpacked here, all other values by ``annotate``. A value that ``annotate`` hides is null here, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dcpinspect.tables.arrow_types import as_text, gathered
 from dcpinspect.tables.messages import MessageBatch
 
 MAX_BYTES = 1 << 16
-"""Bytes of a value that the column holds; an ellipsis stands for the rest."""
+"""Greatest number of bytes of a value in the column; an ellipsis stands for the rest."""
 _SHOWN = frozenset({"json", "text", "binary"})
 """Encodings of values whose bytes are shown."""
 _ELLIPSIS = "…"
@@ -36,12 +36,14 @@ def _is_document(layout: Any) -> bool:
 
 
 _IS_DOCUMENT = np.array([*map(_is_document, LAYOUTS), False, False], dtype=np.bool_)
-"""Layouts whose value is a document, all of which may be shown."""
+"""Layouts whose value is a document that may be shown completely."""
 
 
 def values(batch: MessageBatch, rows: Rows) -> Any:
-    """Values as Arrow strings; null where there is none, where it is hidden, where the capture lacks some of it, and for a value that is
-    a run of fields, which have columns of their own."""
+    """Returns values as Arrow strings.
+
+    Null stands for no value, a hidden or incomplete value, and a value that is a run of fields, because these have columns of their own.
+    """
     decoded = batch.decoded
     size, start = decoded.value.size[rows], decoded.value.start[rows]
     has_value = size > 0
@@ -66,7 +68,7 @@ def values(batch: MessageBatch, rows: Rows) -> Any:
 
 
 def _plain(batch: MessageBatch, rows: Rows) -> Mask:
-    """Documents that nothing is wrong with, as far as columns tell."""
+    """Returns which messages are documents without any problem, as far as columns tell."""
     decoded = batch.decoded
     plain: Mask = _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
     plain &= ~decoded.underlying_datatype[rows] & ~np.isin(rows, batch.missing.row)
@@ -77,7 +79,7 @@ def _plain(batch: MessageBatch, rows: Rows) -> Mask:
 
 
 def _unwrapped(value: bytes, datatype: int) -> bytes | None:
-    """The body of a document; None where something is wrong with it."""
+    """Returns the body of a document; None if there is any problem."""
     try:
         content = decode_snappy(value) if datatype & SNAPPY else value
     except SnappyError:
@@ -94,7 +96,7 @@ def _annotated(batch: MessageBatch, index: int) -> bytes | None:
 
 
 def _as_text(raw: Any) -> Any:
-    """Values as text, those that are none as digits, and an ellipsis behind those that are cut."""
+    """Returns values as text: as digits if they are not text, and with an ellipsis if they are cut."""
     longest = pc.max(pc.binary_length(raw)).as_py() or 0
     text = as_text(raw)
     if longest <= MAX_BYTES and text.null_count == raw.null_count:
@@ -111,6 +113,7 @@ def _one_text(value: bytes) -> str:
     is_cut = len(value) > MAX_BYTES
     rest = _ELLIPSIS if is_cut else ""
     try:
-        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + rest  # a cut may be in a character
+        # the cut may be inside a character
+        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + rest
     except UnicodeDecodeError:
         return f"0x{value[:MAX_BYTES].hex()}{rest}"

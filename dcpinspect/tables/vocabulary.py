@@ -1,4 +1,4 @@
-"""The words that columns of the messages table may hold, where these are few and known."""
+"""The possible words in columns of the messages table, if they are few and known."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dcpinspect.tables.schema import BY_NAME
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Every word that a column may hold."""
+    """Every word that a column can have."""
 
     words: tuple[str, ...]
     others: re.Pattern[str] | None = None
-    """How numbers that nobody named are written."""
+    """Pattern of texts for numbers without a name."""
 
     def __contains__(self, word: str) -> bool:
         return word in self.words or (self.others is not None and self.others.fullmatch(word) is not None)
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"unknown \([0-9]+\)")
 
 @cache
 def vocabulary(column: str) -> Vocabulary | None:
-    """The words of a column of the messages table; None where it may hold anything."""
+    """Returns the words of a column of the messages table; None if it can have any value."""
     if column in _BASE:
         return _BASE[column]
     kind = BY_NAME[column].kind
@@ -49,7 +49,7 @@ def vocabulary(column: str) -> Vocabulary | None:
 
 
 def _specs(column: str) -> list[Field]:
-    """The fields of all layouts that give a column its values; they need not share their words."""
+    """Returns the fields of all layouts that give a column its values; they may have different words."""
     items = (item for layout in LAYOUTS for item in (*layout.extras, *layout.value))
     return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
 
