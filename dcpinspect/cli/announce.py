@@ -1,4 +1,4 @@
-"""``--check`` beside messages: the first findings of a kind as they are found, then how many there are, and all of them at the end."""
+"""``--check`` beside messages: prints the first findings of each kind as they are found, then their number, and all findings at the end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 AT_ONCE = 3
-"""Findings of a kind, which is a rule and a cause, that are shown as they are found."""
+"""Number of findings of a kind (a rule and a cause) that are printed as they are found."""
 EVERY_S = 1.0
-"""Seconds between two looks, and at least SHARE times as long as one takes."""
+"""Least number of seconds between two checks; it is also at least SHARE times as long as a check takes."""
 SHARE = 10
 
 GROWTH = 10
-"""Times as many as before are worth telling."""
+"""Factor by which a count must grow before it is told again."""
 MOST = 100_000
-"""Cases that are remembered; those that were told longest ago are forgotten first."""
+"""Number of cases that are remembered; those that were told longest ago are forgotten first."""
 
 _Kind = tuple[str, str | None]
 Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
@@ -37,23 +37,23 @@ Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
 
 
 def case_of(one: Finding) -> Case:
-    """What a finding is remembered by."""
+    """Returns the case that identifies a finding."""
     return one.rule, one.cause, one.connections, one.vbuckets, one.sid
 
 
 class Pace:
-    """When to look at what was found: soon, and so seldom that looking costs little."""
+    """Decides when to check for findings: soon, but so rarely that checks cost little."""
 
     def __init__(self) -> None:
         self._due = 0.0
 
     def is_due(self) -> bool:
-        """Whether it is time to look."""
+        """Whether it is time for a check."""
         return time.monotonic() >= self._due
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """One looks meanwhile."""
+        """Measures the check that runs in this context, and sets the time of the next one."""
         start = time.monotonic()
         yield
         now = time.monotonic()
@@ -61,26 +61,26 @@ class Pace:
 
 
 class Told:
-    """What was told, and how bad it was then. Its memory is bounded."""
+    """Remembers what was told, and how bad it was then. Its memory is bounded."""
 
     def __init__(self) -> None:
         self._known: dict[Case, tuple[int, int]] = {}
 
     def is_worse(self, one: Finding) -> bool:
-        """Whether it was not told, or of a milder severity."""
+        """Whether a finding was not told yet, or only with a milder severity."""
         known = self._known.get(case_of(one))
         return known is None or SEVERITIES.index(one.severity) < known[0]
 
     def before(self, one: Finding) -> int:
-        """How often it had happened when it was told; 0: it was not."""
+        """Returns how often a finding had happened when it was told; 0 if it was not told."""
         return self._known.get(case_of(one), (0, 0))[1]
 
     def has_grown(self, one: Finding) -> bool:
-        """Whether it was told, and has happened many times since."""
+        """Whether a finding was told, and has happened many times since."""
         return 0 < GROWTH * self.before(one) <= one.count
 
     def add(self, one: Finding) -> None:
-        """It is told now."""
+        """Remembers that a finding is told now."""
         case, severity = case_of(one), SEVERITIES.index(one.severity)
         known = self._known.pop(case, (severity, 0))
         self._known[case] = min(known[0], severity), max(known[1], one.count)
@@ -88,12 +88,12 @@ class Told:
             del self._known[next(iter(self._known))]
 
     def rows(self) -> list[list[Any]]:
-        """All of it as plain values, to be kept."""
+        """Returns the content as plain values, which can be stored."""
         return [[*case, *said] for case, said in self._known.items()]
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> Self:
-        """What ``rows`` gave, maybe as JSON. Raises ValueError and TypeError for anything else."""
+        """Restores the content from ``rows``, perhaps read from JSON. Raises ValueError and TypeError for anything else."""
         found = cls()
         for rule, cause, connections, vbuckets, sid, severity, count in rows[-MOST:]:
             found._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
@@ -101,10 +101,10 @@ class Told:
 
 
 class Announcer:
-    """Writes what a reading that is under way finds wrong, between its messages."""
+    """Writes the findings of a running reading between its messages."""
 
     def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
-        """``format_``: text, or NDJSON. ``pauses``: the reading waits for what comes, so one looks before its end."""
+        """``format_``: text or NDJSON. ``pauses``: the reading can wait long for input, so findings are also told before its end."""
         reading.check(redactor=redactor)
         self._reading = reading
         self._output = output
@@ -118,7 +118,7 @@ class Announcer:
             reading.on_pause = self.look
 
     def look(self) -> None:
-        """Write what is new, if it is time to look."""
+        """Writes new findings, if it is time for a check."""
         if self._pace is not None and self._pace.is_due():
             with self._pace.look():
                 self._look()
@@ -144,8 +144,8 @@ class Announcer:
         self._output.flush()
 
     def end(self, *, is_whole: bool) -> None:
-        """Write all, put together, with those that were shown before; ``is_whole``: the reading came to its end."""
-        from dcpinspect.render.findings import report_lines  # deferred: most who read messages do without
+        """Writes all findings, including those that were written before. ``is_whole``: whether the reading came to its end."""
+        from dcpinspect.render.findings import report_lines  # deferred: most users who read messages do not need it
         from dcpinspect.render.verdict import LookedAt, damage
 
         found = self._reading.findings(is_whole=is_whole)

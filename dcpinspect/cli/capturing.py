@@ -1,4 +1,4 @@
-"""The options of commands that capture, and interfaces as their ``Source``."""
+"""The options of commands that capture, and interfaces as a ``Source`` of messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 _UNITS = {"": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-"""Bytes of a size's unit; a bare number is kB, as dumpcap has it."""
+"""Bytes of each unit of size; a bare number is in kB, as in dumpcap."""
 _LEAST_SPOOL = 16 * MIB
 _CAPTURE = "The capture"
 
 
 class FullDisk(StrEnum):
-    """What a full disk does to a recording."""
+    """What happens to a recording when the disk is full."""
 
     END = "end"
     PAUSE = "pause"
@@ -146,7 +146,7 @@ def capturing(
         typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open.", rich_help_panel=_CAPTURE),
     ] = None,
 ) -> Interfaces:
-    """The interfaces that these options name. Raises UsageError."""
+    """Returns the interfaces that these options name. Raises UsageError."""
     if not interface:
         raise UsageError("-i: name an interface, or any for all of them; -D lists them")
     if write == "-":
@@ -186,7 +186,7 @@ def capturing(
 
 
 def _limits(option: str, texts: Sequence[str] | None, known: Sequence[str]) -> tuple[Limits, int | None]:
-    """The limits that texts such as ``filesize:100MB`` say, and the one of another kind. Raises UsageError."""
+    """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in ``known``. Raises UsageError."""
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.suggest import did_you_mean
 
@@ -234,7 +234,7 @@ def _count(place: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How the recorder works."""
+    """Settings of the recorder."""
 
     each: Limits
     files: int | None
@@ -249,7 +249,7 @@ class _How:
     user: str | None
 
     def __call__(self, wishes: Wishes) -> Wishes:
-        """The wishes, with these among them."""
+        """Returns the wishes with these settings added."""
         wishes = replace(
             wishes,
             stop=self.stop,
@@ -266,7 +266,7 @@ class _How:
 
 
 class Interfaces:
-    """Interfaces, as ``Source``."""
+    """Interfaces as a ``Source`` of messages."""
 
     pauses = True
 
@@ -283,7 +283,7 @@ class Interfaces:
         self._capture: LiveCapture
 
     def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
-        """The interfaces, opened. ``tell`` takes a line for the user. This process loses the right to open more."""
+        """Opens the interfaces. ``tell`` takes a line for the user. This process then loses the right to open more."""
         from dcpinspect.capture import rights
         from dcpinspect.capture.live import LiveCapture
 
@@ -301,7 +301,7 @@ class Interfaces:
 
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
-        """Until Ctrl-C, a limit, or the end of the interfaces."""
+        """Yields a reading that lasts until Ctrl-C, a limit, or the end of the interfaces."""
         from dcpinspect.reading import Reading
 
         capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
@@ -327,12 +327,12 @@ class Interfaces:
             self._capture.is_enough = lambda: reading.messages >= most
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
-        """What was captured and what was not, then as for files."""
+        """Says what was captured and what was not, then the same remarks as for files."""
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
         return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
     def captured(self) -> str:
-        """How many packets came, and how many did not."""
+        """Says how many packets came, and how many were lost."""
         capture = self._capture
         numbers = capture.numbers
         said = [capture.drops_in_words]
@@ -349,7 +349,7 @@ class Interfaces:
 
 
 def all_ports(extra: Sequence[int]) -> list[int]:
-    """Those that are looked at, and more."""
+    """Returns the default ports and further ones."""
     from dcpinspect.transport.connections import DEFAULT_PORTS
 
     return sorted({*DEFAULT_PORTS, *extra})

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 else:
     CheckFormat = Literal[(*FORMATS, SARIF.name)]
 FOUND = 1
-"""Exit status where something was found that ``--fail-on`` asks about."""
+"""Exit status if there are findings that ``--fail-on`` asks about."""
 
 
 _BATCH_BYTES = 4 << 20
-"""A quarter of what others read at once: rules make more of a batch than anyone else, and several are under way."""
+"""A quarter of the usual size of batches: rules need more memory per batch than other commands, and several batches are under way."""
 
 
 class FailOn(StrEnum):
-    """What makes the exit status 1."""
+    """Severity from which the exit status is 1."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -53,7 +53,7 @@ class FailOn(StrEnum):
 
 
 def print_rules(is_asked: bool) -> None:
-    """Print a line for each rule, and no more."""
+    """Prints a line for each rule, and exits."""
     if is_asked:
         from dcpinspect.findings.registry import RULES
 
@@ -155,7 +155,7 @@ def check(
     stats: options.Stats = False,
 ) -> int:
     """Print what is wrong in captures, worst first, with the messages that show it and what to do."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.capture.open import open_capture
     from dcpinspect.growing import give_back
     from dcpinspect.reading import Reading
@@ -197,7 +197,7 @@ def check(
                 with closing(reading.ahead()) as batches:
                     for _ in interrupts.between(batches):
                         pass
-            finally:  # Ctrl-C: what was found until then
+            finally:  # after Ctrl-C: writes what was found so far
                 give_back()
                 is_whole = not interrupts.settled()
                 if not is_whole:
@@ -239,7 +239,7 @@ _WITHOUT_CAPTURE = (
     *("log", "checkpoint", "rule", "family", "no_rule", "effects", "vbucket", "client", "severity", "filter_", "limit", "columns"),
     *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
 )
-"""Options that say something of logs and checkpoints alone."""
+"""Options that make sense for logs and checkpoints without a capture."""
 
 
 def _check_alone(
@@ -255,7 +255,7 @@ def _check_alone(
     effects: bool,
     guard: bool,
 ) -> int:
-    """Checks logs and checkpoints where there is no capture; the exit status."""
+    """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
     from dcpinspect.findings.alone import findings_alone
 
@@ -272,14 +272,14 @@ def _check_alone(
 
 
 def log_remarks(logs: Sequence[LogReading]) -> int:
-    """Tell of logs what could not be used; the exit status."""
+    """Says which lines of logs could not be used. Returns the exit status."""
     from dcpinspect.cli.log import remarks as of_logs
 
     return of_logs(logs) if logs else 0
 
 
 def columns_of(text: str | None, format_: Format, *, several: bool) -> list[str] | None:
-    """The columns that are asked for. Raises UsageError."""
+    """Returns the columns that are asked for. Raises UsageError."""
     if text is None:
         return None
     from dcpinspect.cli.record_tables import columns_asked_for
@@ -291,7 +291,7 @@ def columns_of(text: str | None, format_: Format, *, several: bool) -> list[str]
 
 
 def write_report(out: Target, format_: Format, told: Report, columns: list[str] | None, *, guard: bool) -> None:
-    """Write findings as the format has them, or as a table of these columns."""
+    """Writes findings in the form of the format, or as a table of these columns."""
     if columns is not None and isinstance(format_, TableFormat):
         format_.records(out, told.records(), columns, guard=guard)
     else:
@@ -299,7 +299,7 @@ def write_report(out: Target, format_: Format, told: Report, columns: list[str] 
 
 
 def chosen_format(context: typer.Context, name: str | None, output: str | None) -> Format:
-    """The format that is asked for. Raises UsageError for options that it has no use for."""
+    """Returns the format that is asked for. Raises UsageError for options that it does not use."""
     is_sarif = name == SARIF.name or (name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes)))
     chosen = SARIF if is_sarif else choose_format(name, output)
     options.refuse_unused(context, chosen)
@@ -322,12 +322,12 @@ def report_of(
     damage: str = "",
     span: tuple[int, int] | None = None,
 ) -> Report:
-    """Findings of captures, to be written.
+    """Returns the report on findings, ready to be written.
 
-    ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
-    ``effects``: text has them under their causes, and all else.
-    ``reading``: what was checked; ``nothing``: what is said where nothing was found. ``damage``: what is wrong with the files.
-    ``is_checked``: there was a message to check. ``span``: of time, where only what goes on in one is told.
+    ``rules``: ids of the rules that were checked. ``verdicts``: recommendations to clients, and whether they follow them; None if not asked
+    for. ``effects``: text shows effects below their causes, and everything else. ``reading``: what was checked. ``nothing``: text if
+    nothing was found. ``damage``: what is wrong with the files. ``is_checked``: whether there was a message to check. ``span``: of time, if
+    only findings of that span are told.
     """
     from dcpinspect.export.sarif import sarif_log
     from dcpinspect.findings.record import finding_records
@@ -338,7 +338,7 @@ def report_of(
 
     def lines(paint: Paint) -> list[str]:
         much = LookedAt.of(reading, rules, nothing, damage) if reading is not None else None
-        instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
+        instead = None if is_checked else UNCHECKED  # otherwise the report would say that nothing is wrong
         told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead, span=span)
         return [*told, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
 

@@ -1,4 +1,4 @@
-"""Which of all findings ``check`` tells of: by vbucket, connection, client, severity, filter, and by what was known before."""
+"""Selects the findings that ``check`` tells: by vbucket, connection, client, severity, filter, and baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import Span
 
 Key = tuple[str, str | None, str, int | None]
-"""Rule, cause, name of the client, vbucket: what a case has in common with the same trouble in another capture."""
+"""Rule, cause, name of the client, vbucket: what a case has in common with the same problem in another capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class Choosing:
     limit: int | None = None
     span: Span | None = None
     time: Within | None = None
-    """The same, once the capture is known."""
+    """The bounds of ``span``, once the capture is known."""
     known: Mapping[Key, int] = field(default_factory=dict)
-    """How bad it was before: the place of its severity, worst first."""
+    """How bad each case was in the baseline: the place of its severity, the worst first."""
 
     @property
     def nothing(self) -> str:
-        """What is said where nothing was found."""
+        """Text if nothing was found."""
         if self.known:
             return "nothing new"
         return "nothing wrong" if replace(self, limit=None, span=None, time=None) == Choosing() else "nothing of what was asked for"
 
     def within(self, reading: Reading) -> Choosing:
-        """The same, of what was read."""
+        """Returns the conditions with the bounds of a reading."""
         from dcpinspect.findings.within import Within
 
         if self.span is None:
@@ -54,7 +54,7 @@ class Choosing:
         return replace(self, time=Within.of(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:
-        """Whether a case is wanted, before it is put together with its like."""
+        """Whether a case is wanted, before it is merged with similar ones."""
         from dcpinspect.findings.rule import SEVERITIES
 
         severity = SEVERITIES.index(case.severity)
@@ -71,7 +71,7 @@ class Choosing:
         return not self.known or any(self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case))
 
     def of(self, found: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
-        """Those that meet the filter, and of these the first, with their effects."""
+        """Returns the findings that match the filter, at most ``limit`` of them, with their effects."""
         if self.filter is not None:
             from dcpinspect.findings.record import finding_records
             from dcpinspect.findings.registry import RULES
@@ -97,7 +97,7 @@ def choosing(
     config: Config | None,
     span: Span | None = None,
 ) -> Choosing:
-    """What is asked for. Raises UsageError."""
+    """Returns the conditions that are asked for. Raises UsageError."""
     from dcpinspect.cli.options import saved_filters
     from dcpinspect.findings.record import FINDINGS
     from dcpinspect.tables.record_rows import parse_record_filter
@@ -125,12 +125,12 @@ def _keys(case: Finding) -> list[Key]:
 
 
 def name_of(client: str) -> str:
-    """The name of a client without its address, which another run does not share."""
+    """Returns the name of a client without its address, which is different in another run."""
     return client.partition(" ")[2]
 
 
 def _known(path: str) -> dict[Key, int]:
-    """The cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
+    """Reads the cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
     import orjson
 
     from dcpinspect.findings.rule import SEVERITIES
@@ -140,7 +140,7 @@ def _known(path: str) -> dict[Key, int]:
             text = file.read()
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
-    found: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline is one, too
+    found: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline counts as a baseline, too
     try:
         records: list[Any] = orjson.loads(text) if text.lstrip()[:1] == b"[" else [orjson.loads(line) for line in text.splitlines() if line]
         for one in records:

@@ -1,4 +1,4 @@
-"""What a shell offers for values of options: commands, statuses, columns, rules, saved filters. Each is looked up when it is asked for."""
+"""Completions for values of options: commands, statuses, columns, rules, saved filters. Each is looked up only when a shell asks for it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def opcodes(incomplete: str) -> list[str]:
-    """Commands, for the last of a list."""
-    from dcpinspect.tables.vocabulary import vocabulary  # deferred, as all that follow: --help does without
+    """Returns completions for the last command of a list."""
+    from dcpinspect.tables.vocabulary import vocabulary  # deferred, as all imports below: --help does not need them
 
     known = vocabulary("name")
     return _last_of_list(incomplete, known.words if known is not None else ())
 
 
 def statuses(incomplete: str) -> list[str]:
-    """Statuses, for the last of a list."""
+    """Returns completions for the last status of a list."""
     from dcpinspect.tables.vocabulary import vocabulary
 
     known = vocabulary("status_name")
@@ -30,7 +30,7 @@ def statuses(incomplete: str) -> list[str]:
 
 
 def message_columns(incomplete: str) -> list[str]:
-    """Columns of messages, and sets of them, for the last of a list."""
+    """Returns completions for the last column, or set of columns, of a list."""
     from dcpinspect.cli.config import COLUMN_SETS
     from dcpinspect.tables import presets
     from dcpinspect.tables.schema import BY_NAME
@@ -40,26 +40,26 @@ def message_columns(incomplete: str) -> list[str]:
 
 
 def one_column(incomplete: str) -> list[str]:
-    """Columns that messages can be put in order by."""
+    """Returns columns by which messages can be sorted."""
     from dcpinspect.tables.schema import BY_NAME, is_ordered
 
     return _beginning(incomplete, (name for name in BY_NAME if is_ordered(name)))
 
 
 def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Columns of the table that the command prints, for the last of a list."""
+    """Returns completions for the last column of a list, from the table that the command prints."""
     return _last_of_list(incomplete, [column.name for table in tables_of(ctx) for column in table.columns])
 
 
 def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Columns that the rows of the command's table can be put in order by, for the last of a list."""
+    """Returns completions for the last column of a list, from those by which the command's table can be sorted."""
     from dcpinspect.tables import record_rows
 
     return _last_of_list(incomplete, [name for table in tables_of(ctx) for name in record_rows.sort_columns(table)])
 
 
 def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
-    """The tables that a command prints one of, where it prints no messages."""
+    """Returns the tables of which a command prints one; for commands that print no messages."""
     from dcpinspect.comparison.contracts import DIFFERENCES, PATHS
     from dcpinspect.findings.record import FINDINGS
     from dcpinspect.logs.events import LOG_EVENTS
@@ -75,33 +75,33 @@ def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
 
 
 def message_filters(incomplete: str) -> list[str]:
-    """Filters that are built in or saved, where the last word begins with @."""
+    """Returns built-in and saved filters, if the last word begins with @."""
     from dcpinspect.tables.presets import FILTERS
 
     return _filters(incomplete, FILTERS)
 
 
 def record_filters(incomplete: str) -> list[str]:
-    """Filters that are saved, where the last word begins with @."""
+    """Returns saved filters, if the last word begins with @."""
     return _filters(incomplete, ())
 
 
 def rules(incomplete: str) -> list[str]:
-    """Rules."""
+    """Returns rules."""
     from dcpinspect.findings.registry import RULES
 
     return _beginning(incomplete, RULES)
 
 
 def families(incomplete: str) -> list[str]:
-    """Families of rules."""
+    """Returns families of rules."""
     from dcpinspect.findings.rule import FAMILIES
 
     return _beginning(incomplete, FAMILIES)
 
 
 def words(incomplete: str) -> list[str]:
-    """All that explain knows by name."""
+    """Returns all names that explain knows."""
     from dcpinspect.findings.registry import RULES
     from dcpinspect.protocol.control_keys import CONTROL_KEYS
     from dcpinspect.render.glossary import GLOSSARY
@@ -122,7 +122,7 @@ def _filters(incomplete: str, built_in: Iterable[str]) -> list[str]:
 
 
 def _saved(table: str) -> list[str]:
-    """Names of what the config file keeps; nothing where it is broken, of which a command that runs tells."""
+    """Returns the names in a table of the config file; empty if the file is broken, because only a command that runs reports this."""
     from dcpinspect.cli import config, main
 
     try:

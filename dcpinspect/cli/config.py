@@ -38,15 +38,15 @@ from dcpinspect.suggest import did_you_mean
 
 VARIABLE = "DCPINSPECT_CONFIG"
 MAX_SIZE = 1 << 20
-"""Bytes of a config file; nobody writes more, and a device never ends."""
+"""Greatest size of a config file in bytes; nobody writes more, and a device would never end."""
 
 FILTERS, COLUMN_SETS = "filters", "columns"
-"""Tables of what is saved under names."""
+"""Tables of texts that are saved under names."""
 COLORS = "colors"
 """The table of colours, by the filter of the messages that have them."""
 
 Default = bool | str | list[str]
-"""A default as the command line would give it: the state of a flag, or text yet to be parsed."""
+"""A default in the form of the command line: the state of a flag, or text that is not parsed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,20 @@ class Setting:
     """Name of the command's parameter."""
     is_flag: bool
     is_negation: bool
-    """A flag spelt as its contrary: ``no-fields = true`` is ``fields = false``."""
+    """Whether the key is the negative form of a flag: ``no-fields = true`` is ``fields = false``."""
     is_repeatable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A config file as read."""
+    """A config file that was read."""
 
     path: Path
     tables: Mapping[str, Mapping[str, object]]
     """Keys and values by command."""
 
     def defaults(self, command: str, settings: Mapping[str, Setting]) -> dict[str, Default]:
-        """Return the defaults set for a command, by parameter name; ``settings`` are the keys its table may have, with dashes."""
+        """Returns the defaults for a command, by parameter name. ``settings``: the keys that its table may have, with dashes."""
         defaults: dict[str, Default] = {}
         for key, value in self.tables.get(command, {}).items():
             setting = settings.get(key.replace("_", "-"))
@@ -80,7 +80,7 @@ class Config:
         return defaults
 
     def saved(self, table: str) -> dict[str, str]:
-        """Return what FILTERS or COLUMN_SETS holds, by name, as it would be typed."""
+        """Returns the texts in FILTERS or COLUMN_SETS, by name, as they would be typed."""
         texts = {}
         for name, value in self.tables.get(table, {}).items():
             if re.fullmatch(r"[A-Za-z0-9_-]+", name) is None:
@@ -93,7 +93,7 @@ class Config:
         return texts
 
     def colors(self) -> dict[str, str]:
-        """Return colours by filter, in the order of the file."""
+        """Returns colours by filter, in the order of the file."""
         texts = {}
         for filter_, color in self.tables.get(COLORS, {}).items():
             if not isinstance(color, str):
@@ -102,11 +102,11 @@ class Config:
         return texts
 
     def place(self, table: str, key: str | None) -> str:
-        """Name a place in the file."""
+        """Names a place in the file."""
         return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (f" {escape(key)}" if key else "")
 
     def error(self, table: str, key: str | None, what: str) -> UsageError:
-        """Make the error that names a place in the file."""
+        """Returns an error that names a place in the file."""
         return UsageError(f"{self.place(table, key)}: {what}")
 
     def _default(self, command: str, key: str, value: object, setting: Setting) -> Default:
@@ -125,17 +125,17 @@ class Config:
 
 
 def config_path() -> tuple[Path, bool]:
-    """Return where the config file is looked for, and whether the user named it."""
+    """Returns the path of the config file, and whether the user named it."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named), True
-    import platformdirs  # deferred: only a command that runs needs it, --help does not
+    import platformdirs  # deferred: only a command that runs needs it
 
     return platformdirs.user_config_path("dcpinspect") / "config.toml", False
 
 
 def load(commands: Collection[str]) -> Config:
-    """Read the config file, empty if there is none; ``commands`` are the tables it may have."""
+    """Reads the config file; the result is empty if there is none. ``commands``: the tables that it may have."""
     path, is_named = config_path()
     config = Config(path, _parse(path, is_named))
     tables = [*commands, FILTERS, COLUMN_SETS, COLORS]
@@ -150,7 +150,7 @@ def load(commands: Collection[str]) -> Config:
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:
-    """Return a clause to add to an error about an unknown word: the closest known ones, or else all of them."""
+    """Returns a clause for an error about an unknown word: the closest known words, or else all of them."""
     everything = f"; it has {', '.join(sorted(known))}" if known else ""
     return did_you_mean(word, known) or everything
 
@@ -168,7 +168,7 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
         return {}
     except OSError as error:
         if not is_named and isinstance(error, (PermissionError, NotADirectoryError)):
-            return {}  # HOME may be that of somebody else, and then so is the file
+            return {}  # HOME may be another user's, and so may this file
         raise UsageError(f"{escape(os.fspath(path))}: {error.strerror}; {VARIABLE} may name another config file") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file as UTF-8") from error

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dcpinspect.comparison.side import Side
 
 DIFFERENT = 1
-"""Exit status where the sides differ."""
+"""Exit status if the sides differ."""
 STDIN = "-"
 
 
@@ -71,7 +71,7 @@ def diff(
     stats: options.Stats = False,
 ) -> int:
     """Compare two readings of the same streams: which events only one side has, why, and which differ. Exit status 1 if they differ."""
-    # Deferred: DuckDB and the decoder; --help and completion do without.
+    # deferred: DuckDB and the decoder, which --help and completion do not need
     from dcpinspect.comparison import contracts
     from dcpinspect.comparison.contracts import SIDES
     from dcpinspect.comparison.differences import Comparison
@@ -128,14 +128,14 @@ def diff(
     if found.is_different:
         return DIFFERENT
     if found.why_nothing and not len(ways):
-        if not format_.is_text:  # which has it as its verdict
+        if not format_.is_text:  # text has this as its verdict
             complain(f"nothing could be compared: {found.why_nothing}")
         return UsageError.exit_status
     return max(statuses)
 
 
 def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None) -> tuple[list[str], list[str]]:
-    """The captures of each side. Raises UsageError."""
+    """Returns the captures of each side. Raises UsageError."""
     from dcpinspect.capture.folders import with_folders  # deferred, as above
 
     named = list(captures or ())
@@ -153,7 +153,7 @@ def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None)
 
 
 def _refuse_nothing(sides: list[Side], connections: list[tuple[range, ...]]) -> None:
-    """Raise UsageError for a side without a stream, or without the connections that are asked for."""
+    """Raises UsageError for a side without streams, or without the connections that are asked for."""
     from dcpinspect.render.coverage import nothing_found  # deferred, as above
 
     for side, wanted in zip(sides, connections, strict=True):

@@ -9,9 +9,9 @@ import typer
 from dcpinspect.cli import completion
 
 MAX_PASTE = 4 << 20
-"""Bytes of text that are taken apart."""
+"""Greatest number of bytes of text that are explained."""
 SHOWN = 60
-"""Columns of a text that nobody knows that the error repeats."""
+"""Number of columns of an unknown text that the error repeats."""
 
 
 def explain(
@@ -30,7 +30,7 @@ def explain(
     Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, od, tcpdump -X or Wireshark. They may also be a literal
     of C ({0x80, …}, xxd -i) or Python (b'…').
     """
-    # Deferred: the tables of the protocol; --help and completion do without.
+    # deferred: the tables of the protocol, which --help and completion do not need
     import sys
 
     from dcpinspect.cli import terminal

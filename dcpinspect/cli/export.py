@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class _Exported(Files):
-    """Captures whose messages go to a file, which nobody sees grow."""
+    """Captures whose messages go to a file, where the user cannot see them come."""
 
     def __init__(self, captures: Sequence[str], output: str) -> None:
         super().__init__(captures)
         self._output = output
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
-        """How many went there, besides all else."""
+        """Says how many messages were written, and everything else."""
         if self._output not in (*STDOUT, os.devnull):
             complain(f"{shown:,} message{'' if shown == 1 else 's'} to {escape(self._output)}")
         return super().report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
@@ -37,7 +37,7 @@ def export(
     context: typer.Context,
     captures: options.Captures,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete.")],
-    **choices: Any,  # show's
+    **choices: Any,  # options of show
 ) -> int:
     """Write the messages of captures (pcap or pcapng) to a file, in the format that its name says."""
     return show(context, _Exported(captures, output), output=output, **choices)

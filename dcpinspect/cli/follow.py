@@ -32,7 +32,7 @@ def follow(
 
     The captures come first, the number of the connection last.
     """
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.export.formats import TEXT
     from dcpinspect.reading import Reading
     from dcpinspect.render.conversation import Conversation, heading
@@ -69,7 +69,7 @@ def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
 
 
 def _absent(reading: Reading, connection: int) -> str:
-    """Why there is nothing to show of a connection."""
+    """Returns why there is nothing to show of a connection."""
     from dcpinspect.render.coverage import foreign
 
     for one in reading.coverage.where(lambda all_: all_.connection == connection):

@@ -30,7 +30,7 @@ def info(
     stats: options.Stats = False,
 ) -> int:
     """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and what to run next."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.overview import overview, overview_records
     from dcpinspect.reading import Reading
     from dcpinspect.render.info import info_lines
@@ -45,7 +45,7 @@ def info(
             try:
                 for _ in interrupts.between(reading):
                     pass
-            finally:  # Ctrl-C: what was read until then
+            finally:  # after Ctrl-C: writes what was read so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
                 found = overview(reading)

@@ -1,7 +1,7 @@
-"""When Ctrl-C takes effect: not while a module loads, and between two writes, never inside one, so that what was written stays whole.
+"""Delays Ctrl-C: it takes effect only outside of imports, and between two writes, so that what was written stays complete.
 
-A handler that raises where it strikes would also do so inside NumPy, which takes an exception in a look-up for "there is none" and
-goes on as if nobody had asked for anything, and in extension modules that crash when their start is interrupted.
+A handler that raises at any place would also do so inside NumPy, which takes an exception in a look-up for "there is none" and goes on. It
+would also hit extension modules that crash when their start is interrupted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ T = TypeVar("T")
 STUCK_S = 2.0
 """Seconds that standard output may take for one write once the program is to end."""
 AGAIN = 0.01
-"""Seconds after which an interrupt that met an import is tried again."""
+"""Seconds after which an interrupt during an import is tried again."""
 _IMPORTS = "<frozen importlib._bootstrap>"
-"""File name that the import system's own functions have."""
+"""File name of the import system's own functions."""
 _HAS_TIMER = sys.platform != "win32"
 _ENDING = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
 """Signals that ask a program to end."""
@@ -32,9 +32,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != 
 
 @contextmanager
 def outside_imports() -> Iterator[None]:
-    """For the whole run of the program: Ctrl-C lets imports end, and ends a process that is shutting down without a word.
+    """Surrounds the whole run of the program: Ctrl-C lets imports end, and silently ends a process that is shutting down.
 
-    What asks it to end otherwise leaves nothing temporary behind.
+    Other signals that end the program leave no temporary files.
     """
     with _clean_ends():
         yield from _outside_imports()
@@ -42,7 +42,7 @@ def outside_imports() -> Iterator[None]:
 
 @contextmanager
 def _clean_ends() -> Iterator[None]:
-    """SIGTERM and SIGHUP remove what is temporary before they end the process as they would have; where they were not ignored."""
+    """Lets SIGTERM and SIGHUP remove temporary files before they end the process, unless these signals were ignored."""
     ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _end)
@@ -60,13 +60,14 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def _remove_what_is_temporary() -> None:
-    remove_all = getattr(sys.modules.get("dcpinspect.temporary"), "remove_all", None)  # else, or while that loads, there is nothing
+    # if this module is not loaded yet, there is nothing to remove
+    remove_all = getattr(sys.modules.get("dcpinspect.temporary"), "remove_all", None)
     if remove_all is not None:
         remove_all()
 
 
 def _outside_imports() -> Iterator[None]:
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # started in the background: to be ignored
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # a program that was started in the background ignores the signal
         yield
         return
     signal.signal(signal.SIGINT, _raise_outside_imports)
@@ -100,7 +101,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 class _Interrupts:
-    """Whether Ctrl-C was pressed, and whether nothing is half done just now."""
+    """Whether Ctrl-C was pressed, and whether the program only waits now."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -117,7 +118,7 @@ _interrupts = _Interrupts()
 
 @contextmanager
 def alike() -> Iterator[None]:
-    """SIGTERM and SIGHUP interrupt as Ctrl-C does, where they would end the program."""
+    """Lets SIGTERM and SIGHUP interrupt as Ctrl-C does, where they would end the program."""
     ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) in (signal.SIG_DFL, _end)]
     if threading.current_thread() is not threading.main_thread():
         ours = []
@@ -131,7 +132,7 @@ def alike() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Ctrl-C waits for ``check``; a second one ends what is stuck. In other threads than the main one nothing changes."""
+    """Delays Ctrl-C until ``check``; a second Ctrl-C ends a program that is stuck. Changes nothing in other threads than the main one."""
     before = signal.getsignal(signal.SIGINT)
     is_ours = before in (signal.default_int_handler, _raise_outside_imports)
     if threading.current_thread() is not threading.main_thread() or not is_ours:
@@ -148,12 +149,13 @@ def deferred() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C, SIGTERM or SIGHUP calls ``stop``: what is live ends as if its input had. The second Ctrl-C ends what is stuck.
+    """Lets the first Ctrl-C, SIGTERM or SIGHUP call ``stop``: a live input then ends in the normal way. The second one ends a program that
+    is stuck.
 
-    So does the first one where standard output takes nothing for ``STUCK_S``.
+    The first one also does so if standard output takes nothing for ``STUCK_S``.
 
-    A signal that was ignored when the program started stays ignored: so a shell protects what it runs in the background from Ctrl-C, and
-    ``nohup`` from SIGHUP.
+    A signal that was ignored when the program started stays ignored. So a shell protects programs in the background from Ctrl-C, and
+    ``nohup`` protects them from SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -192,7 +194,7 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _Writing:
-    """Since when one waits for standard output to take something."""
+    """Time since which the program waits for standard output; None while it does not wait."""
 
     since: float | None = None
 
@@ -202,7 +204,7 @@ _writing = _Writing()
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Standard output is written to, which may take as long as its reader likes."""
+    """Marks that standard output is being written, which may take as long as its reader likes."""
     _writing.since = time.monotonic()
     try:
         yield
@@ -211,19 +213,19 @@ def writing() -> Iterator[None]:
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt when Ctrl-C was pressed; called where everything is whole."""
+    """Raises KeyboardInterrupt if Ctrl-C was pressed. Called where all output is complete."""
     if _interrupts.asked:
         raise KeyboardInterrupt
 
 
 def settled() -> bool:
-    """Whether Ctrl-C was pressed; it is answered by writing what there is, which only another one interrupts."""
+    """Returns whether Ctrl-C was pressed. The caller then writes the results so far, which only another Ctrl-C interrupts."""
     asked, _interrupts.asked = _interrupts.asked, False
     return asked
 
 
 def between(batches: Iterable[T]) -> Iterator[T]:
-    """The batches; Ctrl-C ends the wait for the next one at once."""
+    """Yields the batches; Ctrl-C ends the wait for the next one at once."""
     source = iter(batches)
     while True:
         check()
@@ -239,7 +241,7 @@ def between(batches: Iterable[T]) -> Iterator[T]:
 
 
 class _Watch:
-    """Answers Ctrl-C from a thread of its own: a library that computes lets no Python code run in the main one."""
+    """Answers Ctrl-C in a thread of its own, because a library that computes lets no Python code run in the main thread."""
 
     def __init__(self, stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> None:
         self._stop = stop
@@ -250,9 +252,10 @@ class _Watch:
         self._is_raised = False
 
     def run(self, signals: int) -> None:
-        """Take the numbers of signals from a pipe until it is closed.
+        """Reads the numbers of signals from a pipe until it is closed.
 
-        The main thread is told of an answer until it has taken it: a signal that comes just before a call that waits does not end the wait.
+        It interrupts the main thread again and again, until the main thread has raised the exception: a signal just before a waiting call
+        does not end the wait.
         """
         while True:
             was_asked = self._is_stopping or self._is_ending
@@ -267,7 +270,7 @@ class _Watch:
             if number[0] == signal.SIGINT:
                 self._answer()
             elif signal.getsignal(number[0]) is _end:
-                time.sleep(AGAIN)  # by then the main thread has done the same, unless a library computes
+                time.sleep(AGAIN)  # meanwhile the main thread does the same, unless a library computes
                 _remove_what_is_temporary()
                 os._exit(128 + number[0])  # only the main thread could end by the signal itself
 
@@ -279,7 +282,7 @@ class _Watch:
             self._end()
 
     def _is_told(self) -> bool:
-        """Whether the main thread is to raise KeyboardInterrupt and has not."""
+        """Whether the main thread is to raise KeyboardInterrupt, and has not done so."""
         return not self._is_raised and (self._is_ending or (self._is_stopping and self._is_waiting()))
 
     def note(self, _: int, frame: FrameType | None) -> None:
@@ -293,10 +296,11 @@ class _Watch:
 
 @contextmanager
 def answered(stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> Iterator[None]:
-    """The first Ctrl-C calls ``stop``. A second one calls ``end`` and raises KeyboardInterrupt; so does the first where ``stop`` cannot.
+    """Lets the first Ctrl-C call ``stop``. A second one calls ``end`` and raises KeyboardInterrupt; the first one does so if ``stop``
+    fails.
 
-    Where Python code ``is_waiting`` for input, KeyboardInterrupt ends the wait once ``stop`` was called. In other threads than the main
-    one nothing changes. Inside, nothing is ``deferred``.
+    While Python code ``is_waiting`` for input, KeyboardInterrupt ends the wait after ``stop``. Changes nothing in other threads than the
+    main one. Inside this context, nothing is ``deferred``.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before not in (signal.default_int_handler, _raise_outside_imports):

@@ -45,7 +45,7 @@ def io(
     port: options.Port = None,
 ) -> int:
     """Count messages and bytes by command over time: a row for each span of time, and a chart for each command."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
     from dcpinspect.render.io import io_lines
     from dcpinspect.tables.io import Intervals
@@ -76,7 +76,7 @@ def io(
                     rows = selection.rows(batch)
                     shown += len(rows)
                     counted.feed(batch, rows)
-            finally:  # Ctrl-C: what was read until then
+            finally:  # after Ctrl-C: writes what was read so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
 

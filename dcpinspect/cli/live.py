@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 LOOK_S = 1.0
-"""How long the list of interfaces looks for traffic."""
+"""Seconds for which the list of interfaces watches traffic."""
 
 
 @options.shared(show, without=["with_handshakes", "with_secrets", "decrypted"])
@@ -36,7 +36,7 @@ def live(
     ] = False,
     tui: Annotated[bool, typer.Option("--tui", help="Open the terminal UI, and show the messages as they come.")] = False,
     keep: Keep = KEPT_MIB,
-    **choices: Any,  # those of capturing and show
+    **choices: Any,  # options of capturing and show
 ) -> int:
     """Print the messages on network interfaces as they come, until Ctrl-C."""
     if list_interfaces:
@@ -69,7 +69,7 @@ def _explore(
     keep_mib: int,
     redactor: Redactor | None,
 ) -> int:
-    """The terminal UI of what comes; what was captured is said when it has ended."""
+    """Runs the terminal UI on interfaces, and says at its end what was captured."""
     if not is_terminal():
         raise UsageError("--tui: standard input, output and error must be a terminal; without it the messages are printed")
     extra_ports, find_ports = options.ports(port)

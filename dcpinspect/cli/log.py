@@ -45,7 +45,7 @@ def log(
     stats: Annotated[bool, typer.Option("--stats", help="At the end, print on standard error how much of each file was used.")] = False,
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""
-    # Deferred: NumPy; --help and completion do without.
+    # deferred: NumPy, which --help and completion do not need
     from dcpinspect.logs.events import LOG_EVENTS, MOST_EVENTS, event_records
     from dcpinspect.logs.reading import LogReading
 
@@ -76,7 +76,7 @@ def log(
 
 
 def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
-    """Tell of each file what could not be used, on standard error; the exit status."""
+    """Says on standard error which lines of each file could not be used. Returns the exit status."""
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
             advice = "" if reading.events else "; nothing of DCP is in it: give memcached.log, or what cbstats or mcstat printed"

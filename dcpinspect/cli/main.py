@@ -1,8 +1,8 @@
-"""The ``dcpinspect`` command: finds the command asked for, runs it, and turns what went wrong into one line and an exit status.
+"""The ``dcpinspect`` command: finds the requested command, runs it, and turns errors into one line and an exit status.
 
-A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in
-``COMMANDS``. The module is imported when the command is run or completed, so ``--help`` costs the same however many there are.
-The function returns its exit status, or ``None`` for 0; it raises :class:`~dcpinspect.errors.DcpInspectError` to end with a line.
+A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in ``COMMANDS``.
+The module is imported only when the command is run or completed, so ``--help`` costs the same however many commands there are. The function
+returns its exit status, or ``None`` for 0. It raises :class:`~dcpinspect.errors.DcpInspectError` to end with an error line.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ GROUPS = {
         "info": "Print what a pipeline has read, and which tables it has.",
     },
 }
-"""Commands that have commands of their own, and these with their summaries: functions of the module of the first."""
+"""Groups of commands, with the summary of each command; their functions are in the module of the group."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""What a shell reports of a program that SIGPIPE ended; we handle the signal only to clean up."""
+"""Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to clean up."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status; errors become one line on standard error."""
+    """Runs the command line and returns the exit status; errors become one line on standard error."""
     _replace_closed_streams()
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
-        sys.stdout.flush()  # here, where a closed pipe can be handled, and not while the interpreter shuts down
+        sys.stdout.flush()  # flushes here, where a closed pipe can be handled, and not while the interpreter shuts down
         return status
     except typer.TyperException as error:
         complain(_explain(error))
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered would be written, and fail, at shutdown.
+        # otherwise buffered text would be written at shutdown, and fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -104,16 +104,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Let what was started with a closed stream (``>&-``) write to, and read from, nothing."""
+    """Replaces streams that were closed when the program started (``>&-``) by one that reads and writes nothing."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
 
 
 def program() -> TyperGroup:
-    """Build the command group, with every command in it but none imported."""
+    """Returns the command group with every command, without importing any of them."""
     app = typer.Typer(
-        rich_markup_mode=None,  # help in plain text: importing rich to print it costs more than all the rest of --help
+        rich_markup_mode=None,  # plain help: importing rich to print it would cost more than all the rest of --help
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )
     app.callback()(_root)
@@ -132,24 +132,27 @@ def _group(name: str, summary: str) -> TyperGroup:
 
 
 class DeferredCommand(TyperCommand):
-    """A command known by name and summary, which stands in for the real one until that is needed."""
+    """A command with only name and summary, which stands for the real one until that is needed."""
 
     def __init__(self, name: str, summary: str, *, group: str | None = None) -> None:
         super().__init__(name, help=summary, rich_markup_mode=None)
         self._name = name
         self._module = group or name
-        self._table = f"{group}-{name}" if group else name  # in the config file
+        self._table = f"{group}-{name}" if group else name  # name of the command's table in the config file
 
     def load(self) -> TyperCommand:
-        """Import the command's module and build the command from its function."""
+        """Imports the command's module, and returns the command made from its function."""
         return _built(getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name, self._table)
 
-    # Any: the classes of contexts are typer's own affair, we hand on what we are given.
+    # Any: the classes of contexts belong to typer, and are only passed on
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the arguments as the real command, with the config file's defaults; the config is the context's object."""
+        """Parses the arguments as the real command does, with the defaults of the config file.
+
+        The config becomes the object of the context.
+        """
         command = self.load()
-        if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
-            from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
+        if not extra.get("resilient_parsing"):  # completion must not fail because of a broken config file
+            from dcpinspect.cli import config  # deferred: only a command that runs needs it
 
             extra["obj"] = config.load(tables())
             extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
@@ -170,7 +173,7 @@ def _built(function: Callable[..., object], name: str, table: str) -> TyperComma
 
 
 def _common() -> list[Any]:
-    """The options of every command: how what it prints looks."""
+    """Returns the options of every command for the look of its output."""
 
     def common(
         color: Annotated[
@@ -201,7 +204,7 @@ def _choose_search(trials: int | None) -> int | None:
 
 
 def _for_readers() -> list[Any]:
-    """The options of every command that reads captures."""
+    """Returns the options of every command that reads captures."""
 
     def reader(
         keylog: Annotated[
@@ -236,14 +239,14 @@ def _for_readers() -> list[Any]:
 
 
 def tables() -> list[str]:
-    """The tables that the config file may have: of a command of a group, ``pipeline-run``."""
+    """Returns the names of the tables that the config file may have; for a command of a group, ``pipeline-run``."""
     groups = [f"{group}-{name}" for group, names in GROUPS.items() for name in names]
     return [*(name for name in COMMANDS if name not in GROUPS), *groups]
 
 
 def _with_empty_values(arguments: list[str]) -> list[str]:
-    """The arguments, with an empty value for options that may stand alone and do."""
-    from dcpinspect.cli.options import WITHOUT_VALUE  # deferred: for a command that runs
+    """Returns the arguments, with an empty value added to options that stand alone."""
+    from dcpinspect.cli.options import WITHOUT_VALUE  # deferred: only a command that runs needs it
 
     end = arguments.index("--") if "--" in arguments else len(arguments)
     behind = [*arguments[1:end], "--", *arguments[end:]]
@@ -254,10 +257,10 @@ def _with_empty_values(arguments: list[str]) -> list[str]:
 
 
 class _Command(TyperCommand):
-    """A command that names the config file when it refuses what that set."""
+    """A command whose errors name the config file, if the refused value comes from there."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. An error about an option begins with the option's name."""
+        """Runs the command. An error about an option begins with the option's name."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
@@ -268,7 +271,7 @@ class _Command(TyperCommand):
 
 
 def _settings(command: TyperCommand) -> dict[str, Setting]:
-    """The keys that the command's table in the config file may have: its long options."""
+    """Returns the keys that the command's table in the config file may have: its long options."""
     from dcpinspect.cli.config import Setting
 
     return {
@@ -301,11 +304,11 @@ def _run(arguments: list[str]) -> int:
     group = program()
     instruction = os.environ.get(COMPLETION_VARIABLE)
     if instruction:
-        from typer.completion import shell_complete  # deferred: for a shell that completes a line
+        from typer.completion import shell_complete  # deferred: only completion needs it
 
         return shell_complete(group, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
     arguments = _with_command(arguments)
-    # typer's own main() would turn a closed pipe into status 1, which here means "findings".
+    # typer's own main() would turn a closed pipe into status 1, which here means "findings"
     try:
         with group.make_context(PROGRAM, arguments) as context:
             status = group.invoke(context)
@@ -315,13 +318,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def _with_command(arguments: list[str]) -> list[str]:
-    """A capture alone, in a terminal, is looked through."""
+    """Adds the command ``tui`` to a single capture in a terminal."""
     first = arguments[0]
     if first in COMMANDS or first.startswith("-"):
         return arguments
     if not os.path.exists(first):
         if "." not in first and os.sep not in first:
-            return arguments  # a command that there is not
+            return arguments  # an unknown command
         from dcpinspect.capture.source import missing  # deferred, as every command
 
         raise missing(first)
@@ -348,13 +351,13 @@ TSHARK = {
     "-z": "'dcpinspect stats', 'io' and 'connections' count",
     "-a": "'dcpinspect live -a duration:S' ends by itself",
 }
-"""What options of tshark are called here."""
+"""What to use here in place of options of tshark."""
 OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
-"""Options of -w that look at connections as a whole."""
+"""Options of -w that apply to whole connections."""
 
 
 def _explain(error: typer.TyperException) -> str:
-    """Say what is wrong with the command line, where it was said, and what to do."""
+    """Explains what is wrong with the command line, at which place, and what to do."""
     option = getattr(error, "option_name", None)
     if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
         return f"{option}: {TSHARK[option]}"
@@ -368,13 +371,13 @@ def _explain(error: typer.TyperException) -> str:
     return f"{what}{'' if what.endswith('?') else ';'} see '{path} --help'"
 
 
-# Any: the classes of contexts are typer's own affair.
+# Any: the classes of contexts belong to typer
 def _in_our_words(error: typer.TyperException, context: Any) -> str:
-    """What is wrong, said as in our own errors; typer's words where they are rare."""
-    what = error.format_message().replace("Value error, ", "").rstrip(".")  # a prefix of pydantic's
+    """Returns what is wrong in the style of our own errors, and in typer's words for rare errors."""
+    what = error.format_message().replace("Value error, ", "").rstrip(".")  # "Value error, " is a prefix of pydantic
     if isinstance(error, typer.BadParameter) and error.param is not None:
         name = max(error.param.opts, key=len) if isinstance(error.param, TyperOption) else error.param.make_metavar(context).strip("{}")
-        if hasattr(error, "param_type") and context.info_name == "follow":  # an only argument may be either
+        if hasattr(error, "param_type") and context.info_name == "follow":  # the only argument may be a capture or a number
             return "write a capture and then the number of a connection; 'dcpinspect connections CAPTURE' lists them"
         if hasattr(error, "param_type") and name == "--vbucket":
             return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
@@ -384,7 +387,7 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
         value = re.match(r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL)
         if wanted and value:
             return f"{name} {value[2]}: write {wanted}"
-        # pydantic says what is wrong, but not of which value
+        # pydantic says what is wrong, but not with which value
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
         return f"{what}: {refused[0]['input']!r}" if refused and repr(refused[0]["input"]) not in what else what
     option = getattr(error, "option_name", None)
@@ -404,7 +407,7 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
 
 
 def _interfaces(context: Any, words: str) -> str:
-    """Arguments as the interfaces that they may be, for a command that has interfaces and no arguments."""
+    """Returns arguments as options for interfaces, if the command takes interfaces and no arguments."""
     takes = [one.opts for one in context.command.params]
     is_for_interfaces = any("-i" in names for names in takes) and all(names[0].startswith("-") for names in takes)
     return " ".join(f"-i {word}" for word in words.split()) if is_for_interfaces else ""
@@ -416,11 +419,11 @@ _OURS = {
     r"No such command '(.*?)'(?:\. Did you mean .*)?": "there is no command {}",
     r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": _TOO_MANY,
 }
-"""What typer says of a command line, as a pattern, and what we say of it."""
+"""Patterns of typer's errors, and our own words for them."""
 
 
 def _wanted(kind: Any) -> str:
-    """What a value of this type is, for who writes one; nothing for types that are not numbers or choices."""
+    """Describes the possible values of a type; empty for types that are neither numbers nor choices."""
     choices = getattr(kind, "choices", ())
     if choices:
         names = [str(getattr(one, "value", one)) for one in choices]
@@ -432,7 +435,7 @@ def _wanted(kind: Any) -> str:
 
 
 def _with_origin(context: Any, parameter: str, what: str) -> str:
-    """What is wrong with a parameter, after the place in the config file if that is where its value comes from."""
+    """Adds the place in the config file to an error about a parameter, if the value comes from there."""
     source = context.get_parameter_source(parameter)
     if source is None or source.name != "DEFAULT_MAP":
         return what

@@ -1,4 +1,4 @@
-"""``--metrics``: its options, and the server where they are given."""
+"""The options of ``--metrics``, and its server if an address is given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WithVbuckets = Annotated[bool, typer.Option("--metrics-vbuckets", help="For --me
 
 @contextmanager
 def exporting(address: str | None, *, with_vbuckets: bool) -> Iterator[Exporter | None]:
-    """Serves until the end, once there is a reading; None without an address. Raises UsageError."""
+    """Runs the server until the end, once there is a reading; yields None without an address. Raises UsageError."""
     if address is None:
         if with_vbuckets:
             raise UsageError("--metrics-vbuckets: is for --metrics; give it an address, as in --metrics :9464")

@@ -1,8 +1,8 @@
-"""The server of ``--metrics``: the numbers of a reading that goes on, served to Prometheus by a thread of its own.
+"""The server of ``--metrics``: a thread of its own serves the numbers of a running reading to Prometheus.
 
-The thread of the reading makes the numbers, between two batches, when a scrape asks for them; the server's threads only wait for that,
-for ``WAIT_S`` at most, and hand out what there is then. So nobody who scrapes sees a reading that is half done, and nobody who scrapes
-slowly, often or never changes what the reading does.
+The thread of the reading makes the numbers, between two batches, when a scrape asks for them. The server's threads only wait for this, at
+most ``WAIT_S``, and then send the numbers that there are. So no client sees a half-done reading, and clients that ask slowly, often or
+never do not change the reading.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from dcpinspect.tables.messages import MessageBatch
 
 WAIT_S = 2.0
-"""How long a scrape waits for new numbers, before it gets those there are."""
+"""Seconds that a scrape waits for new numbers, before it gets the last ones."""
 EVERY_S = 1.0
-"""Seconds between two times that numbers are made, and at least SHARE times as long as making them takes."""
+"""Least number of seconds between two times that numbers are made; also at least SHARE times as long as making them takes."""
 SHARE = 10
 ANSWER_S = 10.0
-"""How long one may take to ask, and to take the answer."""
+"""Seconds that a client may take to ask, and to read the answer."""
 MOST = 8
-"""Connections at once; a further one is closed."""
+"""Greatest number of connections at once; a further one is closed."""
 _TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
 
 
@@ -54,10 +54,10 @@ class Exporter:
         self._due = 0.0
         self._encoding = threading.Lock()
         self._encoded: dict[str, tuple[int, bytes]] = {}
-        """By content type: which numbers, and their text."""
+        """Count of the numbers and their text, by content type."""
 
     def between(self, reading: Reading, batches: Iterable[MessageBatch]) -> Iterator[MessageBatch]:
-        """The batches of the reading; before the first one it is told to track streams."""
+        """Yields the batches of the reading, and makes numbers between them. Tells the reading to track streams before the first batch."""
         metrics = self.serve(reading)
         before = reading.on_pause
 
@@ -72,16 +72,16 @@ class Exporter:
             yield batch
 
     def serve(self, source: Source) -> Metrics:
-        """From now on the numbers are of this; ``look`` makes them."""
+        """Serves the numbers of ``source`` from now on; ``look`` makes them."""
         from dcpinspect.metrics import Metrics  # deferred: NumPy
 
         self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
-        self._is_wanted = True  # there may be no packet for long
+        self._is_wanted = True  # the first packet may come late
         self.look()
         return metrics
 
     def look(self) -> None:
-        """Make the numbers, if somebody wants them and it is time."""
+        """Makes the numbers, if somebody wants them and it is time."""
         begin, metrics = time.monotonic(), self._metrics
         if metrics is None or not self._is_wanted or begin < self._due:
             return
@@ -94,7 +94,7 @@ class Exporter:
             self._made.notify_all()
 
     def text(self, accepted: str, patience_s: float = WAIT_S) -> tuple[str, bytes]:
-        """Content type and text of the numbers; in any thread. ``patience_s``: how long one waits for new ones."""
+        """Returns content type and text of the numbers; can be called from any thread. ``patience_s``: how long to wait for new numbers."""
         from prometheus_client.exposition import choose_encoder
 
         with self._made:
@@ -103,7 +103,7 @@ class Exporter:
                 self._is_wanted = True
                 self._made.wait_for(lambda: self._count > count, patience_s)
         encode, content_type = choose_encoder(accepted)
-        with self._encoding:  # once, however many ask
+        with self._encoding:  # encodes once, even if many clients ask
             count, latest = self._count, self._latest
             if self._encoded.get(content_type, (-1, b""))[0] != count:
                 self._encoded = {kind: one for kind, one in self._encoded.items() if one[0] == count}
@@ -112,13 +112,13 @@ class Exporter:
 
 
 class _Registry:
-    """A snapshot, as encoders take it."""
+    """A snapshot in the form that encoders take."""
 
     def __init__(self, latest: Snapshot) -> None:
         self._latest = latest
 
     def collect(self) -> Iterator[Metric]:
-        """The families that have samples, then those of this process."""
+        """Yields the families that have samples, then those of this process."""
         from prometheus_client import ProcessCollector
 
         from dcpinspect.metrics import FAMILIES
@@ -150,7 +150,7 @@ def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) ->
 
 
 class _Server(ThreadingTCPServer):
-    """A thread for each of a few connections, none of which lasts."""
+    """A server with a thread for each of a few short connections."""
 
     daemon_threads = True
     block_on_close = False
@@ -164,7 +164,7 @@ class _Server(ThreadingTCPServer):
         self._open: dict[Any, float] = {}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """As its class, unless there are too many."""
+        """Handles a connection as the base class does, unless there are too many."""
         if len(self._open) >= MOST:
             self.shutdown_request(request)
             return
@@ -172,21 +172,21 @@ class _Server(ThreadingTCPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Ends connections that took too long, however busy they are."""
+        """Ends connections that took too long, even busy ones."""
         for request, end in list(self._open.items()):
             if time.monotonic() >= end:
                 try:
                     request.shutdown(socket.SHUT_RDWR)
-                except OSError:  # it has ended by itself
+                except OSError:  # the connection has ended by itself
                     self._open.pop(request, None)
 
     def shutdown_request(self, request: Any) -> None:
-        """As its class."""
+        """Closes a connection as the base class does."""
         self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who goes away in the middle is nobody's business."""
+        """Ignores errors of clients that go away early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, client_address, server)
 
     def do_GET(self) -> None:
-        """The numbers."""
+        """Sends the numbers."""
         path = self.path.partition("?")[0]
         if path not in ("/", "/metrics"):
             self.send_error(404, "Not here", "Metrics are at /metrics.")
@@ -213,19 +213,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _patience_s(self) -> float:
-        """Prometheus says how long it waits."""
+        """How long to wait for new numbers: a quarter of Prometheus' timeout, which its request says."""
         try:
             return max(0.0, min(WAIT_S, float(self.headers.get(_TIMEOUT, 4 * WAIT_S)) / 4))
         except ValueError:
             return WAIT_S
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads along."""
+        """Logs nothing."""
 
 
 @contextmanager
 def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
-    """Serves until the end, once there is a reading. Raises UsageError."""
+    """Runs the server until the end, once there is a reading. Raises UsageError."""
     try:
         import prometheus_client  # noqa: F401
     except ImportError:
@@ -243,7 +243,7 @@ def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
 
 
 def _listener(address: str) -> socket.socket:
-    """Raises UsageError."""
+    """Opens the listening socket. Raises UsageError."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII)
     place = f"--metrics {escape(address)}"
     if found is None or int(found[3]) > 65_535:

@@ -1,4 +1,4 @@
-"""``--exec``: a program that is started for findings, not too often, and never waited for."""
+"""``--exec``: starts a program for findings, at most once in a certain time, and never waits for it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
 TIMEOUT_S = 60.0
-"""A program that takes longer is killed."""
+"""Seconds after which a program is killed."""
 END_S = 10.0
-"""So long it may take at the end."""
+"""Seconds that a program may still run at the end."""
 MOST = 8
-"""Programs that run at once."""
+"""Greatest number of programs that run at once."""
 
 
 class Notifier:
     """Starts a program with a finding as one line of JSON on its standard input.
 
-    What comes too soon after the one before waits: of all that waits the worst is handed over once it is time, and ``left_out`` there says
-    how many others there were.
+    A finding that comes too soon after the one before waits. Once it is time, the program gets the worst of the waiting findings, and
+    ``left_out`` says how many others there were.
     """
 
     def __init__(self, command: str, every_s: float, *, tell: Callable[[str], None]) -> None:
-        """``command`` is split as a shell does it. Raises UsageError for one that cannot be started."""
+        """Splits ``command`` as a shell does. Raises UsageError for a command that cannot be started."""
         try:
             self._command = shlex.split(command)
         except ValueError as error:
@@ -48,11 +48,11 @@ class Notifier:
         self._waiting: tuple[int, Mapping[str, Any]] | None = None
         self._left_out = 0
         self.started = 0
-        """Programs that were started."""
+        """Number of programs that were started."""
         self._has_failed = False
 
     def put(self, record: Mapping[str, Any], badness: int) -> None:
-        """Hand over a finding now, or when it is time. ``badness``: 0 is worst."""
+        """Hands over a finding, now or when it is time. ``badness``: 0 is worst."""
         if self._waiting is None:
             self._waiting = badness, record
         else:
@@ -62,7 +62,7 @@ class Notifier:
         self.pass_time()
 
     def pass_time(self) -> None:
-        """Time has passed: look after those that run, and start one that waits."""
+        """Checks the running programs, and starts one if a finding waits and it is time."""
         now = time.monotonic()
         for one in list(self._running):
             process, end = one
@@ -77,7 +77,7 @@ class Notifier:
             self._due = now + self._every_s
 
     def close(self) -> None:
-        """Hand over what still waits, and end what runs."""
+        """Hands over a finding that still waits, and ends the running programs."""
         if self._waiting is not None:
             self._start(self._waiting[1])
         end = time.monotonic() + END_S
@@ -91,15 +91,15 @@ class Notifier:
             self._reap(one)
 
     def _start(self, record: Mapping[str, Any]) -> None:
-        from dcpinspect.export.json_table import plain_json  # deferred: --help does without
+        from dcpinspect.export.json_table import plain_json  # deferred: --help does not need it
 
         line = plain_json({**record, "left_out": self._left_out}) + b"\n"
         self._waiting, self._left_out = None, 0
         try:
-            with tempfile.TemporaryFile() as text:  # a pipe would be full while nobody reads it
+            with tempfile.TemporaryFile() as text:  # a pipe would be full if the program does not read it
                 text.write(line)
                 text.seek(0)
-                # Its output must not get between findings. A session of its own: Ctrl-C is not for it.
+                # The program's output must not mix with findings. In a session of its own, the program does not get Ctrl-C.
                 process = subprocess.Popen(self._command, stdin=text, stdout=2, start_new_session=True)  # noqa: S603 - as the user asked
         except OSError as error:
             self._tell(f"--exec: {escape(self._command[0])}: {error.strerror}")
@@ -116,6 +116,6 @@ class Notifier:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The program, and all that it started and that is still in its session's group."""
+    """Kills the program, and all processes that it started and that are still in its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Flags that mean the same in every command that has them: declared once, used in a command's signature as a type.
+"""Options that mean the same in every command: declared once, and used as types in signatures of commands.
 
-``def read(captures: Captures, vbucket: VBuckets = None, …)``. They carry text as typed; the command parses it where it uses it.
+``def read(captures: Captures, vbucket: VBuckets = None, …)``. Options hold text as typed; the command parses it where it uses it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 def with_folders(names: list[str] | None) -> list[str]:
-    """Names of captures, in the place of directories those in them."""
-    from dcpinspect.capture import folders  # deferred: for a command that runs
+    """Returns the names of captures, with directories replaced by the captures in them."""
+    from dcpinspect.capture import folders  # deferred: only a command that runs needs it
 
     return folders.with_folders(names or ())
 
@@ -160,7 +160,7 @@ Filter = Annotated[
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -201,10 +201,10 @@ Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters
 
 
 def list_columns(context: typer.Context, text: str | None) -> str | None:
-    """Print the columns of what the command prints where ``--columns`` stands alone, and end."""
+    """Prints the columns of the command's output and exits, if ``--columns`` stands alone."""
     if text != "" or context.resilient_parsing:
         return text
-    from dcpinspect.cli.config import COLUMN_SETS  # deferred: for who asks
+    from dcpinspect.cli.config import COLUMN_SETS  # deferred: only needed on request
     from dcpinspect.render.columns import columns_list, columns_of_tables
 
     config: Config = context.obj
@@ -216,7 +216,7 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
 
 STDIN = "-"
 WITHOUT_VALUE = ("--columns",)
-"""Options that may stand without a value, which then is the empty text."""
+"""Options that may stand without a value, which is then the empty text."""
 
 Columns = Annotated[
     str | None,
@@ -231,15 +231,15 @@ Columns = Annotated[
 ]
 
 _LINT = "lint"
-"""The family of rules that have to be asked for."""
+"""The family of rules that are only checked on request."""
 
 T = TypeVar("T")
 
 
 def shared(function: Callable[..., Any], *, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Make a command have the options of ``function``, besides its own; it takes them as ``**choices``, to be passed on.
+    """Gives a command the options of ``function``, besides its own; the command gets them as ``**choices``, to pass them on.
 
-    typer reads options from signatures. Parameters of ``function`` without a default are no options. ``without``: not these.
+    typer reads options from signatures. Parameters of ``function`` without a default are not options. ``without``: options to leave out.
     """
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
@@ -254,18 +254,18 @@ def shared(function: Callable[..., Any], *, without: Sequence[str] = ()) -> Call
 
 
 def taken(function: Callable[..., T], choices: dict[str, Any]) -> T:
-    """Calls ``function``, whose options a command has by ``shared``, with those of the ``choices``, and takes them out."""
+    """Takes the options of ``function`` out of ``choices``, and calls ``function`` with them. See ``shared``."""
     return function(**{name: choices.pop(name) for name in inspect.signature(function).parameters})
 
 
 def is_typed(context: typer.Context, parameter: str) -> bool:
-    """Whether a parameter was given on the command line, not by the config file, whose defaults go unused where they do not fit."""
+    """Whether a parameter was given on the command line, not by the config file, whose defaults are ignored where they do not fit."""
     source = context.get_parameter_source(parameter)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def refuse_unused(context: typer.Context, format_: Format) -> None:
-    """Raise UsageError for an option that was typed and that other formats do something with, but not ``format_``."""
+    """Raises UsageError for a typed option that other formats use, but not ``format_``."""
     for option in context.command.params:
         formats = [one.name for one in FORMATS.values() if option.name in one.options]
         if formats and format_.name not in formats and is_typed(context, option.name or ""):
@@ -274,33 +274,33 @@ def refuse_unused(context: typer.Context, format_: Format) -> None:
 
 
 def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:
-    """Raise UsageError for an option that was typed and that ``flag`` does nothing with; ``users``: the parameters that it does."""
+    """Raises UsageError for a typed option that ``flag`` does not use. ``users``: the parameters that it uses."""
     for option in context.command.params:
         if option.name not in users and is_typed(context, option.name or ""):
             raise UsageError(f"{_spelling(context, option)}: {flag} does not use it; leave one of them out")
 
 
 def refuse_with_columns(context: typer.Context, others: Sequence[str]) -> None:
-    """Raise UsageError where ``--columns`` was typed together with one of the ``others``, which say how whole messages are shown."""
+    """Raises UsageError if ``--columns`` was typed together with one of the ``others``, which are for showing whole messages."""
     for option in context.command.params:
         if is_typed(context, "columns") and option.name in others and is_typed(context, option.name or ""):
             raise UsageError(f"{_spelling(context, option)}: is for whole messages, and --columns shows columns; leave one of them out")
 
 
 def _spelling(context: typer.Context, option: Any) -> str:
-    """An option as it was typed, in its long form."""
+    """Returns an option as it was typed, in its long form."""
     is_negated = bool(option.secondary_opts) and not context.params[option.name]
     spelling: str = max(option.secondary_opts if is_negated else option.opts, key=len)
     return spelling
 
 
 def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
-    """What ``--redact`` and ``--redact-salt``, which asks for it too, want. Raises UsageError for a salt that is none."""
+    """Returns the redactor for ``--redact`` and ``--redact-salt``, which also asks for it. Raises UsageError for an empty salt."""
     if salt is None and not is_wanted:
         return None
     if salt == "":
         raise UsageError("--redact-salt: is empty; give a text that others cannot guess, or --redact alone for a random one")
-    from dcpinspect.protocol.redact import Redactor  # deferred: only who redacts needs it
+    from dcpinspect.protocol.redact import Redactor  # deferred: only redaction needs it
 
     return Redactor(None if salt is None else salt.encode(errors="surrogateescape"))
 
@@ -321,7 +321,7 @@ SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALU
 
 
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """What ``--conf`` sets. Raises UsageError."""
+    """Returns the settings from ``--conf``. Raises UsageError."""
     found = {}
     for one in conf or ():
         name, sign, value = one.partition("=")
@@ -332,7 +332,7 @@ def spark_settings(conf: list[str] | None) -> dict[str, str]:
 
 
 def ports(values: list[str] | None) -> tuple[list[int], bool]:
-    """The ports that ``--port`` names, and whether others are to be found. Raises UsageError."""
+    """Returns the ports that ``--port`` names, and whether to find others. Raises UsageError."""
     numbers = [value for value in values or () if value != "auto"]
     for value in numbers:
         if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
@@ -341,7 +341,7 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
 
 
 def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
-    """Ids of the rules that ``--rule``, ``--family``, ``--no-rule`` and ``--lint`` ask for. Raises UsageError."""
+    """Returns the ids of the rules that ``--rule``, ``--family``, ``--no-rule`` and ``--lint`` ask for. Raises UsageError."""
     from dcpinspect.findings.registry import RULES
 
     families = list(dict.fromkeys(one.family for one in RULES.values()))
@@ -370,8 +370,8 @@ def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str
 
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
-    """Take ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands have secrets
+    """Applies ``--keylog``. Raises UsageError, CaptureError."""
+    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands need secrets
 
     paths = []
     for name in names or ():
@@ -387,7 +387,7 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
 
 
 def secrets() -> Secrets:
-    """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: processes of Spark read it, too."""
+    """Returns where the TLS secrets are that ``--keylog`` names. Raises UsageError for a pipe, because processes of Spark read it, too."""
     from dcpinspect.spark.secrets import secrets_at
     from dcpinspect.transport.tls.keylog import chosen
 
@@ -395,7 +395,7 @@ def secrets() -> Secrets:
 
 
 def choose_search(trials: int | None) -> int | None:
-    """Take ``--tls-search``."""
+    """Applies ``--tls-search``."""
     from dcpinspect.transport.tls.keylog import SEARCH, chosen  # deferred, as above
 
     chosen.search = SEARCH if trials is None else trials
@@ -415,8 +415,11 @@ def selection(
     span: Span | None = None,
     config: Config | None = None,
 ) -> Selection:
-    """The conditions that these options set; all must be met. ``config`` has saved filters. Raises UsageError, naming the option."""
-    from dcpinspect.tables import select  # deferred: NumPy, which --help does without
+    """Returns the conditions from these options; all must be met.
+
+    ``config``: has saved filters. Raises UsageError, which names the option.
+    """
+    from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
 
     return select.Selection(
         numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2) if row is not None else (),
@@ -432,12 +435,12 @@ def selection(
 
 
 def span_of_whole(since: str | None, until: str | None) -> Span | None:
-    """The same of a command that reads all of a capture and knows its end, before it says what there was. Raises UsageError."""
+    """Returns the span of time for a command that reads a whole capture, and so knows its end, before it prints. Raises UsageError."""
     return span(since, until, ())
 
 
 def span(since: str | None, until: str | None, captures: Sequence[str] | None) -> Span | None:
-    """What ``--since`` and ``--until`` ask for. ``captures``: None: nobody knows the end. Raises UsageError."""
+    """Returns the span of ``--since`` and ``--until``. ``captures``: None if their end is not known. Raises UsageError."""
     if since is None and until is None:
         return None
     from dcpinspect.capture.open import last_time  # deferred, as above
@@ -459,7 +462,7 @@ def _filter(text: str, config: Config | None) -> FilterRows:
 
 
 def saved_filters(config: Config | None) -> dict[str, Source]:
-    """The filters that the config file keeps, by name, each with its place there."""
+    """Returns the filters in the config file, by name, each with its place there."""
     from dcpinspect.cli.config import FILTERS  # deferred, as above
     from dcpinspect.tables.filter_tree import Source
 
@@ -467,7 +470,7 @@ def saved_filters(config: Config | None) -> dict[str, Source]:
 
 
 def color_rules(config: Config | None) -> ColorRules | None:
-    """The user's own colours; None where there are none. Raises UsageError, PlacedError."""
+    """Returns the user's colour rules; None if there are none. Raises UsageError, PlacedError."""
     colors = config.colors() if config else {}
     if not config or not colors:
         return None
@@ -478,7 +481,10 @@ def color_rules(config: Config | None) -> ColorRules | None:
 
 
 def column_names(text: str | None, config: Config | None = None) -> list[str] | None:
-    """The columns that ``--columns`` names, in that order, sets in place of their names. Raises UsageError, saying which there are."""
+    """Returns the columns that ``--columns`` names, in that order, with sets replaced by their columns.
+
+    Raises UsageError, which lists the columns.
+    """
     if text is None:
         return None
     from dcpinspect.cli.config import COLUMN_SETS  # deferred, as above

@@ -1,4 +1,4 @@
-"""Where a command's result goes: standard output, or a file that appears when it is complete."""
+"""The destination of a command's result: standard output, or a file that appears when it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STDOUT = ("-", "/dev/stdout")
 
 
 def choose_format(name: str | None, path: str | None) -> TableFormat:
-    """The format asked for, by name or by the file's name. Raises UsageError."""
+    """Returns the format that is asked for, by name or by the file's name. Raises UsageError."""
     if name is not None:
         return FORMATS[name]
     if path == "":
@@ -28,10 +28,10 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 @contextmanager
 def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Output]:
-    """The output ``path``, None or ``-`` for standard output. A file appears at the end if it ``is_complete``.
+    """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end if it ``is_complete``.
 
-    It may be that after Ctrl-C, too, which is deferred meanwhile; other errors leave nothing. Raises UsageError for what cannot be
-    written to, the ``captures`` and ``others`` that are read among it.
+    It can also be complete after Ctrl-C, which is delayed meanwhile; other errors leave no file. Raises UsageError for files that cannot be
+    written, and for the ``captures`` and ``others``, which are read.
     """
     with interrupts.deferred():
         if path is None or path in STDOUT:
@@ -58,10 +58,10 @@ def opened(path: str | None, format_: Format, captures: Sequence[str], others: S
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raises UsageError when ``path`` is one of the captures, a key log, or one of the other files that are read."""
+    """Raises UsageError if ``path`` is one of the captures, a key log, or one of the other files that are read."""
     if not os.path.isfile(path):
         return
-    from dcpinspect.transport.tls.keylog import chosen  # deferred: what is written has the decoder
+    from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
 
     for what, names in (("capture", captures), ("key log", chosen.paths), ("file", others)):
         for name in names:
@@ -70,56 +70,56 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
 
 
 class Output(Target):
-    """Where a result goes: a piece given to ``put`` is written whole, whenever Ctrl-C comes."""
+    """The destination of a result. A piece given to ``put`` is written completely, whenever Ctrl-C comes."""
 
     def pause(self) -> None:
-        """Now is the time for Ctrl-C."""
+        """Lets Ctrl-C take effect."""
         interrupts.check()
 
 
 class StandardOutput(Output):
-    """Standard output; lines that hold what the wire held have escapes where it is a terminal."""
+    """Standard output. On a terminal, lines with data from the network are escaped."""
 
     is_stream = True
 
     def __init__(self, *, is_ascii: bool = False) -> None:
-        """``is_ascii``: what is written is text for people, of which others than ASCII characters are replaced."""
+        """``is_ascii``: the output is text for people, in which other characters than ASCII are replaced."""
         self.is_complete = False
         self._is_ascii = is_ascii
         self._taken = 0
 
     def put_lines(self, text: bytes) -> None:
-        """Put lines that hold what the wire held."""
+        """Writes lines that contain data from the network."""
         self.put(terminal.safe_lines(text))
 
     def width(self) -> int | None:
-        """Columns of the terminal; None where it is none."""
+        """Returns the number of columns of the terminal; None if there is none."""
         return terminal.width()
 
     def painter(self) -> Callable[[str, str], str]:
-        """A function (text, style) -> text that paints where colour can be seen."""
+        """Returns a function that takes a text and a style, and colours the text if colour can be seen."""
         return terminal.painter()
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take all of it."""
+        """Takes all of ``data``, and returns its size."""
         self._taken += len(data)
         with _named():
             terminal.put(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
         return len(data)
 
     def tell(self) -> int:
-        """Bytes taken so far."""
+        """Returns the number of bytes taken so far."""
         return self._taken
 
     def flush(self) -> None:
-        """Let a reader of standard output have what there is."""
+        """Sends buffered bytes to the reader of standard output."""
         with _named(), interrupts.writing():
             sys.stdout.buffer.flush()
 
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """An error of the system with the name of what it is about."""
+    """Adds the name of standard output to errors of the system."""
     try:
         yield
     except BrokenPipeError:

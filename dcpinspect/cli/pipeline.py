@@ -1,4 +1,4 @@
-"""``dcpinspect pipeline``: directories of captures into tables, with Spark; what is wrong in all of them, and what there is."""
+"""``dcpinspect pipeline``: turns directories of captures into tables, with Spark, and reports on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dcpinspect.spark.pipeline import Summary
 
-os.environ.setdefault("RUST_LOG", "off")  # of deltalake, which writes its warnings between our lines
+os.environ.setdefault("RUST_LOG", "off")  # deltalake writes its warnings between our lines
 
 __all__ = ["check", "expire", "info", "report", "run", "sql", "watch"]
 
@@ -38,7 +38,7 @@ Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pi
 
 
 class OnError(StrEnum):
-    """What becomes of the run when a capture cannot be read."""
+    """What happens to the run when a capture cannot be read."""
 
     KEEP = "keep"
     FAIL = "fail"
@@ -88,7 +88,7 @@ def run(
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
-    """What a run did."""
+    """Prints what a run did."""
     from dcpinspect.render.pipeline import summary_lines
 
     if as_json:

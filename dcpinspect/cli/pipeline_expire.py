@@ -1,4 +1,4 @@
-"""``dcpinspect pipeline expire``: captures that are old enough leave an output, with all that only they told."""
+"""``dcpinspect pipeline expire``: removes captures that are old enough from an output, with all results that only they gave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def expire(
     from dcpinspect.spark.tasks import OwnTasks, spark_tasks
     from dcpinspect.tables.times import length
 
-    before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)  # 30 seconds would be all
+    # without a unit, 30 would mean seconds and remove everything
+    before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
     settings = options.spark_settings(conf)
     wanted = Options((), out, secrets=options.secrets(), redacts=None, salt_file=salt_file)
     with Steps() as steps:

@@ -1,4 +1,4 @@
-"""``dcpinspect pipeline sql``: a query over the tables that a pipeline wrote, which DuckDB answers here, or Spark."""
+"""``dcpinspect pipeline sql``: runs a query over the tables of a pipeline, in DuckDB on this machine, or in Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Filter = Annotated[
 
 
 class Engine(StrEnum):
-    """Who answers."""
+    """The engine that runs the query."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -65,7 +65,7 @@ def sql(
         raise UsageError(f"{'--conf' if master is None else '--master'}: is for Spark; leave it out, or write --engine spark")
     text = read_query() if query == STDIN else query
 
-    from dcpinspect.spark.manifest import Manifest  # deferred: --help and completion do without
+    from dcpinspect.spark.manifest import Manifest  # deferred: --help and completion do not need it
 
     manifest = Manifest.newest(out)
     saved = options.saved_filters(context.obj) if filter_ is not None else None
@@ -77,7 +77,7 @@ def sql(
         try:
             format_.write(file, schema, interrupts.between(batches), guard=csv_guard)
         except KeyboardInterrupt:
-            file.is_complete = False  # a part of a result is none
+            file.is_complete = False  # an incomplete result is not a result
             raise
     return 0
 

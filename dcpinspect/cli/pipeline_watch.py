@@ -1,4 +1,4 @@
-"""``dcpinspect pipeline watch``: captures become tables as they come, and findings are told."""
+"""``dcpinspect pipeline watch``: updates tables as captures come, and tells findings."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from dcpinspect.spark.whole import Whole
 
 MAX_LINES = 10
-"""Damaged captures told one by one."""
+"""Number of damaged captures that are listed."""
 TRIES = 3
-"""Runs in a row that may fail before the program ends."""
+"""Number of failed runs in a row after which the program ends."""
 _SHARED = ("format_name", "rule", "family", "lint", "no_rule", "severity", "settle", "patience", "exec_", "exec_every")
-"""Options that mean what they mean in ``watch``."""
+"""Options with the same meaning as in ``watch``."""
 
 
 @options.shared(watching.watch, without=[one for one in inspect.signature(watching.watch).parameters if one not in _SHARED])
@@ -61,10 +61,10 @@ def watch(
     salt_file: options.SaltFile = None,
     metrics_at: metrics.Address = None,
     metrics_vbuckets: metrics.WithVbuckets = False,
-    **choices: Any,  # those of watch
+    **choices: Any,  # options of watch
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.render.lines import counted
     from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.pipeline import Options
@@ -102,7 +102,8 @@ def watch(
     def stop() -> None:
         if running.is_set() and not stopped.is_set():
             said = "ending once this run is over; Ctrl-C again ends at once"
-            threading.Thread(target=complain, args=(said,), daemon=True).start()  # a signal may come while a line is written
+            # in a thread, because a signal may come while a line is written
+            threading.Thread(target=complain, args=(said,), daemon=True).start()
         stopped.set()
 
     failed, runs, captures_read = 0, 0, 0
@@ -149,7 +150,7 @@ def watch(
 
 
 def complain_of(summary: Summary) -> None:
-    """What is wrong with the captures that were read."""
+    """Prints what is wrong with the captures that were read."""
     from dcpinspect.render.pipeline import problem_text
 
     for one in summary.problems[:MAX_LINES]:
@@ -160,7 +161,7 @@ def complain_of(summary: Summary) -> None:
 
 
 class _Session:
-    """A session of Spark from the first captures on, and another one where one failed."""
+    """A session of Spark that starts with the first captures, and again after a failure."""
 
     def __init__(self, master: str | None, settings: Mapping[str, str]) -> None:
         self._master = master
@@ -175,7 +176,7 @@ class _Session:
         self.close()
 
     def tasks(self) -> AbstractContextManager[SparkTasks]:
-        """The session, which stays open."""
+        """Returns the tasks of the session, which stays open."""
         from contextlib import nullcontext
 
         from dcpinspect.spark.tasks import spark_tasks
@@ -186,13 +187,13 @@ class _Session:
         return nullcontext(self._tasks)
 
     def close(self) -> None:
-        """Leave it."""
+        """Closes the session."""
         self._tasks = None
         self._stack.close()
 
 
 class Alarms:
-    """Runs the pipeline, and tells what was found in all captures by then."""
+    """Runs the pipeline, and tells findings in all captures so far."""
 
     def __init__(self, out: str, teller: Teller, known: Told, rules: Sequence[str], *, settle_ns: int, patience_ns: int) -> None:
         self._out = out
@@ -213,12 +214,12 @@ class Alarms:
         from dcpinspect.spark.whole import compared
 
         summary = run(asked, tasks_of, self._take)
-        if self._scene is None:  # nothing is new since a program ended that may not have told everything
+        if self._scene is None:  # the tables are up to date, but an earlier program may have ended before it told all findings
             self._take(compared(Manifest.newest(self._out).with_salt(asked.salt_file), asked.secrets, few=True))
         return summary
 
     def _take(self, found_in: Whole) -> None:
-        """This is what was captured by now."""
+        """Takes the results of all captures so far."""
         from dcpinspect.spark.latest import Latest
 
         together = found_in.merged
@@ -232,7 +233,7 @@ class Alarms:
         self._came_ns = time.monotonic_ns()
 
     def serve(self, exporter: Exporter) -> None:
-        """Make numbers of what was found by now, if somebody wants them."""
+        """Makes metrics of the results so far, if somebody wants them."""
         if self._is_served:
             exporter.look()
         elif self._latest is not None:
@@ -240,7 +241,10 @@ class Alarms:
             self._is_served = True
 
     def look(self) -> None:
-        """Tell what has stood for long enough. Time is that of the captures; while none comes, it goes on with the clock."""
+        """Tells findings that have been true for long enough.
+
+        Time is that of the captures; while none comes, it continues with the clock.
+        """
         if self._scene is None:
             return
         assert self._latest is not None
@@ -254,7 +258,7 @@ class Alarms:
 
 
 def kept_told(out: str) -> Told:
-    """What was told before of an output, by whoever watched then."""
+    """Reads which findings earlier programs have told about an output."""
     from dcpinspect.cli.announce import Told
 
     try:
@@ -267,7 +271,7 @@ def kept_told(out: str) -> Told:
 
 
 def keep_told(out: str, known: Told) -> None:
-    """Keeps what was told, beside the manifests of an output."""
+    """Stores which findings were told, beside the manifests of an output."""
     path = _told(out)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(known.rows()), "utf-8")
@@ -281,7 +285,7 @@ def _told(out: str) -> Path:
 
 
 def _said(summary: Summary) -> str:
-    """A run, on one line."""
+    """Describes a run on one line."""
     from dcpinspect.render.pipeline import watched_line
 
     return watched_line(summary.record)

@@ -1,4 +1,4 @@
-"""A bar on the terminal for what takes more than a second: how much was read, how fast, how much longer."""
+"""A progress bar on the terminal for work that takes more than a second: how much was read, how fast, how much longer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 PATIENCE = 1.0
-"""Seconds that pass before there is a bar."""
+"""Seconds before the bar appears."""
 INTERVAL = 0.1
-"""Seconds between two looks at how far it is."""
+"""Seconds between two updates of the bar."""
 
 
 def wants_progress(output: str | None) -> bool:
-    """Tell whether a bar on standard error disturbs nothing: it is a terminal, and the result goes to a file.
+    """Whether a bar on standard error disturbs nothing: standard error is a terminal, and the result goes to a file.
 
     A result that goes through a pipe may go to a pager, which draws on the same terminal.
     """
@@ -30,7 +30,7 @@ def wants_progress(output: str | None) -> bool:
 
 @contextmanager
 def progress(what: str, position: Callable[[], int], size: int | None, *, wanted: bool) -> Iterator[None]:
-    """While it is entered, a bar shows ``position()`` of ``size`` bytes, None if nobody knows; it leaves nothing on the screen."""
+    """Shows a bar within this context: ``position()`` of ``size`` bytes, None if the size is unknown. It leaves nothing on the screen."""
     if not wanted:
         yield
         return
@@ -47,7 +47,7 @@ def progress(what: str, position: Callable[[], int], size: int | None, *, wanted
 def _paint(what: str, position: Callable[[], int], size: int | None, done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
-    from rich.console import Console  # deferred: only who waits needs it
+    from rich.console import Console  # deferred: only shown after a wait
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -59,7 +59,7 @@ def _paint(what: str, position: Callable[[], int], size: int | None, done: threa
 
 
 class Steps:
-    """A bar on the terminal for what is done in steps that somebody else counts; without a terminal, nothing. Leaves nothing there."""
+    """A progress bar for work in steps that the caller counts. Does nothing without a terminal, and leaves nothing on the screen."""
 
     def __init__(self) -> None:
         self._wanted = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -75,7 +75,7 @@ class Steps:
             self._bar.stop()
 
     def show(self, what: str, done: int, of: int) -> None:
-        """``done`` of so many steps of ``what`` are done."""
+        """Shows that ``done`` of ``of`` steps of ``what`` are done."""
         if not self._wanted:
             return
         if self._bar is None:

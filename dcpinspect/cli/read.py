@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
 STDIN = "-"
 _TOGETHER = 1 << 10
-"""Messages put in order that are taken from where they were kept at once."""
+"""Number of sorted messages that are read at once from the temporary file."""
 WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
-"""Options that say how whole messages are shown."""
+"""Options for showing whole messages."""
 
 
 class Source(Protocol):
-    """Where ``show`` has its messages from."""
+    """Where ``show`` gets its messages from."""
 
     captures: Sequence[str]
     """Files that must not be overwritten."""
     pauses: bool
-    """The next messages may take long to come, so nothing waits for them."""
+    """Whether the next messages may take long to come, so that output must not wait for them."""
 
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> AbstractContextManager[Reading]:
-        """The reading, opened."""
+        """Returns the reading as a context."""
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
-        """Say what there is to say at the end, on standard error; the exit status."""
+        """Prints remarks at the end on standard error. Returns the exit status."""
 
 
 def show(
@@ -109,8 +109,8 @@ def show(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Print the messages of ``source``: the options that all commands have that print messages."""
-    from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do without
+    """Prints the messages of ``source``; its signature has the options of all commands that print messages."""
+    from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do not need it
 
     if check:
         from dcpinspect.cli.announce import Announcer
@@ -134,11 +134,11 @@ def show(
     if metrics_at is not None and not source.pauses:
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
-        selection.prepare()  # before there is anything to wait for it
+        selection.prepare()  # loads modules now, while nothing waits for them
     options.refuse_with_columns(context, WHOLE_OPTIONS)
     chosen = options.column_names(columns, context.obj)
     if format_.shows_whole and not options.is_typed(context, "columns"):
-        chosen = None  # the config file's are for formats that show nothing else
+        chosen = None  # defaults of the config file are only for formats that show columns alone
     colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
     wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time, colors)
     redactor = options.redactor(redact, redact_salt)
@@ -157,7 +157,7 @@ def show(
         left, shown, skipped = limit, 0, 0
         capture = reading.capture
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
-        # The next batches are made while one is written, unless they may take long to come.
+        # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
         with opened(output, format_, source.captures) as out, bar, made as batches:
@@ -174,7 +174,7 @@ def show(
                         left -= len(rows)
                     shown += len(rows)
                     if subset is not None:
-                        subset.choose(batch, rows)  # first: Ctrl-C or a closed pipe may end the writing when some are shown
+                        subset.choose(batch, rows)  # first, because Ctrl-C or a closed pipe can end the writing after some messages
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.look()
@@ -190,7 +190,7 @@ def show(
 
 
 def _refuse_order(context: typer.Context, sort: str | None, source: Source) -> None:
-    """Raise UsageError where messages cannot be put in order."""
+    """Raises UsageError if messages cannot be sorted."""
     from dcpinspect.tables.schema import column_name, is_ordered
 
     if sort is None:
@@ -214,7 +214,7 @@ def _in_order(
     *,
     stats: bool,
 ) -> int:
-    """Show messages in the order of a column, those without a value last. They are kept in a temporary folder meanwhile."""
+    """Prints messages sorted by a column; those without a value come last. The messages are kept in a temporary folder meanwhile."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -246,7 +246,7 @@ def _in_order(
 
 
 class Files:
-    """Captures, as ``Source``."""
+    """Captures as a ``Source`` of messages."""
 
     def __init__(self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False) -> None:
         self.captures = captures
@@ -256,7 +256,7 @@ class Files:
 
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
-        """Until the end of the captures, or Ctrl-C, which ends one that is followed as if it ended there."""
+        """Yields a reading that lasts until the end of the captures, or until Ctrl-C, which ends a followed capture in the normal way."""
         from dcpinspect.capture.open import open_capture
         from dcpinspect.reading import Reading
 
@@ -268,7 +268,7 @@ class Files:
             yield reading
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
-        """Damage, losses, and captures without what was looked for."""
+        """Prints remarks on damage, losses, and captures without any wanted message."""
         return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 
@@ -283,12 +283,12 @@ def read(
     follow: Annotated[
         bool, typer.Option("--follow", help="Also read what another program still writes to the capture, until Ctrl-C.")
     ] = False,
-    **choices: Any,  # show's
+    **choices: Any,  # options of show
 ) -> int:
     """Print the messages of captures (pcap or pcapng), one line for each."""
     if follow and len(captures) > 1:
         raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
-    is_asked = choices["metrics_at"] is not None and list(captures) == [STDIN]  # also while nothing comes from the pipe
+    is_asked = choices["metrics_at"] is not None and list(captures) == [STDIN]  # metrics are served even while nothing comes from the pipe
     return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), **choices)
 
 

@@ -1,4 +1,6 @@
-"""What ``streams``, ``vbuckets``, ``snapshots``, ``gaps``, ``rollbacks`` and ``connections`` have in common: captures in, one table out."""
+"""The common part of ``streams``, ``vbuckets``, ``snapshots``, ``gaps``, ``rollbacks`` and ``connections``: reads captures, prints a
+table.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ READABLE = {
         *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
     ),
 }
-"""The columns of lines in their order, left out where they have no value at all; other formats have all columns."""
+"""Columns of text output in order; columns without any value are left out. Other formats have all columns."""
 FIRST = {
     "connections": ("connection", "client", "name", "verdict", "server", "streams"),
     "streams": ("connection", "vbucket", "verdict", "end_reason", "last_seqno", "items", "answer", "requested_start", "requested_end"),
@@ -87,7 +89,7 @@ FIRST = {
     "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
     "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "behind", "gap_seqnos", "rollbacks"),
 }
-"""What matters most of them, which the others make room for where not all fit the width."""
+"""The most important of these columns; others are left out for them if not all fit the width."""
 
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
 Sort = Annotated[
@@ -132,7 +134,7 @@ Filter = Annotated[
 
 
 def command(name: str, doc: str) -> Callable[..., int]:
-    """The function of the command that writes the table ``name``; ``doc`` is its help."""
+    """Returns the function of the command that prints the table ``name``. ``doc``: its help."""
 
     def run(
         context: typer.Context,
@@ -156,7 +158,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         port: options.Port = None,
         stats: options.Stats = False,
     ) -> int:
-        # Deferred: NumPy and the decoder; --help and completion do without.
+        # deferred: NumPy and the decoder, which --help and completion do not need
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
 
@@ -171,14 +173,14 @@ def command(name: str, doc: str) -> Callable[..., int]:
         extra_ports, find_ports = options.ports(port)
         with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
             if name == "vbuckets":
-                reading.check(redactor=redactor)  # it counts findings
+                reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
             with opened(output, format_, captures) as out:
                 try:
                     for _ in interrupts.between(reading):
                         pass
-                finally:  # Ctrl-C: what was read until then
+                finally:  # after Ctrl-C: writes what was read so far
                     is_whole = not interrupts.settled()
                     if not is_whole:
                         complain(INTERRUPTED)
@@ -199,7 +201,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
 
 
 def _none_of(count: int, name: str) -> str:
-    """Why a table is empty."""
+    """Returns why a table is empty."""
     if not count:
         return f"the capture shows no {name}"
     return f"none of {count:,} {name} met the conditions"
@@ -210,7 +212,7 @@ def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
 
 
 def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
-    """Lines for people."""
+    """Writes records as lines of text."""
     from dcpinspect.render.record_lines import record_lines
 
     if chosen is None:
@@ -226,7 +228,7 @@ def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, w
 
 
 def sort_of(text: str | None, name: str, table: RecordTable) -> list[str]:
-    """The columns that rows are to be put in order by."""
+    """Returns the columns to sort by."""
     from dcpinspect.tables.record_rows import sort_columns
 
     return [] if text is None else _names(text, "--sort", name, sort_columns(table))
@@ -235,7 +237,7 @@ def sort_of(text: str | None, name: str, table: RecordTable) -> list[str]:
 def selection_of(
     table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None, config: Config | None
 ) -> RecordSelection:
-    """The rows that were asked for."""
+    """Returns the conditions on rows."""
     from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
@@ -250,7 +252,7 @@ def selection_of(
 
 
 def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:
-    """The columns that were asked for."""
+    """Returns the columns that are asked for."""
     return None if text is None else _names(text, "--columns", name, [column.name for column in table.columns])
 
 

@@ -1,4 +1,4 @@
-"""What a command says of the capture itself once it is through: damage, and captures without what was looked for."""
+"""Remarks on the captures at the end of a command: damage, and captures without any wanted message."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
-"""Damaged places, or directions that lost bytes, told one by one."""
+"""Number of damaged places, or directions that lost bytes, that are listed."""
 
 
 UNCHECKED = "nothing was checked"
 
 
 def refuse_unless_damaged(reading: Reading, why: str) -> None:
-    """Raise UsageError for something to show that is not there; where captures are damaged it may have been, and this is only told."""
+    """Raises UsageError because there is nothing to show. If captures are damaged, which may be the reason, only prints the text."""
     if not reading.capture.problems:
         raise UsageError(why)
     terminal.complain(why)
 
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
-    """How many connections there are, where none of those that are asked for is among them; else empty."""
+    """Returns how many connections there are, if none of the wanted ones is among them; else empty."""
     count = len(reading.engine.links) + reading.engine.unlisted
     if not wanted or any(max(1, one.start) <= min(count, one.stop - 1) for one in wanted):
         return ""
@@ -48,13 +48,13 @@ def remarks(
     checks: bool = False,
     side: str = "",
 ) -> int:
-    """Tell about the captures on standard error; the exit status of the command.
+    """Prints remarks on the captures on standard error. Returns the exit status of the command.
 
-    ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
-    ``shown``: messages that met the conditions, without those that were ``skipped``. ``checks``: the command says what is wrong, so that
-    captures without a message are a failure. ``side``: which of two readings all of it is about.
+    ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the table of all packets and bytes.
+    ``shown``: number of messages that met the conditions, without those that were ``skipped``. ``checks``: the command looks for problems,
+    so captures without messages are a failure. ``side``: names the reading, if there are two.
     """
-    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
+    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does not need
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)

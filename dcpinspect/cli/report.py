@@ -1,4 +1,4 @@
-"""``dcpinspect report``: what was found in captures as one file to hand over."""
+"""``dcpinspect report``: writes what was found in captures as one file to hand over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcpinspect.export.formats import TEXT
 
 
 class ReportFormat(StrEnum):
-    """What a report is written as."""
+    """Format of a report."""
 
     HTML = "html"
     MARKDOWN = "markdown"
@@ -40,7 +40,7 @@ def report(
     stats: options.Stats = False,
 ) -> int:
     """Write what was found as one file that needs nothing else: a page for any browser, or Markdown for a ticket."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
     from dcpinspect.report.contents import of_reading
     from dcpinspect.report.written import written
@@ -59,7 +59,7 @@ def report(
                 for batch in interrupts.between(store.fill(reading)):
                     statistics.feed(batch)
                 is_whole = True
-            finally:  # Ctrl-C: what was found until then
+            finally:  # after Ctrl-C: writes what was found so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
                 source = of_reading(reading, store, statistics.charts, is_whole=is_whole)
@@ -69,7 +69,7 @@ def report(
 
 
 def chosen_format(asked: ReportFormat | None, output: str | None) -> ReportFormat:
-    """The format that is asked for, or that the name of the file says. Raises UsageError."""
+    """Returns the format that is asked for, by option or by the name of the file. Raises UsageError."""
     from dcpinspect.report.written import format_of
 
     if asked is ReportFormat.HTML and output is None:

@@ -1,4 +1,4 @@
-"""``dcpinspect schema``: the contract of an output, as the package ships it."""
+"""``dcpinspect schema``: prints the contract of an output, which is part of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dcpinspect.escape import escape
 
 
 def known_tables() -> list[str]:
-    """Name the outputs that have a JSON Schema."""
+    """Returns the names of the outputs that have a JSON Schema."""
     folder = files("dcpinspect.export") / "schemas"
     return sorted(entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json"))
 

@@ -1,4 +1,4 @@
-"""``dcpinspect sql``: a query in DuckDB's SQL over the tables of captures."""
+"""``dcpinspect sql``: runs a query in DuckDB's SQL over the tables of captures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from dcpinspect.query import Captures, Query
 
 MAX_QUERY = 1 << 20
-"""Bytes of a query from standard input."""
+"""Greatest size of a query from standard input, in bytes."""
 STDIN = "-"
 _SHOWN = 60
-"""Columns of an argument that an error repeats."""
+"""Number of columns of an argument that an error repeats."""
 
 
 def sql(
@@ -63,7 +63,7 @@ def sql(
     redactor = options.redactor(redact, redact_salt)
     span = options.span(since, until, paths)
 
-    from dcpinspect.query import Captures  # deferred: DuckDB and the decoder; --help and completion do without
+    from dcpinspect.query import Captures  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
         Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor, span=span) as captures,
@@ -76,7 +76,7 @@ def sql(
             found = query.result()
             format_.write(out, found.schema, interrupts.between(found), guard=csv_guard)
         except KeyboardInterrupt:
-            out.is_complete = False  # a part of a result is none
+            out.is_complete = False  # an incomplete result is not a result
             raise
     status = remarks(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
     if captures.is_stopped:
@@ -86,7 +86,7 @@ def sql(
 
 @contextmanager
 def _prepared(text: str, captures: Captures, logs: Sequence[str]) -> Iterator[Query]:
-    """The query. Ctrl-C comes when it is whole: of KeyboardInterrupt in the midst of that DuckDB makes errors of its own."""
+    """Yields the query. Ctrl-C is delayed until the query is made, because DuckDB turns KeyboardInterrupt into other errors."""
     from dcpinspect.query import Query
 
     with interrupts.deferred():
@@ -106,7 +106,7 @@ def _stop(captures: Captures) -> bool:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:
-    """The captures and the query. Raises UsageError where the last argument is no query."""
+    """Splits the arguments into captures and query. Raises UsageError if the last argument cannot be a query."""
     *paths, last = arguments
     example = 'as in dcpinspect sql CAPTURE… "select name, count(*) from messages group by name"'
     if not paths:
@@ -123,12 +123,12 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
 
 
 def _may_be_file(argument: str) -> bool:
-    """No query is a single word."""
+    """Whether an argument may be a file: no query is a single word."""
     return argument == STDIN or os.path.exists(argument) or len(argument.split()) == 1
 
 
 def read_query() -> str:
-    """The query on standard input. Raises UsageError for one that is too long, or no text."""
+    """Reads a query from standard input. Raises UsageError for one that is too long, or not text."""
     raw = sys.stdin.buffer.read(MAX_QUERY + 1)
     if len(raw) > MAX_QUERY:
         raise UsageError(f"-: the query is longer than {MAX_QUERY >> 20} MiB")

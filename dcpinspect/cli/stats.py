@@ -1,4 +1,4 @@
-"""``dcpinspect stats``: what was said how often, how large, how fast, and how whole the capture is."""
+"""``dcpinspect stats``: prints how often, how large and how fast messages were, and how complete the capture is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stats(
 
     With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
     """
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
     from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
@@ -71,7 +71,7 @@ def stats(
             try:
                 for batch in interrupts.between(reading):
                     counted.feed(batch.redacted(redactor), selection.rows(batch))
-            finally:  # Ctrl-C: what was read until then
+            finally:  # after Ctrl-C: writes what was read so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
                 rows = counted.rows(reading)

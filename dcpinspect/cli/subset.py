@@ -1,4 +1,4 @@
-"""``-w``: the packets of the messages that are shown, in a capture file of their own."""
+"""``-w``: writes the packets of the shown messages to a capture file of their own."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 STDIN = "-"
 """Name of standard input among captures."""
 CLASSIC = (".pcap", ".cap", ".dmp")
-"""What the names of classic pcap files end in."""
+"""Endings of classic pcap files."""
 
 
 def packet_wishes(
     path: str | None, *, with_handshakes: bool = False, with_secrets: bool, decrypted: bool, redactor: Redactor | None
 ) -> PacketWishes | None:
-    """How packets go to ``path``; None without one. Raises UsageError for what cannot be."""
+    """Returns how to write packets to ``path``; None without a path. Raises UsageError for options that do not fit together."""
     if path is None:
         given = {"--with-handshakes": with_handshakes, "--with-secrets": with_secrets, "--decrypted": decrypted}
         for option, is_given in given.items():
@@ -53,9 +53,10 @@ def packet_wishes(
 
 @contextmanager
 def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWishes | None, output: str | None) -> Iterator[Subset | None]:
-    """Who follows a reading to write its packets to ``path`` at the end, which Ctrl-C or a closed pipe may bring; None without a path.
+    """Yields the keeper of a reading, which writes its packets to ``path`` at the end, also after Ctrl-C or a closed pipe; None without a
+    path.
 
-    ``output`` is where the messages go. Raises UsageError for what cannot be.
+    ``output``: where the messages go. Raises UsageError for files that cannot be written.
     """
     if path is None or wishes is None:
         yield None
@@ -78,7 +79,7 @@ def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWis
 
 
 def _target(path: str, captures: Sequence[str], output: str | None, *, is_private: bool) -> AtomicFile:
-    """The file that packets go to. Raises UsageError."""
+    """Opens the file for packets. Raises UsageError."""
     if path in STDOUT:
         raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
     if output is not None and os.path.realpath(output) == os.path.realpath(path):
@@ -91,16 +92,19 @@ def _target(path: str, captures: Sequence[str], output: str | None, *, is_privat
 
 
 def say_what_is_written(path: str) -> None:
-    """Tell that packets are written as pcapng where the name of the file says otherwise."""
+    """Says that packets are written as pcapng, if the name of the file says otherwise."""
     if path.lower().endswith(CLASSIC):
         complain(f"{escape(path)}: is written as pcapng, whatever its name; Wireshark and tshark read it, too")
 
 
 class EvidenceFile:
-    """``check -w``: where the packets around findings go once the findings are known. Use as a context manager."""
+    """The file of ``check -w``, for the packets around findings; they are written once the findings are known. Use as a context manager."""
 
     def __init__(self, path: str, captures: Sequence[str], wishes: PacketWishes, *, output: str | None, around: int) -> None:
-        """``around``: messages before and after each that shows a finding. Raises UsageError for what cannot be."""
+        """``around``: number of messages before and after each one that shows a finding.
+
+        Raises UsageError for files that cannot be written.
+        """
         self._file = _target(path, captures, output, is_private=wishes.is_private)
         self._wishes = wishes
         self._captures = captures
@@ -117,7 +121,7 @@ class EvidenceFile:
         self._file.discard()
 
     def keeper(self) -> Subset | None:
-        """Who keeps packets that can be read but once while they are read; None where all can be read again."""
+        """Returns the keeper of packets that can be read only once; None if all captures can be read again."""
         from dcpinspect.export.subset import Subset  # deferred, as above
 
         if any(name == STDIN or not os.path.isfile(name) for name in self._captures):
@@ -125,7 +129,7 @@ class EvidenceFile:
         return self._kept
 
     def write(self, findings: Sequence[Finding], reading: Reading) -> None:
-        """Write the packets; ``reading`` is the one that found this."""
+        """Writes the packets. ``reading``: the reading that found the findings."""
         from dcpinspect.export.evidence import Evidence  # deferred, as above
 
         evidence = Evidence(findings, around=self._around, wishes=self._wishes)

@@ -1,4 +1,4 @@
-"""How findings are told while there may be more of them: which, when, how often, and in which words."""
+"""Tells findings while more of them may come: which, when, how often, and in which words."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from dcpinspect.streams.session import Session
 
 HOUR_NS = 3_600_000_000_000
-"""In which no more than AT_ONCE lines of a kind are told."""
+"""Time in which at most AT_ONCE lines of a kind are told."""
 LEVELS = {"error": "<3>", "warning": "<4>", "note": "<5>"}
-"""What the journal takes for the severity of a line, as sd-daemon(3) has it."""
+"""Severity of a line in the form of the journal, see sd-daemon(3)."""
 
 Kind = tuple[str, str | None, str, str]
 """Rule, cause, severity, client."""
 MOST_KINDS = 10_000
-"""Kinds that are remembered when they were not told for an hour."""
+"""Number of kinds that are remembered although they were not told for an hour."""
 
 
 @dataclass(slots=True)
 class _Lines:
-    """Those of a kind that were told lately."""
+    """The lines of a kind that were told lately."""
 
     times: deque[int] = field(default_factory=lambda: deque(maxlen=AT_ONCE))
     left_out: int = 0
@@ -51,7 +51,7 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What was captured so far, as far as findings and their words need it."""
+    """What was captured so far, as far as findings and their texts need it."""
 
     checker: Checker
     links: list[Link]
@@ -60,15 +60,15 @@ class Scene:
     files: Sequence[str]
 
     def findings(self, *, is_whole: bool, apart: bool = False, wanted: Callable[[Finding], bool] = lambda _: True) -> list[Finding]:
-        """As those of the checker."""
+        """Returns the findings of the checker."""
         return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, wanted=wanted)
 
 
 class Teller:
     """Tells each finding once.
 
-    A finding is told when looks have shown it for some time, so that nothing that came meanwhile has contradicted it. What is only true
-    as long as nothing more comes has to stand for longer.
+    A finding is told when several checks have shown it for some time, so that no later message has contradicted it. A finding that is only
+    true as long as nothing more comes must stand for longer.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Teller:
         notifier: Notifier | None = None,
         known: Told | None = None,
     ) -> None:
-        """``text``: findings are lines for people, for this output; None: NDJSON. ``known``: what was told before."""
+        """``text``: output for findings as lines for people; None: NDJSON. ``known``: findings that were told before."""
         from dcpinspect.findings.rule import SEVERITIES
 
         self._text = text
@@ -94,15 +94,18 @@ class Teller:
         self._is_journal = _is_journal(sys.stdout.fileno()) if text is not None else False
         self._known = Told() if known is None else known
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
-        """By whether nothing may come for it: what is not told yet, when a look first showed it, and when it began."""
+        """Findings that are not told yet, with the time of the first check that showed them, and the time when they began.
+
+        The outer key says whether the check assumed that nothing more comes.
+        """
         self._kinds: dict[Kind, _Lines] = {}
         self.counts: Counter[str] = Counter()
-        """Findings that were told, by severity."""
+        """Number of told findings, by severity."""
         self.is_over = False
-        """One was told that ends it."""
+        """Whether a finding was told that ends the watch."""
 
     def certain(self, scene: Scene, now_ns: int, *, is_whole: bool, for_ns: int) -> list[Finding]:
-        """The news that looks have shown for so long."""
+        """Returns the new findings that checks have shown for ``for_ns``."""
         before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
         out = []
         for one in self._cases(scene, is_whole=is_whole):
@@ -118,7 +121,7 @@ class Teller:
         return out
 
     def news(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
-        """All that is not told yet, however short it has stood."""
+        """Returns all findings that are not told yet, however new they are."""
         return [one for one in self._cases(scene, is_whole=is_whole) if self._is_news(one)]
 
     def _cases(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
@@ -129,12 +132,12 @@ class Teller:
 
     @property
     def waiting_since_ns(self) -> int | None:
-        """When the oldest of what is not told yet began."""
+        """When the oldest finding that is not told yet began."""
         return min((began for since in self._since.values() for _, began in since.values()), default=None)
 
     @property
     def told(self) -> list[str]:
-        """How many findings were told, in words, and how many more of the same kinds there were."""
+        """The number of told findings, in words, and of further ones of the same kinds."""
         from dcpinspect.render.lines import counted
 
         told = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
@@ -142,7 +145,7 @@ class Teller:
         return [f"told {told or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
 
     def tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
-        """Tell these cases, put together where they are the same thing, unless there were many such lines just now."""
+        """Tells these cases, merged into findings where they belong together, unless there were many such lines lately."""
         chosen: dict[tuple[Case, str], int] = {}
         for one in news:
             lines = self._kinds.setdefault(_kind(one), _Lines())
@@ -168,10 +171,10 @@ class Teller:
             before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
             effects = [effect for effect in found if effect.effect_of == one.id]
             words[one.id] = _line(scene, one, effects, before=before, left_out=left_out), before > 0
-        for one in sorted(told, key=lambda one: words[one.id][0]):  # which begins with its time
+        for one in sorted(told, key=lambda one: words[one.id][0]):  # a line begins with its time
             self._say(scene, one, words[one.id][0])
         (self._text or sys.stdout).flush()
-        for one in found:  # the worst first
+        for one in found:  # the worst come first
             self.counts[one.severity] += 1
             self.is_over |= not self._stops.isdisjoint((one.rule, one.severity))
             if one.effect_of not in ids:
@@ -189,7 +192,7 @@ class Teller:
         self._put(f"{LEVELS[one.severity] if self._is_journal else ''}{painted}\n")
 
     def _hand_over(self, scene: Scene, one: Finding, line: str, is_again: bool, now_ns: int) -> None:
-        """To who saves packets, and to the program."""
+        """Passes a finding to the keeper of packets and to the program of ``--exec``."""
         from dcpinspect.findings.rule import SEVERITIES
 
         if self._around is not None:
@@ -199,7 +202,7 @@ class Teller:
 
 
 def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int) -> str:
-    """A finding on one line: when, how bad, what, who, and what to do."""
+    """Writes a finding on one line: when, how bad, what, where, and what to do."""
     from dcpinspect.render.findings import effects_in_words, place_of
 
     said = [f"{escape_rest(one.what or one.message)}"]
@@ -225,7 +228,7 @@ def _record(scene: Scene, one: Finding) -> dict[str, Any]:
 
 
 def _first_ns(scene: Scene, one: Finding) -> int:
-    """When it began; where no message shows it, when its first connection did."""
+    """Returns when a finding began; if no message shows it, when its first connection began."""
     starts = (link.first_ns for link in scene.links if link.number in one.connections)
     return one.first_time_ns or min(starts, default=0)
 
@@ -238,17 +241,17 @@ def _bucket(scene: Scene, connection: int) -> str | None:
 def _kind(case: Finding) -> Kind:
     client = case.clients[0] if case.clients else ""
     if client.endswith("?"):
-        client = client.partition(" ")[0]  # the rest is a number of its connection
+        client = client.partition(" ")[0]  # the rest is the number of its connection
     return case.rule, case.cause, case.severity, client
 
 
 def _moment(one: Finding, *, is_again: bool) -> int:
-    """When a finding was, for the packets around it: the first time, or the latest if the first was told before."""
+    """Returns the time for the packets around a finding: the first one, or the latest if the first one was told before."""
     return one.last_time_ns if is_again else one.first_time_ns
 
 
 def _time(time_ns: int) -> str:
-    """Local time with its offset; a dash where a finding has none."""
+    """Writes local time with its offset; a dash for a finding without time."""
     if not time_ns:
         return "-"
     moment = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(microsecond=time_ns // 1000 % 10**6)
@@ -256,7 +259,7 @@ def _time(time_ns: int) -> str:
 
 
 def _is_journal(descriptor: int) -> bool:
-    """Whether what is written there goes to the journal of systemd, which takes the severity of a line from its start."""
+    """Whether a descriptor writes to the journal of systemd, which takes the severity of a line from its start."""
     try:
         state = os.fstat(descriptor)
     except OSError:

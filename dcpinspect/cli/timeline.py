@@ -1,4 +1,4 @@
-"""``dcpinspect timeline``: the story of one vbucket, drawn along its seqnos and told event by event."""
+"""``dcpinspect timeline``: the history of one vbucket, drawn along its seqnos and told event by event."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from dcpinspect.tables.messages import MessageBatch
 
 MOST_NOTED = 10_000
-"""System events and changes of state that are told; more are counted."""
+"""Number of system events and changes of state that are listed; further ones are counted."""
 IN_MEMORY = 16 << 20
-"""Bytes of message lines that are kept in memory; more of them go to a temporary file."""
+"""Number of bytes of message lines that are kept in memory; more of them go to a temporary file."""
 WIDEST = 1000
 
 
@@ -68,7 +68,7 @@ def timeline(
     stats: options.Stats = False,
 ) -> int:
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
     from dcpinspect.render.timeline import NARROWEST
     from dcpinspect.streams.contracts import STREAMS
@@ -98,7 +98,7 @@ def timeline(
                 for batch in interrupts.between(reading):
                     gathered.take(batch.redacted(redactor), items.feed(batch), reading)
                 is_whole = True
-            finally:  # Ctrl-C: what was read until then
+            finally:  # after Ctrl-C: writes what was read so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
                 bounds = time.within(reading.first_time_ns, reading.last_time_ns) if time is not None else None
@@ -141,7 +141,7 @@ def _why_nothing(reading: Reading, vbucket: int, connection: str | None, filter_
 
 
 def _ranges(numbers: Sequence[int], most: int = 20) -> str:
-    """``1-5, 9``: sorted numbers in few words."""
+    """Writes sorted numbers in few words: ``1-5, 9``."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:
@@ -153,13 +153,13 @@ def _ranges(numbers: Sequence[int], most: int = 20) -> str:
 
 
 class _Gathered:
-    """What is taken from the messages while they are read: system events, changes of state, and lines if they are wanted."""
+    """What is collected from the messages during the reading: system events, changes of state, and lines if they are wanted."""
 
     def __init__(self, with_lines: bool, width: int | None) -> None:
         """``width``: of lines."""
         self.noted: list[Noted] = []
         self.left_out = 0
-        """System events and changes of state that were not kept."""
+        """Number of system events and changes of state that were not kept."""
         self._rows = array("q")
         self._times = array("q")
         self.with_lines = with_lines
@@ -174,7 +174,7 @@ class _Gathered:
         self._file.close()
 
     def take(self, batch: MessageBatch, rows: Rows, reading: Reading) -> None:
-        """``rows``: which messages of the batch are of the vbucket."""
+        """Collects from a batch. ``rows``: the messages of the batch that are about the vbucket."""
         from dcpinspect.render.events import noted
         from dcpinspect.render.lines import Lines
 
@@ -193,7 +193,7 @@ class _Gathered:
                 self._times.append(int(batch.time_ns[row]))
 
     def messages(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
-        """Row and line of each message whose time is wanted, in order."""
+        """Yields row and line of each message whose time is wanted, in order."""
         self._file.seek(0)
         for row, time_ns, line in zip(self._rows, self._times, self._file, strict=True):
             if is_wanted(time_ns):
@@ -201,7 +201,7 @@ class _Gathered:
 
 
 class _Told:
-    """The story, ready to be written."""
+    """The history, ready to be written."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Told:
         items: VbucketItems,
         bounds: tuple[int, int] | None,
     ) -> None:
-        """``bounds``: of the span of time of which events are told."""
+        """``bounds``: of the span of time whose events are told."""
         from dcpinspect.render.events import by_stream, events
 
         self._vbucket = vbucket
@@ -234,14 +234,14 @@ class _Told:
         return self._bounds is None or self._bounds[0] <= time_ns < self._bounds[1]
 
     def _times(self, told: Sequence[Event]) -> Iterator[int]:
-        """When events were: those without a time of their own with the one before, or when their connection ended."""
+        """Yields the times of events. An event without a time has that of the event before, or of the end of its connection."""
         latest = 0
         for one in told:
             latest = latest if one.time_ns is None else one.time_ns
             yield self._connections[one.connection]["last_time"] if one.kind == "connection-closed" else latest
 
     def write_json(self, output: Output) -> None:
-        """One object."""
+        """Writes the history as one JSON object."""
         from dcpinspect.export.json_table import plain_json
 
         shown = ("connection", "client", "server", "name", "verdict", "closed_by")
@@ -257,7 +257,7 @@ class _Told:
         output.put(plain_json(told) + b"\n")
 
     def write(self, output: Output, *, width: int | None, is_ascii: bool, span: range | None) -> None:
-        """The picture, then the events."""
+        """Writes the picture, then the events."""
         from dcpinspect.render import timeline as drawing
         from dcpinspect.render.lane_paint import Painted, legend, legend_lines, style_of
         from dcpinspect.render.lanes import ASCII, UNICODE
@@ -301,7 +301,7 @@ class _Told:
         return " · ".join(parts)
 
     def _write_events(self, put: Callable[[str, str], None], width: int | None) -> None:
-        """An event a line; where messages are wanted, each follows the event that it shows, or that it came after."""
+        """Writes one event per line; wanted messages follow the event that they show, or that they came after."""
         from dcpinspect.render.events import HEADING, event_line, folded
         from dcpinspect.render.lane_paint import style_of
 
@@ -324,7 +324,7 @@ _PAINTS = {
     **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
     **{"stream-end": "kind-end", "connection-closed": "kind-end"},
 }
-"""The colour of an event, by its kind."""
+"""Colours of events, by kind."""
 _BOLD = ("request", "first-seen", "stream-end", "connection-closed")
 
 

@@ -1,4 +1,4 @@
-"""``dcpinspect tui``: the terminal UI; of files, of what is still being written, and for ``live --tui`` of interfaces."""
+"""``dcpinspect tui``: the terminal UI on files, on captures that are being written, and for ``live --tui`` on interfaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.tui.themed import ThemedApp
 
 KEPT_MIB = 2048
-"""MiB of packets that are kept of those that come once only."""
+"""MiB of packets that are kept of captures that come only once."""
 Keep = Annotated[
     int, typer.Option("--keep", metavar="MIB", min=1, help="For a pipe or a live capture, how many MiB of the newest packets to keep.")
 ]
@@ -41,14 +41,14 @@ OptionalCaptures = Annotated[
 if TYPE_CHECKING:
     View = str
 else:
-    View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]  # keys.VIEWS, without the import
+    View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]  # the same as keys.VIEWS, without the import
 STDIN = "-"
 """Name of standard input among captures."""
 CRASHED = 70
-"""Exit status after a fault of the program itself, as sysexits.h has it."""
+"""Exit status after a fault of the program itself, from sysexits.h."""
 
 _BATCH_BYTES = 8 << 20
-"""Half of what others read at once: it is kept beside all that is shown."""
+"""Half the usual size of batches, because a batch is kept in memory beside everything that is shown."""
 
 
 def tui(
@@ -105,9 +105,9 @@ def tui(
             context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep, redactor=redactor
         )
     filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
-    from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
+    from dcpinspect.capture.open import open_capture  # deferred: --help and completion do not need it
 
-    # What comes through a pipe is followed, too, so that looking can end before it does.
+    # captures from a pipe are followed, too, so that the user can stop before the pipe ends
     is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=follow or is_piped or STDIN in captures)
     with _keys_of_terminal() if STDIN in captures else _as_it_is():
@@ -128,7 +128,10 @@ def tui(
 
 
 def _with_times(filter_: str | None, since: str | None, until: str | None, captures: list[str], *, is_growing: bool) -> str | None:
-    """The filter that the list opens with: a span of time is a part of it, so that it can be changed there. Raises UsageError."""
+    """Returns the filter that the list opens with: it includes the span of time, so that the user can change it there.
+
+    Raises UsageError.
+    """
     span = options.span(since, until, None if is_growing else captures)
     if span is None:
         return filter_
@@ -150,7 +153,7 @@ def _with_times(filter_: str | None, since: str | None, until: str | None, captu
 
 
 def is_terminal(*, with_keys: bool = True) -> bool:
-    """Whether there is a terminal to draw on, and, unless they come from elsewhere, for the keys."""
+    """Whether there is a terminal to draw on, and also one for the keys, unless these come from elsewhere."""
     return all(stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else [])))
 
 
@@ -171,14 +174,14 @@ def explore(
     redactor: Redactor | None = None,
     prepare: Callable[[Reading], object] = lambda _: None,
 ) -> int:
-    """Opens the terminal UI on packets, or where it can be chosen what to open, and waits for its end.
+    """Opens the terminal UI on packets, or on the screen that chooses a capture, and waits for its end.
 
-    ``notices``: lines for the user, which may still be added to. ``is_saved``: the packets are in a file, so that leaving loses nothing.
-    ``keep_mib``: MiB of packets that are kept of those that come once only. ``beside``: a capture to compare with. ``prepare`` gets the
-    reading before it begins.
+    ``notices``: lines for the user; lines may be added later. ``is_saved``: whether the packets are in a file, so that leaving loses
+    nothing. ``keep_mib``: MiB of packets that are kept of captures that come only once. ``beside``: a capture to compare with. ``prepare``:
+    called with the reading before it begins.
     """
-    gc.disable()  # it would look at what is being imported again and again, for 60 ms, though all of it stays
-    # Deferred: Textual and the decoder; --help and completion do without.
+    gc.disable()  # it would check the imported objects again and again, for 60 ms, although all of them stay
+    # deferred: Textual and the decoder, which --help and completion do not need
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.start import StartApp
@@ -221,14 +224,14 @@ def explore(
 
 
 def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[str, Any]:
-    """How an application looks, and what it remembers: what every ``ThemedApp`` takes. Raises UsageError."""
+    """Returns look and memory of an application: the common arguments of every ``ThemedApp``. Raises UsageError."""
     from rich.console import Console  # deferred, as above
 
     from dcpinspect.tui.history import Memory
     from dcpinspect.tui.theme import known_theme
 
     place = "--theme"
-    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # also of live --tui
+    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # this also applies to live --tui
         theme, place = str(named), context.obj.place("tui", "theme")
     return {
         "is_ascii": ascii_ or os.environ.get("TERM") == "linux",
@@ -239,7 +242,7 @@ def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[st
 
 
 def _beside(inspection: Inspection, name: str | None, extra_ports: Sequence[int], *, find_ports: bool) -> Inspection | None:
-    """Another capture to compare with. Raises CaptureError, after closing the one that is looked at."""
+    """Opens another capture to compare with. Raises CaptureError, after closing the shown one."""
     if name is None:
         return None
     from dcpinspect.tui.inspection import Inspection
@@ -263,11 +266,14 @@ def _draw(
     theme: str | None,
     redactor: Redactor | None,
 ) -> int:
-    """Writes a picture: of a view, of a size, to a file. What others have chosen or looked at does not change it. Raises UsageError."""
+    """Writes a picture of a view to a file. The user's own theme and history do not change it. Raises UsageError.
+
+    ``picture``: view, size and file.
+    """
     view, size, output = picture
     if not output:
         raise UsageError("--screenshot: name the file, as in -o view.svg")
-    # Deferred, as above.
+    # deferred, as above
     from dcpinspect.cli.output import refuse_to_overwrite
     from dcpinspect.cli.remarks import remarks
     from dcpinspect.export.atomic import AtomicFile
@@ -305,8 +311,8 @@ def _draw(
 
 
 def _run(app: ThemedApp) -> tuple[Opening | None, int]:
-    """Runs an application to its end: what it wants to be opened next, and the exit status."""
-    no_color = os.environ.get("NO_COLOR")  # which Textual takes out of the environment
+    """Runs an application to its end. Returns what to open next, and the exit status."""
+    no_color = os.environ.get("NO_COLOR")  # Textual removes it from the environment
     with _leaving_at_signals(app.exit):
         opening = app.run()
     if no_color is not None:
@@ -320,7 +326,10 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
 def _opened(
     opening: Opening, extra_ports: Sequence[int], *, find_ports: bool
 ) -> tuple[Packets, bool, Sequence[str], Callable[[Reading], object]]:
-    """What was chosen in the UI: packets, whether they are in a file, lines for the user, who gets the reading. Raises DcpInspectError."""
+    """Opens what was chosen in the UI. Raises DcpInspectError.
+
+    Returns packets, whether they are in a file, lines for the user, and the function that gets the reading.
+    """
     if opening.interface:
         from dcpinspect.cli.capturing import capturing
 
@@ -336,7 +345,7 @@ def _opened(
 
 @contextmanager
 def _leaving_at_signals(leave: object) -> Iterator[None]:
-    """A signal that ends the program ends the UI, which gives the terminal back."""
+    """Lets a signal that ends the program end the UI, which restores the terminal."""
     assert callable(leave)
     numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
     before = {number: signal.signal(number, lambda *_: leave()) for number in numbers}
@@ -354,7 +363,7 @@ def _as_it_is() -> Iterator[None]:
 
 @contextmanager
 def _keys_of_terminal() -> Iterator[None]:
-    """Keys come from the terminal while standard input is the capture. Raises UsageError where there is no terminal."""
+    """Reads keys from the terminal while standard input is the capture. Raises UsageError if there is no terminal."""
     before = sys.__stdin__
     try:
         keys = open("/dev/tty", encoding="utf-8")  # noqa: SIM115 - closed below
@@ -369,7 +378,10 @@ def _keys_of_terminal() -> Iterator[None]:
 
 
 def _log(crash: BaseException) -> str:
-    """Writes what happened to a file; its name. Of the capture it has nothing: a traceback without values."""
+    """Writes a report on a crash to a file, and returns its name.
+
+    The report has a traceback without values, and so no data of the capture.
+    """
     import platform
     import tempfile
     import traceback

@@ -90,10 +90,10 @@ def watch(
     metrics_vbuckets: metrics.WithVbuckets = False,
     port: options.Port = None,
     stats: options.Stats = False,
-    **choices: Any,  # those of capturing
+    **choices: Any,  # options of capturing
 ) -> int:
     """Tell findings as they become certain, one line each, until Ctrl-C or SIGTERM."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
+    # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.tables.times import length
 
     source = _source(context, captures or [], follow, choices)
@@ -117,7 +117,7 @@ def watch(
         try:
             with interrupts.alike():
                 reading = stack.enter_context(source.reading(extra_ports, find_ports=find_ports, keeper=None))
-        except KeyboardInterrupt:  # a pipe is open once its first bytes have come
+        except KeyboardInterrupt:  # opening a pipe waits for its first bytes
             complain("stopped before anything came")
             return 0
         reading.check(wanted, redactor=redactor)
@@ -162,7 +162,7 @@ def watch(
 
 
 def _source(context: typer.Context, captures: Sequence[str], follow: str | None, choices: dict[str, Any]) -> Source:
-    """What is watched. Raises UsageError."""
+    """Returns what to watch. Raises UsageError."""
     interface = choices["interface"]
     given = [*(["-i"] if interface else []), *(["--follow"] if follow is not None else []), *captures]
     if len(given) > 1:
@@ -183,7 +183,7 @@ def _source(context: typer.Context, captures: Sequence[str], follow: str | None,
 
 
 def _stops(names: Sequence[str] | None, wanted: Sequence[str]) -> frozenset[str]:
-    """The rules and severities that end it. Raises UsageError."""
+    """Returns the rules and severities that end the watch. Raises UsageError."""
     from dcpinspect.findings.registry import RULES
     from dcpinspect.findings.rule import SEVERITIES
 
@@ -202,7 +202,7 @@ def _stops(names: Sequence[str] | None, wanted: Sequence[str]) -> frozenset[str]
 
 
 def _around(context: typer.Context, text: str | None, folder: str, most: int, memory_mib: int) -> Around | None:
-    """Who saves packets. Raises UsageError."""
+    """Returns the keeper that saves packets around findings. Raises UsageError."""
     if text is None:
         for parameter in context.command.params:
             if parameter.name in _SAVING and options.is_typed(context, parameter.name or ""):
@@ -219,7 +219,7 @@ def _around(context: typer.Context, text: str | None, folder: str, most: int, me
 
 
 def notifier_of(context: typer.Context, command: str | None, every: str) -> Notifier | None:
-    """Who starts the program of ``--exec``; None where there is none. Raises UsageError."""
+    """Returns the starter of the program of ``--exec``; None without one. Raises UsageError."""
     if command is None:
         if options.is_typed(context, "exec_every"):
             raise UsageError("--exec-every: is for --exec; name a program")

@@ -1,4 +1,4 @@
-"""When ``watch`` looks at a reading that goes on for weeks: for findings, for what is to be saved, for what runs."""
+"""Checks a reading that runs for weeks: for findings, for packets to save, and for running programs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dcpinspect.streams.rows import Streams
 
 _ABSENT_EVERY_S = 5.0
-"""How often one looks for what does not come."""
+"""Least number of seconds between two checks for messages that do not come."""
 
 
 class Watcher:
-    """Looks at a reading that goes on for weeks, between its packets, and has what is certain told."""
+    """Checks a reading that runs for weeks, between its packets, and lets certain findings be told."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Watcher:
         notifier: Notifier | None = None,
         summary_ns: int = 0,
     ) -> None:
-        """``around`` and ``notifier``: those of ``teller``."""
+        """``around`` and ``notifier``: the same as those of ``teller``."""
         from dcpinspect.capture.clock import CaptureClock
 
         self._reading = reading
@@ -56,7 +56,7 @@ class Watcher:
 
     @property
     def is_over(self) -> bool:
-        """Whether a finding was told that ends it."""
+        """Whether a finding was told that ends the watch."""
         return self._teller.is_over
 
     def _take(self, packets: PacketBatch) -> None:
@@ -71,7 +71,7 @@ class Watcher:
             self._reading.capture.stop()
 
     def pass_time(self) -> None:
-        """Look, if it is time to; and all else that has its time."""
+        """Checks for findings and does other periodic work, if it is time."""
         now_ns = self._clock.now_ns()
         if now_ns is not None and self._pace.is_due() and not self.is_over:
             with self._pace.look():
@@ -101,20 +101,23 @@ class Watcher:
         return Scene(reading.checker, reading.engine.links, reading.coverage, reading.tracker.conversation.sessions, names)
 
     def end(self, *, is_whole: bool) -> None:
-        """Tell what is left. ``is_whole``: the input has ended; else only the watching, and what did not come may still come."""
+        """Tells the remaining findings.
+
+        ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may still come.
+        """
         if not self.is_over:
             scene = self._scene()
             self._teller.tell(scene, self._teller.news(scene, is_whole=is_whole), self._clock.now_ns() or 0, is_whole=is_whole)
 
     def close(self) -> None:
-        """Leave nothing open, and nobody running."""
+        """Closes files, and ends running programs."""
         if self._around is not None:
             self._around.close()
         if self._notifier is not None:
             self._notifier.close()
 
     def summary(self) -> str:
-        """What there was so far, on one line."""
+        """Summarizes the reading so far on one line."""
         from dcpinspect.render.lines import counted
 
         reading = self._reading
@@ -127,7 +130,7 @@ class Watcher:
             f"{counted(_open_streams(reading.tracker.state.known.streams, links), 'stream')} open",
             *self._teller.told,
         ]
-        if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only interfaces have any
+        if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only captures from interfaces can drop packets
             parts.append(drops)
         if self._around is not None:
             parts.append(f"{counted(self._around.saved, 'file')} saved")
@@ -137,7 +140,7 @@ class Watcher:
 
 
 def _open_streams(streams: Streams, links: Sequence[Link]) -> int:
-    """Those that the server accepted, and that neither side has ended."""
+    """Returns the number of streams that the server accepted and neither side has ended."""
     import numpy as np
 
     from dcpinspect.streams.transitions import ACCEPTED, CLOSING, STREAMING
