@@ -1,4 +1,4 @@
-"""What a report tells: gathered once from a reading that came to its end, and small enough for a file that people pass on."""
+"""The contents of a report: gathered once from a reading that has ended, and small enough for a file that people pass on."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from dcpinspect.tables.records import Records
 _BATCH = 1 << 16
 _SEVERE = ("error", "warning")
 _WELL = 4
-"""Vbuckets whose timeline is drawn where nothing is wrong."""
+"""Number of vbuckets whose timelines are drawn if nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of each kind a report has; what is beyond is counted."""
+    """Greatest numbers of what a report shows; what is beyond them is only counted."""
 
     findings: int = 300
     cases: int = 20
-    """Of a finding."""
+    """Cases of a finding."""
     evidence: int = 200
-    """Messages with all their fields."""
+    """Messages that are shown with all their fields."""
     of_one: int = 6
-    """Of those for one finding, at most."""
+    """Messages that are shown for one finding."""
     value: int = 128
     """Bytes that are shown of one field."""
     timelines: int = 16
     streams: int = 12
-    """Of a timeline, the latest ones."""
+    """Streams of a timeline; the latest ones are shown."""
     rows: int = 1024
-    """Of a table."""
+    """Rows of a table."""
 
     def halved(self) -> Limits:
-        """For a report that came out too large."""
+        """Returns half of these limits, for a report that came out too large."""
         names = ("findings", "cases", "evidence", "timelines", "rows", "value")
         return replace(self, **{name: max(1, getattr(self, name) // 2) for name in names})
 
@@ -63,35 +63,35 @@ class Shown:
 
     row: int
     line: str
-    """As the command read prints it, without the row."""
+    """The line that the command ``read`` prints for it, without the row."""
     fields: Sequence[str]
-    """The specification's field table."""
+    """Lines of the message's table of fields, as in the specification."""
     bytes: Sequence[str]
-    """16 a line, in hexadecimal, as far as they are shown."""
+    """The bytes shown, in hexadecimal, 16 to a line."""
     findings: Sequence[str]
-    """Ids of what it shows."""
+    """Ids of the findings that it shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One vbucket, stream by stream."""
+    """The timeline of one vbucket, stream by stream."""
 
     vbucket: int
     streams: Sequence[StreamStory]
     names: Sequence[str]
     words: Sequence[Mapping[str, str]]
-    """What the lanes of each stream show, in words."""
+    """For each stream, what its lanes show, in words."""
     left_out: int = 0
-    """Streams before these."""
+    """Number of streams before these, which are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where contents are gathered from: a reading that came to its end, or the tables of a pipeline."""
+    """Where contents are gathered from: a reading that has ended, or the tables of a pipeline."""
 
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
-    """What is in the captures: labels with texts."""
+    """Labels with texts: what is in the captures."""
     looked: LookedAt
     findings: Sequence[Finding]
     tables: Tables
@@ -99,25 +99,25 @@ class Source:
     charts: Charts
     coverage: Coverage
     events_of: Callable[[int], VbucketItems]
-    """The events of a vbucket."""
+    """Returns the events of a vbucket."""
     messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[Shown]]
-    """Messages by row, with the ids of the findings that they show."""
+    """Yields messages, given the ids of the findings that each row shows."""
     is_redacted: bool
     lacks: Sequence[str] = ()
-    """What it has not, a sentence each."""
+    """What the source cannot provide, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All that a report tells. Texts are safe for a terminal, and nothing in them is markup."""
+    """Everything that a report tells. Texts are safe for a terminal, and nothing in them is markup."""
 
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
     verdict: str
     causes: Sequence[Finding]
-    """Findings that are no effects, worst first."""
+    """Findings that are not effects of others, worst first."""
     effects: Mapping[str, Sequence[Finding]]
-    """By the id of their cause."""
+    """The effects of each cause, by the cause's id."""
     shown: Mapping[int, Shown]
     """Messages that show a finding, by row."""
     vbuckets: Records
@@ -126,15 +126,15 @@ class Contents:
     timelines: Sequence[Timeline]
     charts: Charts
     coverage: Sequence[DirectionCoverage]
-    """Of directions with payload that are no other protocol."""
+    """Coverage of directions that have payload and carry no other protocol."""
     is_redacted: bool
     limits: Limits
     left_out: Sequence[str]
-    """What the report has not, a sentence each."""
+    """What the report does not contain, one sentence each."""
 
 
 WorkedOut = tuple[Tables, Sequence[Finding], Mapping[str, Records]]
-"""As ``Reading.worked_out`` has it."""
+"""What ``Reading.worked_out`` returns."""
 
 
 def of_reading(
@@ -145,9 +145,10 @@ def of_reading(
     is_whole: bool = True,
     worked_out: WorkedOut | None = None,
 ) -> Source:
-    """A reading that checked and is over, all of which ``store`` took. ``charts``: those of ``Statistics``.
+    """Returns the source of a report on a reading that checked, has ended, and all of whose messages ``store`` took.
 
-    ``is_whole``: it came to the end of the captures. ``worked_out``: if that was done before.
+    ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of the captures. ``worked_out``: the result
+    of ``Reading.worked_out``, if it is known already.
     """
     tables, found, by_name = worked_out or reading.worked_out(is_whole=is_whole)
 
@@ -177,7 +178,7 @@ def of_reading(
 
 
 def contents(source: Source, limits: Limits | None = None) -> Contents:
-    """Gather them. Raises as ``Store.messages``."""
+    """Gathers the contents from their source. Raises the same errors as ``Store.messages``."""
     most = limits or Limits()
     causes, effects = with_their_effects(source.findings)
     left_out = list(source.lacks)
@@ -212,14 +213,14 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
 
 
 def places_of(one: Finding, most: Limits) -> list[Place]:
-    """The messages of a finding that a report shows: some of each case, so that all cases have their turn."""
+    """Returns the messages of a finding that a report shows: some of each case, so that every case has its turn."""
     of_cases = [list(case.places) for case in one.each[: most.cases]]
     turns = (places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places))
     return sorted(dict.fromkeys([*one.places[:1], *turns]), key=lambda place: place.row)[: most.of_one]
 
 
 def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[str]]:
-    """Rows that are shown, with the ids of the findings that they show; the worst findings have theirs first."""
+    """Returns the rows to show, with the ids of the findings that each shows; the worst findings choose first."""
     rows: dict[int, list[str]] = {}
     for one in findings:
         for place in places_of(one, most):
@@ -255,9 +256,9 @@ def _byte_lines(message: Message, limit: int) -> Iterator[str]:
 
 
 def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
-    """Vbuckets whose timeline is drawn, rising, and how many more there are of them: those with errors, warnings and rollbacks.
+    """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would deserve one.
 
-    Where nothing is wrong these are the first ones.
+    Vbuckets with errors, warnings or rollbacks deserve one. If nothing is wrong, the first vbuckets are drawn.
     """
     weights: Counter[int] = Counter()
     for one in source.findings:
@@ -284,6 +285,6 @@ def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
 
 
 def title_of(files: Sequence[str]) -> str:
-    """The captures by their names."""
+    """Returns a title that names the captures."""
     names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more" if names else "no capture"

@@ -1,4 +1,4 @@
-"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst first."""
+"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst findings first."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from dcpinspect.tables.records import Records
 
 MOST_LINES = 60
 _ROWS = 5
-"""Of a table."""
+"""Greatest number of rows of a table."""
 _WIDE = 400
-"""Characters of a line's text at most."""
+"""Greatest number of characters of a line's text."""
 _TABLES = {
     "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
     "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start", "resume_uuid", "explanation"),
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
-"""Facts that the tables have."""
+"""Labels of facts that are left out, because the tables have them."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
 
 def markdown(told: Contents) -> str:
-    """The report."""
+    """Returns the report."""
     head = [
         f"# {plain(told.title)}",
         "",
@@ -46,12 +46,12 @@ def markdown(told: Contents) -> str:
 
 
 def plain(text: str) -> str:
-    """A text that Markdown shows as it is."""
+    """Returns a text escaped such that Markdown shows it unchanged."""
     return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
 
 
 def _findings(told: Contents, room: int) -> Iterator[str]:
-    """Findings in so many lines; what has no room is counted."""
+    """Yields the findings in at most ``room`` lines; findings without room are counted."""
     yield "## Findings"
     yield ""
     lines = [line for one in told.causes for line in _finding(told, one)]
@@ -89,7 +89,7 @@ def _verdicts(told: Contents) -> list[str]:
 
 
 def _table(title: str, records: Records) -> list[str]:
-    """The first rows, without columns that are empty."""
+    """Returns the first rows of a table, without empty columns."""
     if not len(records):
         return []
     names = [name for name in _TABLES[title] if records.has_values(name)]

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: style, script and pictures are in it, and a browser is told to load nothing."""
+"""A report as one HTML file that needs nothing else: it holds style, script and pictures, and tells the browser to load nothing."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from dcpinspect.tables.records import Records
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text, to be sorted and searched on the page."""
+    """A table whose cells are texts, which can be sorted and searched on the page."""
 
     id: str
     title: str
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
     links: Mapping[int, str]
-    """Places on the page that rows lead to, by their number."""
+    """Anchors on the page that rows link to, by number of the row."""
 
 
 @cache
 def _template() -> Template:
-    # autoescape: nothing that a capture holds is ever markup
+    # autoescape, because nothing that a capture holds may become markup
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(files("dcpinspect.report").joinpath("page.html").read_text("utf-8"))
 
 
 def page(told: Contents) -> str:
-    """The page."""
+    """Returns the page as HTML."""
     folder = files("dcpinspect.report")
     style = _colours() + folder.joinpath("page.css").read_text("utf-8")
     script = folder.joinpath("page.js").read_text("utf-8")
@@ -84,7 +84,7 @@ def _picture(element: pictures.Element) -> Markup:
 
 
 def _colours() -> str:
-    """The palette as variables, for both backgrounds, and a class for each."""
+    """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a class for each colour."""
     layers = ("kind-marker", "verdict-caught-up", "kind-removal", "kind-rollback", "kind-end", "kind-request", "kind-upkeep")
     light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
     dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())
@@ -98,7 +98,7 @@ def _counts(verdicts: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _finding(told: Contents, one: Finding) -> dict[str, Any]:
-    """What the page says of a finding, and of its effects."""
+    """Returns what the page says of a finding and of its effects."""
     most = told.limits.cases
     cases = one.each if len(one.each) > 1 else ()
     effects = told.effects.get(one.id, ())
@@ -122,7 +122,7 @@ def _finding(told: Contents, one: Finding) -> dict[str, Any]:
 
 
 def _charts(told: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
-    """Title, picture, and the names of layers."""
+    """Yields the title, picture and names of layers of each chart."""
     for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
         drawn = pictures.over_time(told.charts, of_bytes=of_bytes)
         if drawn is not None:

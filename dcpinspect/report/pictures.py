@@ -1,4 +1,7 @@
-"""The pictures of a report, as SVG: made as XML elements, so that no text of a capture is ever markup. Colours are classes of the page."""
+"""The pictures of a report, as SVG.
+
+They are built as XML elements, so that no text of a capture becomes markup. Colours are classes that the page defines.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,17 @@ Element = ElementTree.Element
 Whole = npt.NDArray[np.int64]
 
 WIDE = 960
-"""Units of the width of a picture."""
+"""Width of a picture in units."""
 _LEFT, _RIGHT = 14, 946
 _CELL = 14
 _FINE = 2
-"""Places in a unit of width; what falls on one place is drawn once."""
+"""Number of places per unit of width; things that fall on one place are drawn once."""
 _BINS = 240
-"""Of the density of items."""
+"""Number of bins for the density of items."""
 _MARKS = 200
-"""Letters of a stream."""
+"""Greatest number of letters drawn for a stream."""
 _STREAM, _DELIVERED = 42, 36
-"""Units of the height of a stream, and so many more of one that delivered something: snapshots and items."""
+"""Height of a stream in units, and the further height of one that delivered something: snapshots and items."""
 SIGNS = {
     "behind": "b",
     "orphaned": "O",
@@ -43,11 +46,11 @@ SIGNS = {
     "refused": "X",
     "never-answered": "?",
 }
-"""In the map: verdicts that are no good news."""
+"""Letters shown in the map for verdicts that are bad news."""
 
 
 def xml(element: Element) -> str:
-    """The text of a picture."""
+    """Returns a picture as XML text."""
     return ElementTree.tostring(element, encoding="unicode")
 
 
@@ -58,7 +61,10 @@ def _svg(height: float, label: str, *, width: float = WIDE, kind: str = "") -> E
 
 
 def _add(parent: Element, tag: str, text: str | None = None, **attributes: str | float) -> Element:
-    """An element inside of another. ``class_`` is the attribute class; numbers have two digits at most."""
+    """Adds an element to ``parent`` and returns it.
+
+    ``class_`` is the attribute class; numbers are rounded to two digits after the point.
+    """
     values = {name.rstrip("_").replace("_", "-"): one if isinstance(one, str) else f"{round(one, 2):g}" for name, one in attributes.items()}
     found = ElementTree.SubElement(parent, tag, values)
     found.text = text
@@ -66,7 +72,10 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
 
 
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
-    """The vbuckets of a client, a cell each, in the colour of its verdict. ``linked``: those that have a timeline on the page."""
+    """Returns a map of a client's vbuckets: one cell each, in the colour of its verdict.
+
+    ``linked``: the vbuckets that have a timeline on the page.
+    """
     names = ("client", "vbucket", "verdict", "findings", "last_seqno")
     rows = [row for row in zip(*(vbuckets.values(name) for name in names), strict=True) if row[0] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
@@ -88,7 +97,7 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
 
 
 def timeline(told: Timeline) -> Element:
-    """The streams of a vbucket along one axis of seqnos."""
+    """Returns the streams of a vbucket along one axis of seqnos."""
     shapes = [by_seqno(story) for story in told.streams]
     places = [place for shape in shapes for place in shape.places()]
     scale = Scale.filling(min(places, default=0), max(places, default=0), 1_000_000)
@@ -106,7 +115,7 @@ def timeline(told: Timeline) -> Element:
 
 
 def _delivered(shape: Shape) -> int:
-    """The height of what a stream delivered."""
+    """Returns the height needed for what a stream delivered."""
     return _DELIVERED if len(shape.bars.first) or len(shape.item_first) else 0
 
 
@@ -116,7 +125,7 @@ def _x(scale: Scale, place: float) -> float:
 
 
 def _xs(scale: Scale, places: npt.NDArray[np.uint64], *, past: int = 0) -> npt.NDArray[np.float64]:
-    """Where seqnos begin; with ``past`` 1 where they end."""
+    """Returns the positions where seqnos begin, or with ``past`` 1 where they end."""
     share = (places.astype(np.float64) + past - scale.first) / (scale.last - scale.first + 1)
     return _LEFT + np.clip(share, 0, 1) * (_RIGHT - _LEFT)
 
@@ -150,7 +159,7 @@ def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
 
 
 def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str]]:
-    """Begin, end, type, how far it came, and words of each snapshot; those that fall on one place are drawn once."""
+    """Yields begin, end, type, position reached and description of each snapshot; snapshots that fall on one place are drawn once."""
     bars = shape.bars
     begins, ends, until = _xs(scale, bars.first), _xs(scale, bars.last, past=1), _xs(scale, bars.received, past=1)
     places = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
@@ -169,7 +178,7 @@ def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, floa
 
 
 def _density(group: Element, scale: Scale, shape: Shape) -> None:
-    """Items as a curve: how many came of each stretch of seqnos."""
+    """Adds a curve that shows how many items came of each stretch of seqnos."""
     if not len(shape.item_first):
         return
     span = scale.last - scale.first + 1
@@ -194,7 +203,7 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
 
 
 def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]:
-    """Begin, end, cause and seqnos of what did not come. Gaps of one cause on neighbouring places are drawn as one."""
+    """Yields begin, end, cause and number of seqnos of each gap. Gaps of one cause on neighbouring places are drawn as one."""
     for code in np.unique(shape.cause).tolist():
         own = shape.cause == code
         first = (_xs(scale, shape.gap_first[own]) * _FINE).astype(np.int64)
@@ -209,7 +218,10 @@ def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]
 
 
 def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element, list[str]] | None:
-    """Messages, or bytes, over time, by command: curves on top of each other, and the names of the commands. None: nothing is known."""
+    """Returns curves of messages or bytes over time, stacked by command, with the names of the commands.
+
+    Returns None if nothing was counted.
+    """
     if not charts.used or not charts.commands:
         return None
 
@@ -218,7 +230,8 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
 
     shares = [np.array([float(values(one, kind).sum()) for one in charts.commands]) for kind in (False, True)]
     largest = np.maximum(*(share / max(1.0, float(share.sum())) for share in shares))
-    ranked = [charts.commands[place] for place in np.argsort(-largest, kind="stable")]  # in both charts the same, so that colours are
+    # the same order in both charts, so that colours agree
+    ranked = [charts.commands[place] for place in np.argsort(-largest, kind="stable")]
     layers = [(f"{one.name}{'' if one.side == 'request' else ' answer'}", values(one)) for one in ranked[:most]]
     if len(ranked) > most:
         layers.append(("others", np.sum([values(one) for one in ranked[most:]], axis=0)))
@@ -236,7 +249,7 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
 
 
 def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
-    """Of each connection with a flow-control window: the bytes that were not acknowledged, against the window."""
+    """Yields a chart for each connection with a flow-control window: the bytes that were not acknowledged, against the window."""
     for connection, window, _, span_ns, values in charts.windows[:most]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
         found = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
@@ -251,7 +264,7 @@ def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
 
 
 def round_trips(charts: Charts) -> Element | None:
-    """How long answers took, by command: a bar for each power of two of nanoseconds."""
+    """Returns a chart of how long answers took, by command: a bar for each power of two of nanoseconds. None without answers."""
     if not charts.answers:
         return None
     octaves = np.array([values for _, values in charts.answers])
@@ -283,7 +296,7 @@ def _y(value: float, highest: float) -> float:
 
 
 def _frame(found: Element, highest: int, unit: str, span_ns: int) -> None:
-    """Lines and numbers over what is drawn."""
+    """Adds grid lines and numbers to a chart."""
     for share in (0, 0.5, 1):
         y = _y(share, 1)
         _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
@@ -295,7 +308,7 @@ def _frame(found: Element, highest: int, unit: str, span_ns: int) -> None:
 
 
 def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: float) -> str:
-    """A path between two curves of steps."""
+    """Returns a path that encloses the area between two step curves."""
     step = (_RIGHT - _LEFT) / len(top)
     there = [f"L {_LEFT + number * step:.1f} {_y(value, highest):.1f} h {step:.1f}" for number, value in enumerate(top.tolist())]
     back = [f"L {_LEFT + (number + 1) * step:.1f} {_y(base[number], highest):.1f} h {-step:.1f}" for number in range(len(base) - 1, -1, -1)]
@@ -310,13 +323,13 @@ def _seconds(nanoseconds: int) -> str:
 
 
 def legend(group: str, shown: Sequence[Element]) -> list[tuple[str, str]]:
-    """Class and word of each colour of a group of the palette that these pictures have."""
+    """Returns class and name of each colour of one group of the palette that these pictures use."""
     classes, named = _classes(shown), [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
     return [(name, word) for name, own, word in named if own == group and name in classes]
 
 
 def letters(shown: Sequence[Element]) -> list[tuple[str, str]]:
-    """Each letter that these timelines have, and what it means."""
+    """Returns each letter that these timelines use, with its meaning."""
     classes = _classes(shown)
     return [(sign.glyph, sign.word) for sign in events_legend() if f"mark-{sign.glyph}" in classes]
 

@@ -1,4 +1,4 @@
-"""A report as text, small enough to be passed on."""
+"""Writes a report as text, small enough to be passed on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ReportFormat = Literal["html", "markdown"]
 _SUFFIXES: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 
 MOST_BYTES = 5_000_000
-"""Of a page: what people can attach to a ticket."""
+"""Greatest size of a page in bytes: what people can attach to a ticket."""
 
 
 def format_of(path: str) -> ReportFormat:
-    """What a file of this name is written as. Raises UsageError."""
+    """Returns the format for a file of this name. Raises UsageError."""
     for suffix, format_ in _SUFFIXES.items():
         if path.lower().endswith(suffix):
             return format_
@@ -25,12 +25,12 @@ def format_of(path: str) -> ReportFormat:
 
 
 def written(format_: ReportFormat, source: Source) -> str:
-    """The report; where a page comes out too large, it has half of everything, until it is small enough."""
+    """Returns the report as text. If a page comes out too large, the limits are halved until it is small enough."""
     if format_ == "markdown":
         from dcpinspect.report.markdown import markdown
 
         return markdown(contents(source, Limits(evidence=0, timelines=0)))
-    from dcpinspect.report.page import page  # deferred: Jinja2
+    from dcpinspect.report.page import page  # deferred: loads Jinja2
 
     limits = Limits()
     while True:
