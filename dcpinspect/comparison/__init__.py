@@ -1,1 +1,1 @@
-"""Two readings of the same streams, compared event by event: what only one side has, why, and what differs."""
+"""Compares two readings of the same streams event by event: what only one side has, why, and what differs."""

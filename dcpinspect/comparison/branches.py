@@ -1,7 +1,7 @@
-"""Of which branch of its vbucket's history each event is, as failover logs tell.
+"""Finds the branch of its vbucket's history that each event belongs to, by failover logs.
 
-A branch begins above the seqno of its entry and reaches up to that of the next newer one. A stream whose log was not captured is taken to
-have the history of another stream of its vbucket, of its own side rather than of the other.
+A branch begins above the seqno of its entry and ends with the seqno of the next newer entry. A stream whose log was not captured is
+assumed to have the history of another stream of its vbucket, preferably one of its own side.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Branch(NamedTuple):
 
 
 def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
-    """The log that each stream was told, by number; one that contradicts itself is none."""
+    """Returns the log that each stream was told, by number of the stream; a log that contradicts itself is left out."""
     parsed = [tuple(failover_entries(raw)) for raw in logs]
     numbers = np.flatnonzero(streams.log >= 0)
     found = {int(number): parsed[int(streams.log[number])] for number in numbers}
@@ -41,12 +41,14 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
 
 
 def newest(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> dict[int, Log]:
-    """The latest log of each vbucket; ``places``: vbucket of each stream, with its bucket."""
+    """Returns the latest log of each vbucket; ``places``: vbucket of each stream, with its bucket."""
     return {int(places[number]): logs[number] for number in sorted(logs)}
 
 
 def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Branch]:
-    """What each stream may have; ``places`` as above, ``logs`` of every stream."""
+    """Returns the branches that each stream may have; ``places``: vbucket of each stream, with its bucket; ``logs``: the log of every
+    stream.
+    """
     found = []
     for number, vbucket in enumerate(places.tolist()):
         end = GREATEST
@@ -57,7 +59,10 @@ def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Bra
 
 
 def uuids(stream: npt.NDArray[np.int64], seqno: npt.NDArray[np.uint64], logs: Sequence[Log]) -> npt.NDArray[np.uint64]:
-    """The branch of each event. Most have the newest of their stream; the others are looked up log by log."""
+    """Returns the uuid of each event's branch.
+
+    Most events belong to the newest branch of their stream; the others are looked up log by log.
+    """
     first_uuid = np.array([log[0][0] for log in logs] or [0], dtype=np.uint64)
     first_start = np.array([log[0][1] for log in logs] or [0], dtype=np.uint64)
     found: npt.NDArray[np.uint64] = first_uuid[stream]

@@ -1,4 +1,4 @@
-"""The words and the columns of the table of differences. Keys are only ever added within a version."""
+"""The words and columns of the table of differences. Keys are only ever added within a version."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MEANINGS = {
     "purged": "compaction may have removed it before this side read it from disk",
     "snapshot": "snapshots end at different seqnos, where both sides have the stream",
 }
-"""Every kind of difference: what it says of the side that lacks the event, or of both."""
+"""Every kind of difference, with what it says of the side that lacks the event, or of both sides."""
 KINDS = tuple(MEANINGS)
-"""Worst first."""
+"""All kinds of difference, worst first."""
 
 VERDICTS = ("different", "not-compared", "alike")
-"""What a kind says: the sides differ; the captures do not tell; it is no difference."""
+"""What a kind of difference amounts to: the sides differ, the captures do not tell, or it is no difference."""
 VERDICT_OF = {
     kind: "different"
     if kind in ("differs", "not-sent", "other-history", "filter")
@@ -41,10 +41,10 @@ VERDICT_OF = {
     for kind in KINDS
 }
 SINGLE = ("differs", "not-sent")
-"""Kinds that have a record for each event; of the others, events that follow each other have one record."""
+"""Kinds with one record for each event; the other kinds have one record for events that follow each other."""
 
 FIELDS = ("key", "state", "cas", "datatype", "value")
-"""In what an event may differ: its key; whether it stores or deletes; its CAS; its datatype; its value."""
+"""The parts in which an event may differ: its key, whether it stores or deletes, its CAS, its datatype, its value."""
 
 
 def _of_both(name: str, kind: str, doc: str) -> tuple[RecordColumn, ...]:

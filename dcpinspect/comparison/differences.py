@@ -1,4 +1,4 @@
-"""What differs between two sides: the tables of both joined by DuckDB, and what comes of it as records."""
+"""Finds what differs between two sides: DuckDB joins the tables of both, and the results become records."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "1GiB"
-"""What DuckDB may hold at a time; the rest is in the spool's folder."""
+"""Greatest amount of memory that DuckDB uses; it puts the rest into the spool's folder."""
 TOGETHER = 1 << 20
-"""Events of both sides that are compared at a time, unless one file has more."""
+"""Greatest number of events of both sides that are compared at a time, unless a single file has more."""
 
 
 class Comparison:
-    """A database in which two sides are compared. Use as a context manager."""
+    """A database in which two sides are compared. Use it as a context manager."""
 
     def __init__(self, spool: Spool) -> None:
-        """``spool``: where it puts what does not fit into memory."""
+        """``spool``: where the database puts what does not fit into memory."""
         self._spool = spool
         self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
         self._sides: dict[str, Side] = {}
@@ -50,12 +50,12 @@ class Comparison:
         self._database.close()
 
     def end(self) -> None:
-        """End what is computed, with KeyboardInterrupt where that is; from any thread."""
+        """Ends the computation, which raises KeyboardInterrupt; may be called from any thread."""
         self._is_ended = True
         self._database.interrupt()
 
     def found(self, a: Side, b: Side) -> Found:
-        """What differs between two sides that were read. To be asked once. Raises SpoolError."""
+        """Returns what differs between two sides that were read. May be called once only. Raises SpoolError."""
         import duckdb  # deferred, as in connect
 
         try:
@@ -70,7 +70,8 @@ class Comparison:
     def _found(self, a: Side, b: Side) -> Found:
         self._sides = {"a": a, "b": b}
         names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
-        self._buckets = dict(enumerate(names, int(len(names) > 1)))  # of a single one are those, too, that do not say it
+        # with a single bucket, streams that do not name theirs belong to it too
+        self._buckets = dict(enumerate(names, int(len(names) > 1)))
         for side in (a, b):
             side.name_buckets({name: number for number, name in self._buckets.items()})
         logs, assumed, doubted = _logs(a, b)
@@ -87,7 +88,7 @@ class Comparison:
         return found
 
     def _load(self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]) -> None:
-        """Makes the tables of one side, of the vbuckets in these files."""
+        """Creates the tables of one side, with the vbuckets of these files."""
         first = next(batches)
         self._take(f"events_{name}", pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)))
         for table, rows in tables.items():
@@ -112,7 +113,7 @@ class Comparison:
                 self._run(query, lacks=lacks, has=has, **words)
 
     def _tell(self, found: Found, numbers: Sequence[int]) -> None:
-        """Adds what the tables of these vbuckets tell."""
+        """Adds to ``found`` what the tables of these vbuckets show."""
         for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
             if vbuckets:
                 found.count(kind, lacks, int(events or 0), vbuckets)
@@ -191,7 +192,7 @@ class Comparison:
 
 
 _OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connection")
-"""What is told of an event that the other side lacks."""
+"""What is recorded of an event that the other side lacks."""
 
 
 def _record(
@@ -220,7 +221,7 @@ def _record(
 
 
 def _of(row: Row, side: str) -> Row:
-    """Where one side has the event, and what it is."""
+    """Returns what one side's event is, and where it stands, as columns of a record."""
     found = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
     return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
 
@@ -230,7 +231,11 @@ def _known(number: int) -> int | None:
 
 
 def _logs(a: Side, b: Side) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
-    """The log of every stream of each side; the vbuckets of which one is not its own, counted; those where there are several to choose."""
+    """Returns the logs by which the sides are compared, and what is assumed of them.
+
+    These are: the log of every stream of each side; for each side the number of vbuckets with a stream whose own log was not captured; and
+    those of these vbuckets that have several logs to choose from.
+    """
     known = {side.name: newest(side.places, side.logs) for side in (a, b)}
     different: dict[int, set[Log]] = {}
     for side in (a, b):

@@ -34,12 +34,15 @@ SCHEMA = pa.schema(
         ("key_text", pa.string()),
     ]
 )
-"""``stream`` and ``snapshot`` are numbers of the tracker; ``key`` and ``value`` are hashes, -1 where part of them is not in the capture;
-``ended`` is the collection that a system event ends, or -1."""
+"""Columns of the events of a side.
+
+``stream`` and ``snapshot`` are numbers of the tracker. ``key`` and ``value`` are hashes, or -1 if part of them is not in the capture.
+``ended`` is the collection that a system event ends, or -1.
+"""
 
 
 def event_batch(batch: MessageBatch, state: State, wanted: Selection, redactor: Redactor | None) -> Any:
-    """The events among these messages, which ``state`` has just taken, that belong to a stream."""
+    """Returns the events among these messages that belong to a stream; ``state`` must have taken the messages just before."""
     events = events_of(batch, with_values=True)
     messages = state.messages
     known = np.flatnonzero((messages.kind >= EVENT) & (messages.kind <= ABORT))

@@ -1,4 +1,4 @@
-"""What shows a difference, in a sentence."""
+"""Describes in a sentence what shows a difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dcpinspect.streams import words as w
 
 
 def evidence(kind: str, lacks: str | None, row: Mapping[str, Any]) -> str:
-    """The sentence; ``row``: what the query of this kind tells."""
+    """Returns the sentence; ``row``: the result row of the query for this kind."""
     side = (lacks or "").upper()
     if kind == "differs":
         return "both sides have it: " + ", ".join(_differs(field, row) for field in row["fields"])

@@ -11,12 +11,12 @@ from dcpinspect.tables.records import Records
 Row = dict[str, Any]
 
 MOST = 100_000
-"""Records of one kind that one side lacks; all others are only counted."""
+"""Greatest number of records of one kind that one side lacks; all others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far the two sides have come on a branch, where not equally far."""
+    """How far the two sides have come on a branch on which one has come further."""
 
     vbucket: int
     uuid: int
@@ -26,27 +26,27 @@ class Reached:
 
 @dataclass(slots=True)
 class Found:
-    """What was found; vbuckets are added some at a time."""
+    """What a comparison has found. Vbuckets are added some at a time."""
 
     assumed: dict[str, int]
-    """By side: vbuckets of a stream of whose history its capture tells nothing."""
+    """For each side, the number of vbuckets with a stream whose history its capture does not show."""
     doubted: int
-    """Vbuckets where there are several histories that it could be."""
+    """Number of vbuckets that may have one of several histories."""
     rows: list[Row] = field(default_factory=list)
-    """By the names of the contract's columns."""
+    """The records, whose keys are the names of the contract's columns."""
     counts: dict[tuple[str, str | None], tuple[int, int]] = field(default_factory=dict)
-    """By kind and the side that lacks it: events, and vbuckets with any."""
+    """Number of events, and of vbuckets with any, by kind and by the side that lacks them."""
     events: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
-    """By side: different events."""
+    """Number of different events of each side."""
     vbuckets: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
-    """By side: vbuckets with a stream."""
+    """Number of vbuckets with a stream, of each side."""
     common: int = 0
-    """Events that both sides have."""
+    """Number of events that both sides have."""
     reached: list[Reached] = field(default_factory=list)
     shows: set[int] = field(default_factory=set)
-    """How values were shown to either side; -1 for unknown."""
+    """The ways in which values were shown to either side, as numbers; -1 for an unknown one."""
     left_out: int = 0
-    """Events that differ, or were not sent, and have no record."""
+    """Number of events that differ, or were not sent, and have no record."""
 
     @property
     def is_different(self) -> bool:
@@ -55,7 +55,7 @@ class Found:
 
     @property
     def why_nothing(self) -> str:
-        """Why nothing at all could be compared; empty where something was."""
+        """Why nothing at all could be compared; empty if something was compared."""
         if self.common or any(VERDICT_OF[kind] != "not-compared" for kind, _ in self.counts):
             return ""
         lacking = [side.upper() for side in SIDES if not self.vbuckets[side]]
@@ -69,16 +69,16 @@ class Found:
 
     @property
     def are_shown_alike(self) -> bool:
-        """Both sides are shown values in the same form, so that they could be compared."""
+        """Whether both sides are shown values in the same form, so that values could be compared."""
         return len(self.shows) <= 1 and -1 not in self.shows
 
     def count(self, kind: str, lacks: str | None, events: int, vbuckets: int) -> None:
-        """So many more of a kind."""
+        """Adds to the counts of a kind."""
         before = self.counts.get((kind, lacks), (0, 0))
         self.counts[kind, lacks] = before[0] + events, before[1] + vbuckets
 
     def in_order(self) -> None:
-        """Worst first, then by vbucket and seqno; what is too much goes."""
+        """Sorts the records, worst first, then by vbucket and seqno; removes the records beyond the limit."""
         self.counts = {key: self.counts[key] for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))}
         self.rows.sort(key=lambda row: (KINDS.index(row["kind"]), row["vbucket"], row["first_seqno"] or 0, row["lacks"] or ""))
         kept: dict[tuple[str, str | None], int] = {}
@@ -92,6 +92,6 @@ class Found:
         self.left_out = sum(count - min(kept.get(key, 0), MOST) for key, (count, _) in self.counts.items() if key[0] in SINGLE)
 
     def records(self) -> Records:
-        """The table."""
+        """Returns the table of differences."""
         columns = {column.name: [row.get(column.name) for row in self.rows] for column in DIFFERENCES.columns}
         return Records(DIFFERENCES, columns, len(self.rows))

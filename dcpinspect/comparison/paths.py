@@ -1,8 +1,11 @@
-"""The same connection in the captures of both sides: what was lost between the two taps, how long packets took, where answers waited.
+"""Compares the same connection in the captures of both sides: what was lost between the two taps, how long packets took, and where answers
+waited.
 
-Address translation changes addresses and leaves sequence numbers, so connections are matched by these: by those of both SYNs, or else by
-ranges that overlap, with bytes that are equal. Clocks differ, so nothing is known of a one-way delay but for an assumption: that the
-handshake, or else the quickest packets, took as long one way as the other. The error of that is at most half of what both took together.
+Address translation changes addresses but not sequence numbers. So connections are matched by the sequence numbers of both SYNs, or else by
+ranges that overlap and hold equal bytes.
+
+The clocks of the taps differ, so a one-way delay can be known only under an assumption: that the handshake, or else the quickest packets,
+took equally long both ways. The error of that is at most half of what both ways took together.
 """
 
 from __future__ import annotations
@@ -25,24 +28,24 @@ Pair = tuple[int, int]
 
 _LAPS = 1 << 32
 _MOST = 1000
-"""Connections of B that one is looked for among, where the beginning of one of the two was not captured."""
+"""Greatest number of connections of B that are candidates for one of A, if the beginning of either was not captured."""
 _ALIKE = 0.9
-"""So many of the segments at one place and of one size must have equal bytes."""
+"""Least share of the segments at one place and of one size that must have equal bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Bytes of one direction that only one tap saw as often."""
+    """Bytes of one direction that one tap saw less often than the other."""
 
     between: int
-    """Ranges that the sender's tap saw more often than the receiver's, which saw them too: they were sent again."""
+    """Number of ranges that the sender's tap saw more often than the receiver's, which saw them too: they were lost and sent again."""
     between_bytes: int
     missed: Mapping[str, int]
-    """By side: bytes that its capture lacks, and the other has."""
+    """For each side, the number of bytes that its capture lacks and the other has."""
 
 
 def pairs(a: Tap, b: Tap) -> list[Pair]:
-    """Connections that may be the same."""
+    """Returns the pairs of connections that may be the same."""
     one, two = a.transport, b.transport
     by_seq = {two.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
     late = [link.number for link in b.compared_links if not link.has_handshake]
@@ -68,7 +71,7 @@ def _overlap(a: Tap, one: int, b: Tap, other: int) -> bool:
 
 
 def paths(a: Tap, b: Tap) -> Records:
-    """Each direction of each connection that both captures have. Reads their packets again."""
+    """Returns a record for each direction of each connection that both captures have. Reads their packets again."""
     rows, matched = list[Row](), set[int]()
     is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
     if is_of_two and (candidates := pairs(a, b)):
@@ -84,7 +87,7 @@ def paths(a: Tap, b: Tap) -> Records:
 
 
 def _are_alike(one: Segments, two: Segments) -> bool:
-    """Whether segments at the same place have the same bytes; of a direction without any, nothing speaks against it."""
+    """Whether segments at the same place have the same bytes; also true for a direction without such segments."""
     _, left, right = np.intersect1d(one.start, two.start, return_indices=True)
     same_size = (one.end[left] == two.end[right]) & ~one.is_syn[left]
     left, right = left[same_size], right[same_size]
@@ -100,14 +103,15 @@ def _records(a: Tap, b: Tap, pair: Pair, ways: list[tuple[Segments, Segments]], 
         _of_syn(*way) if clock == "handshake" else int(found.min() if direction == 0 else found.max())
         for direction, (way, found) in enumerate(zip(ways, differences, strict=True))
     )
-    if clock != "handshake" and to_server < to_client:  # B is nearer to the client: there the other ones are the quickest
+    # because B is nearer to the client: the quickest packets are those with the opposite extremes
+    if clock != "handshake" and to_server < to_client:
         to_server, to_client = int(differences[0].max()), int(differences[1].min())
     offset, error = (to_server + to_client) // 2, abs(to_server - to_client) // 2
     near_client = "a" if to_server >= to_client else "b"
     links = [next(link for link in side.compared_links if link.number == number) for side, number in zip((a, b), pair, strict=True)]
     rows = []
     for direction, (way, found) in enumerate(zip(ways, differences, strict=True)):
-        is_forward = (near_client == "a") == (direction == 0)  # from A's tap to B's
+        is_forward = (near_client == "a") == (direction == 0)  # the packets go from A's tap to B's
         delays = found - offset if is_forward else offset - found
         lost = losses(*way, sender="a" if is_forward else "b")
         waits = _waits(a, b, pair, direction, near_client, origin)
@@ -141,12 +145,12 @@ def _records(a: Tap, b: Tap, pair: Pair, ways: list[tuple[Segments, Segments]], 
 
 
 def _of_syn(one: Segments, two: Segments) -> int:
-    """B's time of the SYN less A's; of one that was sent again, the last."""
+    """Returns B's time of the SYN minus A's; if the SYN was sent again, the time of the last one counts."""
     return int(two.time_ns[two.is_syn][-1] - one.time_ns[one.is_syn][-1])
 
 
 def _differences(one: Segments, two: Segments) -> Ints:
-    """B's time less A's, at which each byte that ends a segment on both taps was seen first; places that either tap lacks are left out."""
+    """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it first."""
     (ends_a, first_a), (ends_b, first_b) = (np.unique(way.end, return_index=True) for way in (one, two))
     _, left, right = np.intersect1d(ends_a, ends_b, return_indices=True)
     found: Ints = two.time_ns[first_b][right] - one.time_ns[first_a][left]
@@ -154,7 +158,10 @@ def _differences(one: Segments, two: Segments) -> Ints:
 
 
 def losses(a: Segments, b: Segments, *, sender: str) -> Losses:
-    """What one tap saw less often, of the bytes between the first and the last one that both saw; ``sender``: whose tap is nearer to it."""
+    """Returns what one tap saw less often than the other, of the bytes between the first and the last that both saw.
+
+    ``sender``: the side whose tap is nearer to the sender.
+    """
     if not len(a.start) or not len(b.start):
         return Losses(0, 0, {"a": 0, "b": 0})
     low, high = max(a.start.min(), b.start.min()), min(a.end.max(), b.end.max())
@@ -169,7 +176,7 @@ def losses(a: Segments, b: Segments, *, sender: str) -> Losses:
 
 
 def _times_seen(way: Segments, places: Ints) -> Ints:
-    """How often a tap saw the bytes from each place to the next one."""
+    """Returns how often a tap saw the bytes from each place to the next one."""
     change = np.zeros(len(places) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(places, np.clip(way.start, places[0], places[-1])), 1)
     np.add.at(change, np.searchsorted(places, np.clip(way.end, places[0], places[-1])), -1)
@@ -177,7 +184,7 @@ def _times_seen(way: Segments, places: Ints) -> Ints:
 
 
 def _waits(a: Tap, b: Tap, pair: Pair, direction: int, near_client: str, origin: tuple[int, int]) -> Row:
-    """How long requests of this direction waited for their answers, and how much of that beyond the other tap."""
+    """Returns how long requests of this direction waited for their answers, and how much of that they waited beyond the other tap."""
     answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
     _, left, right = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
     if not len(left):
@@ -195,7 +202,7 @@ def _waits(a: Tap, b: Tap, pair: Pair, direction: int, near_client: str, origin:
 
 
 def _answers(answers: Answers, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[Ints, Ints]:
-    """(place, time that the answer took) of the answers that one direction of a connection has."""
+    """Returns (place, time that the answer took) of the answers in one direction of a connection."""
     offset, rtt = answers.of(connection, direction)
     shift = (side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2
     return offset + shift, rtt

@@ -1,7 +1,7 @@
-"""The comparison as SQL over the tables of both sides: ``events_a``, ``streams_a`` and so on are A's, ``events_b`` … B's.
+"""The comparison as SQL over the tables of both sides: ``events_a``, ``streams_a`` and so on are A's, ``events_b`` … are B's.
 
-Every query about the events that one side lacks stands once, for ``{lacks}`` (the side without them) and ``{has}`` (the other one).
-Bounds of seqnos are as the protocol has them: a branch, a stream and a snapshot begin above ``above``, ``began`` and ``low``.
+Every query about the events that one side lacks is written once, for ``{lacks}`` (the side without them) and ``{has}`` (the other side).
+Bounds of seqnos are as in the protocol: a branch, a stream and a snapshot begin above ``above``, ``began`` and ``low``.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _SYSTEM = f"{Opcode.DCP_SYSTEM_EVENT:d}"
 _AS_STORED = 0xFF & ~SNAPPY
 """Bits of the datatype that do not depend on the way to the client: any value may be compressed, or not."""
 _TOLD = ("opcode", "collection", "key", "cas", "datatype", "row", "time", "connection", "stream", "snapshot")
-"""What is told of an event that is not the same on both sides."""
+"""What is recorded of an event that is not the same on both sides."""
 
 ONCE = """
 create or replace table once_{side} as
 select distinct on (vbucket, uuid, seqno) * from events_{side}
 """
-"""Each event once: a stream that goes on from an earlier seqno brings some again."""
+"""Keeps each event once: a stream that resumes at an earlier seqno brings some events again."""
 
 COLLECTIONS = """
 create or replace table collections_{side} as select distinct stream, collection from events_{side}
 """
 
 SHOWS = "select shows from once_a union select shows from once_b"
-"""How values are shown to either side."""
+"""Selects the ways in which values are shown to either side."""
 
 NEWEST = """
 create or replace table newest_{side} as
 select *, upto = 18446744073709551615 as is_newest
 from branches_{side} join (select vbucket, max(stream) as stream from branches_{side} group by vbucket) using (vbucket, stream)
 """
-"""The branches that the latest stream of each vbucket was told of."""
+"""Selects the branches that the latest stream of each vbucket was told of."""
 
 UNEQUAL = f"""
 create or replace table unequal as
@@ -59,9 +59,10 @@ with joined as (
 select * from joined
 where a_lacks or b_lacks or ({" or ".join(f"differs_{name}" for name in FIELDS)}) and vbucket not in (select vbucket from doubted)
 """
-"""What one side lacks, and what differs, but for vbuckets of which an event may be of another branch than it is taken to be.
+"""Selects the events that one side lacks, and those that differ; of the latter none in vbuckets whose branches are in doubt.
 
-Where it is not known whether a connection has collections, the first byte of a key may be taken for one: then CAS have to differ, too.
+If it is not known whether a connection has collections, the first byte of a key may be mistaken for a collection. Then an event counts as
+one with another key only if the CAS differ, too.
 """
 
 MISSING = """
@@ -97,7 +98,7 @@ select
     as is_unasked
 from in_gap i left join snapshots_{{lacks}} p on p.snapshot = i.snapshot and i.seqno < i.before
 """
-"""The events that a side lacks although a stream of it accounts for their seqnos, with the gap and the snapshot that they are in."""
+"""Selects the events that a side lacks although a stream of it accounts for their seqnos, with the gap and the snapshot that hold them."""
 
 LATER = """
 create or replace table later_{lacks} as
@@ -110,7 +111,9 @@ select distinct c.id, c.stream
 from covered_{lacks} c join events_{lacks} e
   on e.vbucket = c.vbucket and e.stream = c.stream and e.seqno > c.seqno and e.ended = c.collection and c.collection >= 0
 """
-"""Those of them that have a later version on the same stream, in a snapshot whose range begins below them; or their collection ended."""
+"""Selects the covered events that have a later version on the same stream, in a snapshot whose range begins below them; and those whose
+collection ended.
+"""
 
 UNREAD = """
 create or replace table unread_{lacks} as
@@ -118,7 +121,7 @@ select distinct c.id, c.stream
 from covered_{lacks} c join events_{lacks} e
   on e.stream = c.stream and e.key < 0 and e.seqno > c.seqno and (c.high is null or e.seqno <= c.high)
 """
-"""Those of which a message whose key is not in the capture may be a later version."""
+"""Selects the covered events of which a message whose key is not in the capture may be a later version."""
 
 LAST = """
 create or replace table last_{lacks} as
@@ -134,7 +137,7 @@ where not p.is_tainted
        and not exists (from gaps_{has} g where g.stream = c.has_stream and g.cause = {loss} and g.after < c.high and g.before > c.seqno)
        and not exists (from snapshots_{has} l where l.stream = c.has_stream and l.index > p.index and l.is_disk and l.low < c.high))
 """
-"""Those that the other side shows to be the last version of their key within the snapshot that had to bring them."""
+"""Selects the covered events that the other side shows to be the last version of their key within the snapshot that had to bring them."""
 
 JUDGED = f"""
 create or replace table judged_{{lacks}} as
@@ -210,14 +213,15 @@ from alone a
   left join ranges r on r.vbucket = a.vbucket and r.uuid = a.uuid
   left join now on now.vbucket = a.vbucket
 """
-"""Why the others are lacking: no stream accounts for their seqnos.
+"""Decides why a side lacks the events whose seqnos no stream of it accounts for.
 
-A side that is on a branch that the newest history of the other one has, too, may only be earlier. It has parted if it has events of that
-branch which the other one's history has not. So may one whose branch the other one was on before its history began anew.
+A side may only be earlier than the other if its branch also belongs to the newest history of the other. It has parted from the other if it
+has events of that branch which the other's history lacks. It may also have parted if the other was on its branch before the other's history
+began anew.
 """
 
 RANKS = ("deduplicated", "capture-loss", "not-sent", "unknown", "filtered", "purged", "not-reached", "not-asked")
-"""Where several streams of a side could have had an event: what is said of them all."""
+"""Kinds in order of preference, for an event that several streams of a side could have had."""
 
 REASONS = """
 create or replace table reasons_{lacks} as
@@ -242,14 +246,14 @@ from numbered group by vbucket, uuid, kind, run
 """
 
 WHY = (COVERED, LATER, UNREAD, LAST, JUDGED, OUTSIDE, REASONS, RUNS)
-"""From what a side lacks to the reasons, in this order."""
+"""The queries that lead from what a side lacks to the reasons, in order."""
 
 COUNTS = """
 select 'differs', null, count(*), count(distinct vbucket) from unequal where not a_lacks and not b_lacks
 union all select kind, 'a', sum(events), count(distinct vbucket) from runs_a group by kind
 union all select kind, 'b', sum(events), count(distinct vbucket) from runs_b group by kind
 """
-"""By kind and the side that lacks it: events, and vbuckets with any."""
+"""Counts events, and vbuckets with any, by kind and by the side that lacks them."""
 
 FILTERS = """
 with asked_a as (
@@ -260,7 +264,7 @@ with asked_a as (
 select a.vbucket, a.asks as a_asks, b.asks as b_asks from asked_a a join asked_b b using (vbucket)
 where not list_has_any(a.asks, b.asks) order by 1
 """
-"""Vbuckets for which no request of one side asks for the same as one of the other."""
+"""Selects the vbuckets in which no request of one side asks for the same as a request of the other."""
 
 SNAPSHOTS = """
 with blind as (
@@ -286,7 +290,7 @@ from alone left join (select vbucket, count(*) as count from ends_a group by vbu
            left join (select vbucket, count(*) as count from ends_b group by vbucket) b using (vbucket)
 order by vbucket
 """
-"""Vbuckets whose snapshots end at different seqnos, where both sides have streams and no marker may have been lost."""
+"""Selects the vbuckets whose snapshots end at different seqnos, if both sides have streams and no marker may have been lost."""
 
 REACHED = """
 with reached_a as (
@@ -299,4 +303,4 @@ with reached_a as (
 select vbucket, uuid, a.reached as a_reached, b.reached as b_reached from reached_a a join reached_b b using (vbucket, uuid)
 where a.reached <> b.reached order by 1, 2
 """
-"""Branches on which one side has come further than the other."""
+"""Selects the branches on which one side has come further than the other."""

@@ -1,4 +1,4 @@
-"""The TCP segments of some connections at one place: read again from its captures, without decoding them."""
+"""Reads the TCP segments of some connections at one place again from its captures, without decoding them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from dcpinspect.transport.unusual import UnusualPackets
 Ints = npt.NDArray[np.int64]
 
 HASHED = 64
-"""First bytes of a segment that are compared."""
+"""Number of bytes at the start of a segment that are compared."""
 _SECRETS = 1_000_003, 998_244_353
 _LAPS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """What one direction of a connection sent, packet by packet, in order of time. A SYN counts as the byte before the first one."""
+    """The packets that one direction of a connection sent, in order of time. A SYN counts as the byte before the first one."""
 
     start: Ints
-    """Place of the first byte: bytes behind ``origin``."""
+    """Place of the first byte, counted in bytes from ``origin``."""
     end: Ints
     time_ns: Ints
     hash: Ints
@@ -40,19 +40,19 @@ class Segments:
 
 
 class Tap(Protocol):
-    """One of two places at which connections were captured, once these were read."""
+    """One of two places at which connections were captured, after the captures were read."""
 
     name: str
-    """a or b."""
+    """Name of the place: a or b."""
     answers: Answers
 
     @property
     def files(self) -> Sequence[str]:
-        """What was captured there."""
+        """Names of the captures from there."""
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether its packets can be had again."""
+        """Whether its packets can be read again."""
 
     @property
     def compared_links(self) -> list[Link]:
@@ -60,14 +60,17 @@ class Tap(Protocol):
 
     @property
     def transport(self) -> Reassembler:
-        """What knows their sequence numbers."""
+        """The reassembler, which knows the sequence numbers of the connections."""
 
     def packets(self) -> AbstractContextManager[Iterable[PacketBatch]]:
-        """The packets, once more."""
+        """Reads the packets once more."""
 
 
 def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple[int, int], Segments]:
-    """The segments of each direction of these connections; ``origins``: sequence numbers that places count from, by connection."""
+    """Returns the segments of each direction of these connections.
+
+    ``origins``: for each connection, the sequence numbers that places count from.
+    """
     found: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
     links = {link.number: link for link in side.compared_links}
     wanted: dict[tuple[str, str], list[int]] = {}
@@ -108,7 +111,7 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
 
 
 def _placed(columns: Ints, origin: int) -> Segments:
-    """Sequence numbers as places that do not wrap."""
+    """Returns the segments of one direction, with sequence numbers turned into places that do not wrap."""
     seq, size, time_ns, hashes, syn = columns
     steps = np.diff(seq, prepend=origin)
     steps = (steps + _LAPS // 2) % _LAPS - _LAPS // 2

@@ -1,4 +1,4 @@
-"""Events on disk, put apart by vbucket, so that those of some vbuckets can be had without the others."""
+"""Events on disk, sorted into files by vbucket, so that the events of some vbuckets can be read without the others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dcpinspect.errors import SpoolError
 from dcpinspect.store.spool import Spool
 
 SHELVES = 32
-"""Files; a vbucket's events are in the one of its number modulo this."""
+"""Number of files; the events of a vbucket are in the file whose number is that of the vbucket modulo this."""
 _FLUSH = 1 << 13
-"""Events that wait in memory for each file."""
+"""Number of events of each file that wait in memory before they are written."""
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Shelves:
-    """The events of one side. Write to it as a context manager; read when that is done."""
+    """The events of one side. Write them while used as a context manager; read them after that."""
 
     def __init__(self, name: str, spool: Spool) -> None:
         self._paths = [spool.path(f"{name}-{number}.arrow") for number in range(SHELVES)]
@@ -30,7 +30,7 @@ class Shelves:
         self._waiting: list[list[Any]] = [[] for _ in range(SHELVES)]
         self._writers: dict[int, Any] = {}
         self.counts = [0] * SHELVES
-        """Events in each."""
+        """Number of events in each file."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class Shelves:
             writer.close()
 
     def put(self, batch: Any) -> None:
-        """Take the next events. Raises SpoolError."""
+        """Adds the next events. Raises SpoolError."""
         if not batch.num_rows:
             return
         place = batch.column("vbucket").to_numpy() % SHELVES
@@ -69,7 +69,7 @@ class Shelves:
         self._waiting[number] = []
 
     def batches(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """What is in these files, after a batch without events that tells the columns."""
+        """Yields the batches of these files, after a batch without events that shows the columns."""
         yield pa.RecordBatch.from_pylist([], SCHEMA)
         for number in numbers:
             if self.counts[number]:
@@ -78,7 +78,7 @@ class Shelves:
 
 
 def groups(counts: Iterable[int], most: int) -> Iterator[list[int]]:
-    """Numbers of files to be looked at together: as many as have no more than ``most`` events, or one."""
+    """Yields the numbers of files to compare together: as many as have at most ``most`` events in all, or a single one."""
     group, size = list[int](), 0
     for number, count in enumerate(counts):
         if group and size + count > most:

@@ -1,4 +1,4 @@
-"""One of the two readings: its events in a file, and what its streams, gaps and snapshots say of the events that it does not have."""
+"""One of the two readings: its events in files, and what its streams, gaps and snapshots say of the events that it lacks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from dcpinspect.tables.select import Selection, within
 from dcpinspect.transport.reassembly import Reassembler
 
 BUCKET_SHIFT = 16
-"""Bits of a place that are the vbucket's own."""
+"""Number of bits of a place that hold the vbucket."""
 ANSWERS = 1 << 18
-"""Answers of which it is remembered how long they took."""
+"""Number of answers whose times are remembered."""
 _SHOWS = ("JSON", "Snappy", "XATTR")
 """Features of HELLO by which a value is shown in another form."""
 _HAS_PURGE = 4
@@ -47,14 +47,14 @@ _HAS_PURGE = 4
 
 
 class Answers:
-    """How long answers took, of the latest ones of a reading."""
+    """How long the latest answers of a reading took."""
 
     def __init__(self) -> None:
         self._parts: list[Ints] = []
         self._size = 0
 
     def feed(self, batch: MessageBatch) -> None:
-        """The next messages."""
+        """Takes the next messages."""
         rtt = batch.rtt_ns
         rows = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid)
         if not len(rows):
@@ -65,45 +65,45 @@ class Answers:
             self._size -= self._parts.pop(0).shape[1]
 
     def of(self, connection: int, direction: int) -> tuple[Ints, Ints]:
-        """(stream offset, nanoseconds) of each answer of a direction."""
+        """Returns (stream offset, nanoseconds) of each answer in one direction of a connection."""
         found = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
         mine = (found[0] == connection) & (found[1] == direction)
         return found[2][mine], found[3][mine]
 
 
 class Side:
-    """What one side has. Memory grows with its streams, snapshots and gaps; events are in a file of ``spool``."""
+    """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of ``spool``."""
 
     def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
-        """``name``: a or b. ``reading`` is read by ``read``, and tracks streams."""
+        """``name``: a or b. ``reading`` must track streams; it is read by ``read``."""
         self.name = name
         self.reading = reading
         self.events = Shelves(name, spool)
         self.streams = Streams.zeros(0)
         self.logs: dict[int, Log] = {}
-        """By stream, as far as they were captured."""
+        """Log of each stream whose log was captured."""
         self.places = np.zeros(0, dtype=np.int64)
-        """By stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
+        """Place of each stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
         self.answers = Answers()
         self._wanted = Selection()
 
     @property
     def files(self) -> list[str]:
-        """The captures."""
+        """Names of the captures."""
         return [file.name for file in self.reading.capture.files]
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether its captures can be read again."""
+        """Whether the captures can be read again."""
         return self.reading.capture.size is not None
 
     @property
     def transport(self) -> Reassembler:
-        """What knows the sequence numbers of its connections."""
+        """The reassembler, which knows the sequence numbers of the connections."""
         return self.reading.engine.transport
 
     def packets(self) -> Capture:
-        """Its packets, once more."""
+        """Opens the captures once more, to read their packets."""
         return open_capture(self.files)
 
     @property
@@ -114,12 +114,12 @@ class Side:
 
     @property
     def tracker(self) -> Tracker:
-        """What knows the streams."""
+        """The tracker, which knows the streams."""
         assert self.reading.tracker is not None, "a side tracks streams"
         return self.reading.tracker
 
     def read(self, wanted: Selection) -> None:
-        """Read to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
+        """Reads to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
         self._wanted = wanted
         with self.reading, self.events:
             for batch in self.reading:
@@ -131,18 +131,18 @@ class Side:
 
     @property
     def buckets(self) -> list[str | None]:
-        """The bucket of each stream, as far as it is known."""
+        """The bucket of each stream, or None if it is not known."""
         sessions = self.tracker.conversation.sessions
         by_connection = {number: session.bucket for number, session in sessions.items()}
         return [by_connection.get(number) for number in self.streams.connection.tolist()]
 
     def name_buckets(self, numbers: Mapping[str, int]) -> None:
-        """Tell vbuckets of different buckets apart; 0 is for streams of which the bucket is not known."""
+        """Numbers the places of streams such that vbuckets of different buckets differ; 0 stands for an unknown bucket."""
         of_stream = np.array([numbers.get(name, 0) if name is not None else 0 for name in self.buckets], dtype=np.int64)
         self.places = self.streams.vbucket.astype(np.int64) | of_stream << BUCKET_SHIFT
 
     def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
-        """The events of these files, without their keys, with their branches; ``logs``: of every stream."""
+        """Yields the events of these files, without their keys, with their branches; ``logs``: the log of every stream."""
         shows = self._shows()
         for batch in self.events.batches(numbers):
             stream = batch.column("stream").to_numpy().astype(np.int64)
@@ -161,14 +161,14 @@ class Side:
             yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more])
 
     def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """Row and key of every event of these files."""
+        """Yields row and key of every event of these files."""
         for batch in self.events.batches(numbers):
             yield batch.select(["row", "key_text"])
 
     # -- tables -----------------------------------------------------------------------------------------
 
     def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
-        """All tables by their names; each row has its vbucket. ``logs``: of every stream."""
+        """Returns all tables by name; each row has its vbucket. ``logs``: the log of every stream."""
         return {
             "branches": self.branch_table(logs),
             "streams": self.stream_table(),
@@ -177,7 +177,7 @@ class Side:
         }
 
     def branch_table(self, logs: Sequence[Log]) -> Any:
-        """The branches of every stream that may have events."""
+        """Returns the branches of every stream that may have events."""
         known = self._may_deliver()
         rows = [one for one in branches(self.places, dict(enumerate(logs))) if known[one.stream]]
         kinds = (pa.int32(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64())
@@ -185,7 +185,7 @@ class Side:
         return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
 
     def _may_deliver(self) -> Mask:
-        """Streams that are compared, and that the server did not refuse."""
+        """Returns which streams are compared and may have delivered events: the server did not refuse them."""
         streams = self.streams
         found: Mask = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
         for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
@@ -194,7 +194,7 @@ class Side:
         return found
 
     def stream_table(self) -> Any:
-        """Every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
+        """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
         streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
         ends = Ends.of(streams, self.tracker.state.connections, links, {})
         asked = streams.request.form > 0
@@ -237,7 +237,7 @@ class Side:
         return subscription(self._session(stream), filter_, asked=asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
-        """What each request asks for besides seqnos, in words; None where that, or the open, was not captured."""
+        """Returns what each request asks for besides seqnos, in words; None if the request, or the open, was not captured."""
         values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
         found: list[str | None] = []
         for number, (form, filter_) in enumerate(
@@ -257,7 +257,7 @@ class Side:
         return found
 
     def _shows(self) -> npt.NDArray[np.int32]:
-        """A number for how each stream is shown values; -1 where that is not known."""
+        """Returns a number for the form in which each stream is shown values; -1 if it is not known."""
         found = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
         for number in range(len(self.streams)):
             session = self._session(number)
@@ -267,7 +267,7 @@ class Side:
         return found
 
     def gap_table(self) -> Any:
-        """Every gap, with its cause."""
+        """Returns every gap, with its cause."""
         gaps = self.tracker.tables(self.reading.engine.links).all_gaps
         return pa.table(
             {
@@ -281,7 +281,7 @@ class Side:
         )
 
     def snapshot_table(self) -> Any:
-        """Every snapshot: the seqnos that it stands for, and whether all of it came."""
+        """Returns every snapshot: the seqnos that it stands for, and whether all of it came."""
         state = self.tracker.state
         snapshots: Snapshots = state.known.snapshots
         has_range = snapshots.layout > UPR_LAYOUT
