@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 16 << 20
-"""Bytes of a file; a checkpoint of 1,024 vbuckets has 200 kB."""
+"""Greatest size of a file in bytes; a checkpoint of 1,024 vbuckets has 200 kB."""
 MOST_CHECKPOINTS = 1 << 20
 _DEEPEST = 4
-"""Objects around a checkpoint."""
+"""Greatest number of objects around a checkpoint."""
 _KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
-"""A document's key, and the vbucket in it; what follows a # moves the document to its vbucket."""
+"""The key of a document, with the vbucket in it; what follows a # only moves the document to its vbucket."""
 _MASK = 2**64 - 1
 
 
@@ -42,17 +42,17 @@ class Checkpoint:
 
     file: str
     consumer: str
-    """Who writes checkpoints of this form."""
+    """The consumer that writes checkpoints of this form."""
     vbucket: int
     seqno: int
     uuid: int
-    """0: the consumer names no branch."""
+    """Uuid of the branch; 0 if the consumer names no branch."""
     snapshot_start: int
     snapshot_end: int
     bucket: str | None = None
 
     def redacted(self, redactor: Redactor) -> Checkpoint:
-        """The same with what stands for the name of the bucket."""
+        """Returns the checkpoint with a substitute for the name of the bucket."""
         return self if self.bucket is None else replace(self, bucket=redactor.text(self.bucket))
 
     @property
@@ -62,11 +62,11 @@ class Checkpoint:
 
 
 class UnreadableError(ValueError):
-    """A value in a checkpoint is not what it has to be."""
+    """Raised if a value in a checkpoint is not what it has to be."""
 
 
 def read_checkpoints(path: str) -> list[Checkpoint]:
-    """All checkpoints of a file. Raises CaptureError where there is none, or one that cannot be read."""
+    """Returns all checkpoints of a file. Raises CaptureError if there is none, or if one cannot be read."""
     with TextFile(path) as file:
         text = file.whole(MOST_DOCUMENT)
         if file.problem is not None:
@@ -85,7 +85,7 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
 
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
-    """A document, or one a line; a key and a value with a tab between them are a pair."""
+    """Yields the only document, or one for each line; a key and a value with a tab between them form a pair."""
     try:
         yield orjson.loads(text)
         return
@@ -102,7 +102,10 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
 
 
 def _of(path: str, document: Any, vbucket: int | None, bucket: str | None, deepest: int) -> Iterator[Checkpoint]:
-    """The checkpoints in a document. ``vbucket``, ``bucket``: whose it is, as far as what is around it says."""
+    """Yields the checkpoints in a document.
+
+    ``vbucket``, ``bucket``: which ones they belong to, as far as the objects around the document say.
+    """
     if isinstance(document, list):
         if len(document) == 2 and _is_partition(document[0]):
             yield from _kafka(path, document[0][1], document[1])
@@ -142,7 +145,7 @@ def _is_partition(key: Any) -> bool:
 
 
 def _named(document: Mapping[str, Any], vbucket: int | None) -> int | None:
-    """The vbucket that a row of a query names by the key of its document."""
+    """Returns the vbucket that the row of a query names by the key of its document, or else ``vbucket``."""
     for name in ("key", "id", "_id"):
         if isinstance(document.get(name), str):
             return _in_key(document[name], vbucket)
@@ -164,7 +167,7 @@ def _vbucket(name: Any) -> int:
 
 
 def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
-    """A number of 64 bits. Consumers in Java write those of 2**63 and more as negative ones."""
+    """Returns a number of 64 bits. Consumers written in Java store numbers of 2**63 and more as negative ones."""
     value = document
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -177,7 +180,7 @@ def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
 
 def _kafka(path: str, partition: Mapping[str, Any], offset: Any) -> Iterator[Checkpoint]:
     if offset is None:
-        return  # the offset was deleted
+        return  # because the offset was deleted
     vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")
     bucket = partition.get("bucket")
     yield Checkpoint(

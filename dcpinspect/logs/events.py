@@ -1,4 +1,4 @@
-"""What one line of the server's log, or several of its statistics, say of a stream: the records of ``log_events``."""
+"""The records of ``log_events``: what one line of the server's log, or several of its statistics, say of a stream."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ EVENTS = (
     *("backfill-scheduled", "backfill-complete", "disk-snapshot", "disconnect", "connection-destroyed"),
     *("vbucket-state", "failover-entry", "failover-log", "stream-state", "vbucket-seqnos"),
 )
-"""The last three are of statistics; all others are lines of the log."""
+"""Kinds of records. The last three come from statistics, all others from lines of the log."""
 PRODUCER = "eq_dcpq:"
-"""What the server puts before the DCP name of a client."""
+"""Prefix that the server puts before the DCP name of a client."""
 _WORDS = re.compile(
     r"-|<=|a|ackedBytes|active|ago|ahead|already|and|at|backfilling|because|been|changed|common|consumer|could|DCP|dead"
     r"|deletions|doesn't|end|exist|exists|failed|failover|for|found|greater|has|have|highSeqno|history|idle|in|in-memory|is|it"
@@ -34,7 +34,7 @@ _WORDS = re.compile(
     r"|takeover-send|takeover-wait|than|the|this|timeout|to|too|transitory|uid|unclean|up|upper|UUID|vb|vBucket|vbucket|was"
     r"|were" + "|" + "|".join(STREAM_END_REASONS.values())
 )
-"""What the server says of reasons and states. All other words of a reason may name somebody."""
+"""Words that the server uses for reasons and states. Any other word of a reason may name somebody."""
 _TOKEN = re.compile(r"[^\s(){}\[\],;.:][^\s(){}\[\],;]*?(?=[.:]?(?:[\s(){}\[\],;]|$))")
 _NUMBER = re.compile(r"\d{1,20}(?:[mun]?s)?")
 ROLES = ("producer", "consumer", "notifier")
@@ -70,14 +70,14 @@ LOG_EVENTS = RecordTable(
         _C("text", "text", "the line without time, level and names; null for statistics"),
     ),
 )
-"""Records of logs and statistics. They are made of no message, so that no capture has them."""
+"""The table of records of logs and statistics. They are made from no message, so no capture contains them."""
 MOST_EVENTS = 1 << 18
-"""Records that are kept."""
+"""Greatest number of records that are kept."""
 
 
 @dataclass(slots=True)
 class LogEvent:
-    """One record; fields are the columns of ``LOG_EVENTS``, in which each says what it means."""
+    """One record. Its fields are the columns of ``LOG_EVENTS``, which explain them."""
 
     file: str
     line: int
@@ -113,7 +113,7 @@ _ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
 
 
 def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
-    """The record with what stands for names, and for texts that may hold some."""
+    """Returns the record with substitutes for names, and for texts that may hold names."""
 
     def shown(text: str | None) -> str | None:
         return None if text is None else redactor.text(text)
@@ -129,7 +129,7 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
 
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
-    """The table of events, in their order; of more than ``most`` the first."""
+    """Returns the table of events in their order; if there are more than ``most``, the first of them."""
     kept = list(islice(events, most))
     columns: dict[str, list[Any]] = {}
     for one in fields(LogEvent):

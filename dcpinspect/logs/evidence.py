@@ -1,4 +1,4 @@
-"""Logs, statistics and checkpoints put together, to be looked at beside a capture, or without one."""
+"""Puts logs, statistics and checkpoints together, to be looked at beside a capture or without one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 MOST_BUCKETS = 64
-"""Buckets whose histories are kept; a cluster may have 30."""
+"""Greatest number of buckets whose histories are kept; a cluster may have 30."""
 KEPT = frozenset(("rollback", "stream-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect"))
-"""Events that rules look at one by one."""
+"""Kinds of events that rules look at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class History:
     """What a server is known to have of a vbucket."""
 
     log: Log
-    """Its failover log, newest branch first; never empty."""
+    """Failover log of the vbucket, newest branch first; never empty."""
     source: str
-    """Where that is from."""
+    """Where the failover log comes from."""
     high: int | None = None
-    """The high seqno of the newest branch, or the least that it can be."""
+    """High seqno of the newest branch; if it is not exact, the least that it can be."""
     is_exact: bool = False
     purge: int = 0
 
@@ -41,33 +41,33 @@ class Resumed:
 
     checkpoint: Checkpoint
     to: int
-    """The seqno to roll back to."""
+    """Seqno to roll back to."""
     cause: str
     text: str
     resume_uuid: int | None
-    """The branch to resume on, where the log tells."""
+    """Uuid of the branch to resume on, if the log shows it."""
     source: str
 
 
 @dataclass(slots=True)
 class Evidence:
-    """All that is no capture."""
+    """Everything to look at that is not a capture."""
 
     logs: list[LogReading] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     events: dict[str, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
-    """Those that rules look at, by what they say; the first ones of very many."""
+    """Events that rules look at, by kind; of very many only the first."""
     counts: Counter[str] = field(default_factory=Counter)
-    """All of them."""
+    """Number of all events of each kind."""
     _clients: dict[str, int] = field(default_factory=dict)
     _rolled: dict[tuple[int, int, int, int, int], LogEvent] = field(default_factory=dict)
-    """The latest rollback of each request: vbucket, uuid, start and snapshot."""
+    """Latest rollback of each request, which is given by vbucket, uuid, start and snapshot."""
     _histories: dict[int, dict[str | None, History]] = field(default_factory=dict)
-    """By vbucket and bucket."""
+    """Histories by vbucket and bucket."""
 
     @classmethod
     def read(cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None) -> Evidence:
-        """Raises CaptureError for a file that cannot be read. ``redactor``: replaces names."""
+        """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``: replaces names."""
         found = cls()
         for path in logs:
             found._take(LogReading(path, redactor))
@@ -112,18 +112,18 @@ class Evidence:
             )
 
     def client_number(self, client: str) -> int:
-        """Stands for the connection of a client that no capture has: the same for the same name, and below 0."""
+        """Returns a number for a client's connection that no capture has: below 0, and always the same for the same name."""
         return -self._clients.setdefault(client, len(self._clients) + 1)
 
     def know(self, vbucket: int, bucket: str | None, history: History) -> None:
-        """Adds a history, unless there is one of the bucket."""
+        """Adds a history, unless the bucket already has one."""
         buckets = self._histories.get(vbucket, {})
         if bucket not in buckets and len(buckets) >= MOST_BUCKETS:
             return
         self._histories.setdefault(vbucket, {}).setdefault(bucket, history)
 
     def history_of(self, checkpoint: Checkpoint) -> History | None:
-        """That of its bucket; None where there is none, or nobody can know which one it is."""
+        """Returns the history of the checkpoint's bucket; None if there is none, or if it cannot be known which one it is."""
         found = self._histories.get(checkpoint.vbucket, {})
         if checkpoint.bucket in found:
             return found[checkpoint.bucket]
@@ -133,7 +133,10 @@ class Evidence:
         return others[0] if len(others) == 1 else None
 
     def resumed(self, checkpoint: Checkpoint) -> Resumed | None:
-        """What resuming from it would be answered with; None: the server would accept it. Raises UndecidedError where nobody can know."""
+        """Returns what the server would answer to resuming from a checkpoint; None if it would accept it.
+
+        Raises UndecidedError if it cannot be known.
+        """
         key = (checkpoint.vbucket, checkpoint.uuid, checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end)
         before = self._rolled.get(key)
         history = self.history_of(checkpoint)
@@ -158,7 +161,7 @@ class Evidence:
 
 
 def cause_of(reason: str) -> str:
-    """The cause of a rollback by the reason that the server's log has for it."""
+    """Returns the cause of a rollback for the reason that the server's log gives."""
     if reason.startswith("purge seqno ("):
         return "purge"
     if reason.startswith("vBucket UUID not found in failover table"):

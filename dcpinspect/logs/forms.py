@@ -1,7 +1,7 @@
-"""The lines about DCP that the server writes, form by form, from its public source (kv_engine, the tags v5.0.0 to v8.0.2).
+"""The forms of the lines about DCP that the server writes, taken from its public source (kv_engine, the tags v5.0.0 to v8.0.2).
 
-Until 7.6 a line is text. From 8.0 on it is a fixed message and what belongs to it as JSON. A form has to fit the whole line; what fits
-none is counted, never guessed.
+Until 7.6 a line is text. From 8.0 on it is a fixed message followed by its values as JSON. A form must match the whole line; a line that
+matches no form is counted, and never guessed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ END_REASONS = {
     "The stream closed because all of the filtered collections were deleted": STREAM_END_REASONS[7],
     "The stream closed because required privileges were lost": STREAM_END_REASONS[8],
 }
-"""The server's sentences, and the words that this program has for them. They are the same in all versions."""
+"""Words of this program for the server's sentences, which are the same in all versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """A line of text; groups of the pattern are named as columns are."""
+    """The form of a line of text; groups of the pattern have the names of columns."""
 
     event: str
     versions: str
     word: str
-    """What each such line has somewhere."""
+    """A text that every such line contains."""
     pattern: re.Pattern[str]
 
 
 def _form(event: str, versions: str, word: str, pattern: str) -> TextForm:
-    """``<name>`` in a pattern is a number of that column; braces, dots and parentheses of the server's own are escaped by the caller."""
+    """Returns a form.
+
+    ``<name>`` in the pattern stands for a number of that column; the caller escapes the server's own braces, dots and parentheses.
+    """
     return TextForm(event, versions, word, re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d{1,20})", pattern)))
 
 
@@ -183,17 +186,17 @@ TEXT_FORMS = (
         r"DCP connection opened successfully\. (?P<reason>.+)",
     ),
 )
-"""Of several that fit, the first is taken. An en dash without an end: up to the newest version looked at."""
+"""Forms of lines of text; the first that matches is used. An en dash without an end means: up to the newest version looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """A fixed message, and the columns of the values that follow it, by their keys."""
+    """A fixed message, and the columns for the values that follow it, by their keys."""
 
     event: str
     columns: Mapping[str, str] = field(default_factory=dict)
     reason: str | None = None
-    """Of the message itself, where it says why."""
+    """Column ``reason`` of such lines, if the message itself states it."""
 
 
 _REQUEST = {"start_seqno": "start_seqno", "end_seqno": "end_seqno", "vb_uuid": "vbucket_uuid", "high_seqno": "high_seqno"}
@@ -241,4 +244,4 @@ JSON_FORMS: Mapping[str, JsonForm] = {
         )
     },
 }
-"""By the message. Names of the connection, vbucket, stream-id and snapshot have the same keys in all of them."""
+"""Forms by message. The names of connection, vbucket, stream-id and snapshot have the same keys in all of them."""

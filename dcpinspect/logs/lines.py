@@ -1,4 +1,4 @@
-"""Text files line by line, in memory that does not grow with them: lines may be of any length, and the bytes may be anything."""
+"""Reads text files line by line, in memory that does not grow with them: lines may have any length, and bytes any values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dcpinspect.errors import CaptureError
 
 STDIN = "-"
 MOST_LINE = 1 << 16
-"""Bytes of a line. The server cuts its own at 2 kB to 16 kB; one that is longer is left out, and counted."""
+"""Greatest size of a line in bytes. The server cuts its own lines at 2 kB to 16 kB; a longer line is left out, and counted."""
 
 
 class TextFile:
-    """The lines of a file, which may be compressed; ``-`` is standard input."""
+    """The lines of a file, which may be compressed; ``-`` stands for standard input."""
 
     def __init__(self, path: str) -> None:
-        """Raises CaptureError where it cannot be read."""
+        """Raises CaptureError if the file cannot be read."""
         self.path = path
         self.lines = 0
-        """Lines that were read."""
+        """Number of lines that were read."""
         self.too_long = 0
-        """Lines that were left out for their length."""
+        """Number of lines that were left out because of their length."""
         try:
             self._file: BufferedReader = (
                 sys.stdin.buffer if path == STDIN else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115 - closed by __exit__
@@ -39,12 +39,12 @@ class TextFile:
 
     @property
     def is_document(self) -> bool:
-        """Whether it begins as JSON does."""
+        """Whether the file begins as JSON does."""
         return self._ahead.lstrip()[:1] in (b"{", b"[")
 
     @property
     def problem(self) -> str | None:
-        """Why reading stopped before the end."""
+        """Why reading stopped before the end, or None."""
         return None if self._inflate is None else self._inflate.problem
 
     def __enter__(self) -> Self:
@@ -61,13 +61,13 @@ class TextFile:
             raise CaptureError(self.path, None, error.strerror or str(error)) from error
 
     def _pieces(self) -> Iterator[bytes]:
-        """The bytes, in pieces. Raises CaptureError where reading fails."""
+        """Yields the bytes, in pieces. Raises CaptureError if reading fails."""
         while self._ahead:
             yield self._ahead
             self._ahead = self._read()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Number, from 1, and bytes of each line that is not too long, without its end."""
+        """Yields the number, from 1, and the bytes of each line that is not too long, without the end of the line."""
         rest, is_long = b"", False
         for piece in self._pieces():
             *whole, tail = piece.split(b"\n")
@@ -90,7 +90,7 @@ class TextFile:
                 yield self.lines, rest.rstrip(b"\r")
 
     def whole(self, most: int) -> bytes:
-        """All bytes. Raises CaptureError where there are more than ``most``."""
+        """Returns all bytes. Raises CaptureError if there are more than ``most``."""
         found = bytearray()
         for piece in self._pieces():
             found += piece

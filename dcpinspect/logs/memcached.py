@@ -1,4 +1,4 @@
-"""memcached.log of the server: what each line about DCP says, and how many lines say something else."""
+"""Reads the server's memcached.log: what each line about DCP says, and how many lines say something else."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _SID = re.compile(r"sid:(\d{1,10})")
 
 
 class MemcachedLog:
-    """Reads one log line by line, and counts what it cannot use."""
+    """Reads one log line by line, and counts the lines that it cannot use."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.events = 0
-        """Lines that became records."""
+        """Number of lines that became records."""
         self.unknown = 0
-        """Lines about DCP that have no form that is known here."""
+        """Number of lines about DCP in no form that is known here."""
         self.others = 0
-        """Lines of a log that speak of other things."""
+        """Number of lines of a log that are about other things."""
 
     def take(self, number: int, raw: bytes) -> LogEvent | bool | None:
-        """The record of a line; None where it is a line of a log, but has none; False where it is no line of a log at all."""
+        """Returns the record of a line; None for a line of a log that has no record; False for a line that belongs to no log at all."""
         line = _LINE.fullmatch(raw.decode("utf-8", "surrogateescape"))
         if line is None or line[4].lower() not in LEVELS:
             return False
@@ -62,7 +62,7 @@ class MemcachedLog:
         return event
 
     def _of_json(self, number: int, text: str) -> LogEvent | None:
-        """A line of 8.0 or later."""
+        """Returns the record of a line of 8.0 or later, or None."""
         message, brace, rest = text.partition(" {")
         form = JSON_FORMS.get(message)
         if form is None or not brace:
@@ -74,13 +74,13 @@ class MemcachedLog:
         return event if _fill(event, form, values) else None
 
     def _of_text(self, number: int, text: str) -> LogEvent | None:
-        """A line of an earlier version, or one that is text still."""
+        """Returns the record of a line of an earlier version, or of one that is still text, or None."""
         forms = [form for form in TEXT_FORMS if form.word in text]
         if not forms:
             return None
         values: Mapping[str, Any] = {}
         if text.endswith("}") and (at := text.find(' {"')) > 0 and (found := _object(text[at + 1 :])) is not None:
-            text, values = text[:at], found  # text of 8.0 and later has names behind it
+            text, values = text[:at], found  # because texts of 8.0 and later are followed by names
         head = _HEAD.fullmatch(text)
         assert head is not None, "it takes any text"
         for form in forms:
@@ -100,7 +100,7 @@ class MemcachedLog:
 
 
 def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
-    """Nanoseconds since 1970; None where there is no such time."""
+    """Returns nanoseconds since 1970; None if there is no such time."""
     try:
         at = datetime.fromisoformat(whole).replace(tzinfo=UTC)
         if zone != "Z":
@@ -120,12 +120,12 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:
-    """Whether all numbers are ones that a column can have."""
+    """Sets the columns of an event; returns whether all numbers are ones that a column can hold."""
     for name, text in groups.items():
         if text is None or name == "text":
             continue
         if name == "sid" and not text.isdigit():
-            continue  # none
+            continue  # a stream-id of "none"
         if name == "role":
             event.role = text.lower()
         elif name in NUMBERS:
@@ -156,7 +156,7 @@ def _fill(event: LogEvent, form: JsonForm, values: Mapping[str, Any]) -> bool:
 
 
 def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
-    """The names that stand behind every line of 8.0 and later."""
+    """Sets the names that follow every line of 8.0 and later."""
     for key, name in (("bucket", "bucket"), ("dcp_name", "name")):
         value = values.get(key)
         if isinstance(value, str):
@@ -186,7 +186,7 @@ def _put(event: LogEvent, name: str, value: object) -> bool:
 
 
 def _reason(event: LogEvent) -> bool:
-    """Whether the end of a stream has a reason that is known; it gets the word for it."""
+    """Replaces the reason that a stream ended by the word for it; returns whether the reason is known."""
     if event.event == "stream-closed":
         event.reason = END_REASONS.get(event.reason or "")
         return event.reason is not None

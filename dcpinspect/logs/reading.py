@@ -1,4 +1,4 @@
-"""A file of evidence that is no capture: which kind it is, its records, and what in it could not be used."""
+"""Reads a file of evidence that is not a capture: its kind, its records, and how much of it could not be used."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
 MOST_DOCUMENT = 24 << 20
-"""Bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
+"""Greatest size in bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
 
 
 class LogReading:
-    """The records of a log or of statistics. Once they were all taken, the counts are complete."""
+    """The records of a log or of statistics. The counts are complete once all records were taken."""
 
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
-        """``redactor``: replaces names, and texts that may hold some."""
+        """``redactor``: replaces names, and texts that may hold names."""
         self.path = path
         self._redactor = redactor
         self.lines = 0
         self.events = 0
-        """Records."""
+        """Number of records."""
         self.unknown = 0
-        """Lines about DCP in no form that is known here."""
+        """Number of lines about DCP in no form that is known here."""
         self.others = 0
-        """Lines of a log, or of statistics, that speak of other things."""
+        """Number of lines of a log, or of statistics, that are about other things."""
         self.foreign = 0
-        """Lines that are none of a log nor of statistics: those that a message has more of, titles, other files."""
+        """Number of lines that belong neither to a log nor to statistics: further lines of a message, titles, other files."""
         self.too_long = 0
         self.problem: str | None = None
-        """Why reading stopped before the end."""
+        """Why reading stopped before the end, or None."""
 
     def __iter__(self) -> Iterator[LogEvent]:
-        """In the order of the file. Raises CaptureError where it cannot be read."""
+        """Yields the records in the order of the file. Raises CaptureError if the file cannot be read."""
         with TextFile(self.path) as file:
             for event in self._of(file):
                 self.events += 1
@@ -80,7 +80,7 @@ class LogReading:
 
     @property
     def summary(self) -> str:
-        """One line: how much of the file was used."""
+        """A line that says how much of the file was used."""
         parts = [f"{self.lines:,} line{'' if self.lines == 1 else 's'}", f"{self.events:,} record{'' if self.events == 1 else 's'}"]
         if self.unknown:
             parts.append(f"{self.unknown:,} about DCP in no known form")

@@ -1,4 +1,4 @@
-"""What ``cbstats`` and ``mcstat`` print, as text or JSON: streams of DCP, failover logs, and seqnos of vbuckets.
+"""Reads what ``cbstats`` and ``mcstat`` print, as text or JSON: streams of DCP, failover logs, and seqnos of vbuckets.
 
 cbstats HOST:11210 -b BUCKET dcp | failovers | vbucket-seqno | vbucket-details
 mcstat … dcp | failovers | vbucket-seqno
@@ -16,11 +16,11 @@ import orjson
 from dcpinspect.logs.events import LogEvent
 
 MOST_BRANCHES = 1024
-"""Of a vbucket; servers keep 25."""
+"""Greatest number of branches of a vbucket; servers keep 25."""
 MOST_STREAMS = 1 << 16
-"""Streams of a bucket that statistics are gathered of."""
+"""Greatest number of streams of a bucket whose statistics are gathered."""
 MOST_ENTRIES = 1 << 18
-"""Branches of all vbuckets of a bucket."""
+"""Greatest number of branches of all vbuckets of a bucket."""
 _BRANCH = re.compile(r"\s*vb_(\d{1,5}):(\d{1,4}):(id|seq):?\s+\"?(\d{1,20})\"?\s*")
 _SEQNO = re.compile(r"\s*vb_(\d{1,5}):(high_seqno|purge_seqno|uuid):?\s+\"?(\d{1,20})\"?\s*")
 _STREAM = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(.{1,200}?)\s*")
@@ -42,7 +42,7 @@ class Statistics:
     file: str
     _bucket: str | None = None
     _is_title: bool = False
-    """The line before was one of stars, so that this one names a bucket."""
+    """Whether the line before consisted of stars, so that this one names a bucket."""
     _entries: int = 0
     _first: dict[tuple[str, int], int] = field(default_factory=dict)
     _branches: dict[int, dict[int, dict[str, int]]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Statistics:
     _streams: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
 
     def take(self, number: int, raw: bytes) -> Iterator[LogEvent] | None:
-        """A line; None where it is none of statistics. The records come when a bucket ends."""
+        """Takes a line; returns None if it belongs to no statistics, or else the records of a bucket that ends with it."""
         text = raw.decode("utf-8", "surrogateescape")
         if _STARS.fullmatch(text):
             self._is_title = True
@@ -94,7 +94,7 @@ class Statistics:
         if vbucket > 0xFFFF:
             return False
         if column is None:
-            return True  # of a stream, and nothing that is told
+            return True  # because it belongs to a stream, but no column holds it
         if column != "state" and not (value.isdigit() and int(value) < 2**64):
             return False
         if (name, vbucket) not in self._streams and len(self._streams) >= MOST_STREAMS:
@@ -104,7 +104,7 @@ class Statistics:
         return True
 
     def finish(self) -> Iterator[LogEvent]:
-        """The records of all that was gathered, which is forgotten."""
+        """Yields the records of everything that was gathered, and forgets it."""
         for vbucket, branches in sorted(self._branches.items()):
             log = [(one["id"], one["seq"]) for _, one in sorted(branches.items()) if len(one) == 2]
             if len(log) == len(branches) and sorted(branches) == list(range(len(log))):
@@ -128,7 +128,7 @@ class Statistics:
             kept.clear()
 
     def take_document(self, document: Any) -> bool:
-        """The JSON that ``mcstat -j`` and ``cbstats -j`` print; False where it is another document."""
+        """Takes the JSON that ``mcstat -j`` and ``cbstats -j`` print; returns False for any other document."""
         if not isinstance(document, dict):
             return False
         known = False
