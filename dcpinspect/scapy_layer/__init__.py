@@ -24,7 +24,7 @@ from dcpinspect.scapy_layer.session import DCPSession, Origin
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The classes that come from the table."""
+        """Stands for the classes that are made from the table, which type checkers cannot see."""
 
 
 globals().update(MESSAGES)

@@ -1,4 +1,4 @@
-"""The table's fields as Scapy's."""
+"""The fields of the table of layouts as fields of Scapy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from dcpinspect.protocol.statuses import Status
 
 P = TypeVar("P", bound=Packet)
 Length = Callable[[Any], int]
-"""Bytes of a field, from the packet that has it. ``Any`` here and below: Scapy's packets have their fields as attributes."""
+"""Returns the number of bytes of a field, given the packet that has it.
+
+``Any`` here and below: Scapy's packets have their fields as attributes.
+"""
 
 OPCODES = {int(opcode): opcode.name.lower() for opcode in Opcode}
 STATUSES = {int(status): status.name.lower() for status in Status}
@@ -39,16 +42,16 @@ _FORMATS = {1: "B", 2: "H", 4: "I"}
 
 
 class SecretField(StrLenField):
-    """Credentials: sent and received, never shown."""
+    """Credentials: sent and received, but never shown."""
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        """How long they are."""
+        """Returns how long the credentials are."""
         del pkt
         return f"hidden, {len(x)} bytes"
 
 
 class TableField(StrLenField):
-    """A FlatBuffer; may be given as a dictionary of its slots."""
+    """A FlatBuffer, which may be given as a dictionary of its slots."""
 
     __slots__ = ("slots",)
 
@@ -57,11 +60,11 @@ class TableField(StrLenField):
         self.slots = spec.slots
 
     def any2i(self, pkt: Any, x: Any) -> Any:
-        """Bytes; of a dictionary, those that encode it."""
+        """Returns the bytes, or for a dictionary the bytes that encode it."""
         return encode_table(self.slots, x) if isinstance(x, dict) else super().any2i(pkt, x)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        """Its slots, or the bytes when they are no such table."""
+        """Returns the slots, or the bytes if they are not such a table."""
         try:
             table = decode_table(x, self.slots)
         except FlatBufferError:
@@ -70,10 +73,10 @@ class TableField(StrLenField):
 
 
 class RecordsField(PacketListField):
-    """A run of records; each may be given as a dictionary."""
+    """A sequence of records, each of which may be given as a dictionary."""
 
     def any2i(self, pkt: Any, x: Any) -> Any:
-        """Packets."""
+        """Returns the records as packets."""
         records = x if isinstance(x, list) else [x]
         return super().any2i(pkt, [self._record(record) if isinstance(record, dict) else record for record in records])
 
@@ -84,17 +87,17 @@ class RecordsField(PacketListField):
 
 
 class Record(Packet):
-    """One of a run of records."""
+    """One record of a sequence."""
 
     name = "record"
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """The other records follow."""
+        """Leaves the bytes after the record to the next records."""
         return b"", s
 
 
 def packet_class(name: str, base: type[P], attributes: Mapping[str, Any]) -> type[P]:
-    """A class of packets below ``base``, and of the same module."""
+    """Returns a class of packets derived from ``base``, in the same module."""
     made: Any = Packet_metaclass(name, (base,), {"__module__": base.__module__, **attributes})
     kind: type[P] = made
     return kind
@@ -104,7 +107,7 @@ _records: dict[int, type[Packet]] = {}
 
 
 def record_class(records: Records) -> type[Packet]:
-    """The class of one record, made once."""
+    """Returns the class of one record, which is made only once."""
     if id(records) not in _records:
         fields = section_fields(records.fields, measured=measured(records.fields))
         attributes = {"name": records.title, "fields_desc": fields, "__doc__": sentence(records.doc)}
@@ -113,12 +116,12 @@ def record_class(records: Records) -> type[Packet]:
 
 
 def name_of(spec: Field | Records) -> str:
-    """The table's name of a field; with an underscore where it is that of one of Scapy's methods (``command_``, ``fragment_``)."""
+    """Returns the table's name of a field; with an underscore if Scapy has a method of that name (``command_``, ``fragment_``)."""
     return f"{spec.name}_" if hasattr(Packet, spec.name) else spec.name
 
 
 def number_field(spec: Field, default: int | None) -> Any:
-    """A field of fixed size that holds a number."""
+    """Returns a field of fixed size that holds a number."""
     name, size = name_of(spec), spec.kind.size
     words = _WORDS.get(spec.kind, spec.values)
     if spec.flags:
@@ -128,14 +131,14 @@ def number_field(spec: Field, default: int | None) -> Any:
 
 
 def measured(items: Iterable[Item]) -> dict[str, str]:
-    """The names of texts by the name of the number that says how long each is."""
+    """Returns the names of texts, by the name of the number that says how long each text is."""
     return {item.size: name_of(item) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
 
 
 def section_fields(
     items: Sequence[Item], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
 ) -> list[Any]:
-    """The fields of a section of ``room`` bytes. ``numbers``: defaults other than the table's."""
+    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those of the table."""
     out: list[Any] = []
     for item in items:
         if isinstance(item, Records):
@@ -162,7 +165,7 @@ def _given(name: str) -> Length:
 
 
 def _rest(room: Length | None, before: Sequence[Any]) -> Length:
-    """What the fields ``before`` leave of the section."""
+    """Returns a function for the number of bytes that the fields ``before`` leave of the section."""
     earlier = tuple(before)
 
     def rest(packet: Any) -> int:
@@ -173,10 +176,10 @@ def _rest(room: Length | None, before: Sequence[Any]) -> Length:
 
 
 def camel(text: str) -> str:
-    """``dcp_mutation`` as ``DcpMutation``."""
+    """Returns ``DcpMutation`` for ``dcp_mutation``."""
     return "".join(part.capitalize() for part in re.split(r"[^0-9A-Za-z]+", text))
 
 
 def sentence(text: str) -> str:
-    """A clause of the table as a docstring."""
+    """Returns a clause of the table as a docstring."""
     return f"{text[0].upper()}{text[1:]}."

@@ -15,18 +15,18 @@ from dcpinspect.scapy_layer.fields import camel, number_field, packet_class, sen
 
 
 class DcpFrame(Packet):
-    """One element, of a kind that nobody described or of a wrong length."""
+    """One element, of an unknown kind or of a wrong length."""
 
     name = "frame"
     fields_desc: ClassVar[list[Any]] = [ByteField("id", 0), StrField("data", b"")]
 
     def do_build(self) -> bytes:
-        """The element, with the nibbles that say what it is and how long."""
+        """Returns the element's bytes, which begin with nibbles for its kind and length."""
         return encode_frames([(self.id, self.data)])
 
 
 class KnownFrame(DcpFrame):
-    """One whose data the table divides into fields."""
+    """One element whose data the table divides into fields."""
 
     name = "frame"
     fields_desc: ClassVar[list[Any]] = []
@@ -34,7 +34,7 @@ class KnownFrame(DcpFrame):
     frame_id: ClassVar[int]
 
     def do_build(self) -> bytes:
-        """As above, of its fields."""
+        """Returns the element's bytes, with its fields as data."""
         data = b""
         for field in self.fields_desc:
             data = field.addfield(self, data, self.getfieldval(field.name))
@@ -42,19 +42,19 @@ class KnownFrame(DcpFrame):
 
     @classmethod
     def fits(cls, data: bytes) -> bool:
-        """Whether the data has a length that the kind may have."""
+        """Whether the data has a length that this kind may have."""
         return len(data) in cls.spec.sizes if cls.spec.sizes is not None else bool(data)
 
 
 class OptionalShortField(ShortField):
-    """Two bytes at the end that may not be there: None."""
+    """Two bytes at the end of an element, which may be absent: None."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
-        """None where the bytes have ended."""
+        """Returns None as the value if no bytes are left."""
         return super().getfield(pkt, s) if s else (s, None)
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
-        """Nothing for None."""
+        """Adds nothing for None."""
         return s if val is None else super().addfield(pkt, s, val)
 
 
@@ -77,15 +77,15 @@ _KINDS: dict[Side, dict[int, type[KnownFrame]]] = {
 }
 
 FRAMES: dict[str, type[KnownFrame]] = {kind.__name__: kind for kinds in _KINDS.values() for kind in kinds.values()}
-"""The known kinds by name."""
+"""The classes of known kinds, by name."""
 globals().update(FRAMES)
 
 
 class FramesField(PacketListField):
-    """The elements; bytes that are none are ``Raw`` at the end of the list."""
+    """The list of elements; bytes that form no element are ``Raw`` at the end of the list."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
-        """As many bytes as the header says; three more where a server forgot to count a stream-id."""
+        """Takes as many bytes as the header says, or three if a server sent a stream-id and did not count it."""
         header = pkt.header()
         size = min(3 if undeclared_stream_id(header, s[:3]) else header.framing_size, len(s))
         frames, used = decode_frames(s[:size])

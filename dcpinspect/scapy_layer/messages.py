@@ -1,7 +1,8 @@
 """Messages as Scapy packets: the header, and above it a class for each layout of the table.
 
-Lengths are computed where they are not given. What has no layout, or does not fit it, is ``Raw`` above the header; bytes that begin
-no message are ``Raw``. The messages of a segment stand one above the other; what follows them and begins none is ``Padding``.
+Lengths are computed if they are not given. A body without a layout, or one that does not fit it, is ``Raw`` above the header; bytes that
+begin no message are ``Raw``, too. The messages of a segment stand one above the other; bytes after them that begin no message are
+``Padding``.
 """
 
 from __future__ import annotations
@@ -40,9 +41,12 @@ from dcpinspect.scapy_layer.fields import (
 from dcpinspect.scapy_layer.frames import FramesField
 
 PORT = 11210
-"""Bound to the layer. 11207 is not: it carries TLS."""
+"""Port that is bound to the layer. 11207 is not bound, for it carries TLS."""
 MAX_MESSAGES = 64
-"""Layers of one segment, more than a full one on Ethernet can hold. Scapy calls itself for each layer, and Python ends what is too deep."""
+"""Greatest number of messages of one segment: more than a full segment on Ethernet can hold.
+
+Scapy calls itself for each layer, and Python limits the depth of calls.
+"""
 
 _MAGICS: dict[tuple[bool, Side], Magic] = {
     (False, "request"): Magic.REQUEST,
@@ -61,7 +65,7 @@ _FIELDS = {field.name: field for magic in (Magic.FLEX_RESPONSE, Magic.FLEX_REQUE
 
 
 def _magic(packet: Any) -> int:
-    """The magic that the packet has or, where it is not given and there are framing extras, will have."""
+    """Returns the packet's magic; if it is not given and there are framing extras, the magic that it will have."""
     magic = int(packet.getfieldval("magic"))
     if "magic" not in packet.fields and packet.getfieldval("framing_extras"):
         return {int(plain): int(flex) for plain, flex in _FLEX.items()}.get(magic, magic)
@@ -81,23 +85,23 @@ def _is_server(packet: Any) -> bool:
 
 
 class MagicField(scapy_fields.XByteEnumField):
-    """The first byte; unless it is given, framing extras make it one that has them."""
+    """The first byte. If it is not given and there are framing extras, it becomes a magic that allows them."""
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
-        """The byte."""
+        """Adds the byte."""
         del val
         return s + bytes((_magic(pkt),))
 
 
 class KeyLengthField(scapy_fields.ShortField):
-    """One byte where there are framing extras, two elsewhere."""
+    """The length of the key: one byte if there are framing extras, else two."""
 
     def getfield(self, pkt: Any, s: bytes) -> Any:
-        """The number, of one byte or two."""
+        """Reads the number from one byte or two."""
         return (s[1:], s[0]) if _is_flex(pkt) else super().getfield(pkt, s)
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
-        """One byte or two."""
+        """Adds the number as one byte or two."""
         return s + struct.pack(">B" if _is_flex(pkt) else ">H", val or 0)
 
 
@@ -105,7 +109,7 @@ class CasField(scapy_fields.XLongField):
     """The CAS, or a session token, which is a credential."""
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        """The number, unless it is a token."""
+        """Returns the number, unless it is a token."""
         has_token = Trait.TOKEN in opcode_traits(pkt.opcode, server=_is_server(pkt))
         return "hidden, 8 bytes" if has_token else str(super().i2repr(pkt, x))
 
@@ -117,11 +121,11 @@ class DCP(Packet):
     match_subclass = True
     __slots__ = ("built_size", "framing_size", "origin")
     built_size: int | None
-    """Bytes of the message and all that follow it, while those before them are built."""
+    """Number of bytes of the message and all that follow it, while the messages before them are built."""
     framing_size: int
-    """Bytes of framing extras that were dissected, also where the header forgot to count them."""
+    """Number of bytes of framing extras that were dissected, even if the header did not count them."""
     origin: Any
-    """Where the message stands in a reading: an ``Origin`` from ``DCPSession``, None elsewhere."""
+    """Where the message stands in a reading: an ``Origin`` if it comes from ``DCPSession``, else None."""
     fields_desc: ClassVar[list[Any]] = [
         MagicField("magic", int(Magic.REQUEST), {int(magic): doc for magic, doc in MAGIC_DOCS.items()}),
         MultiEnumField("opcode", 0, _OPCODES, depends_on=_is_server, fmt="B"),
@@ -145,14 +149,16 @@ class DCP(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes = b"", *args: Any, **fields: Any) -> type[Packet]:
-        """``Raw`` for bytes that begin no message: a segment may begin in the middle of one."""
+        """Returns ``Raw`` for bytes that begin no message, because a segment may begin in the middle of one."""
         del args, fields
         begins = not _pkt or (len(_pkt) >= HEADER_SIZE and _pkt[0] in MAGIC_DOCS)
         return cls if begins else conf.raw_layer
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """The first message of stream bytes without holes, for ``StreamSocket(socket, DCP)``; what follows it is ``Padding``."""
+        """Returns the first message of stream bytes without holes, for ``StreamSocket(socket, DCP)``; the bytes after it are
+        ``Padding``.
+        """
         del session
         size = HEADER_SIZE + int.from_bytes(data[8:12], "big") if len(data) >= HEADER_SIZE else HEADER_SIZE
         metadata["tcp_min_len"] = size
@@ -164,7 +170,7 @@ class DCP(Packet):
         return message
 
     def header(self) -> Header:
-        """The numbers of the header; lengths that are still to be computed are 0."""
+        """Returns the numbers of the header; lengths that are still to be computed are 0."""
         return Header(
             magic=_magic(self),
             opcode=self.opcode,
@@ -179,7 +185,7 @@ class DCP(Packet):
         )
 
     def do_build(self) -> bytes:
-        """The message, and those that follow it."""
+        """Returns the bytes of the message and of those that follow it."""
         following = self.payload.getlayer(DCP)
         if following is not None:
             following.built_size = None
@@ -188,10 +194,10 @@ class DCP(Packet):
         return built
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """With the lengths that were not given."""
+        """Returns the message with the lengths that were not given."""
         following = self.payload.getlayer(DCP)
         body_size = len(pay)
-        if following is not None:  # Scapy may have built a copy of it
+        if following is not None:  # Scapy may have built a copy of the message
             body_size -= len(following.do_build()) if following.built_size is None else following.built_size
         layout = self.payload.layout if isinstance(self.payload, MessageBody) else None
         framing_size = len(pkt) - HEADER_SIZE
@@ -208,7 +214,7 @@ class DCP(Packet):
         return bytes(out) + pay
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """By the layout that fits."""
+        """Returns the class of the layout that fits."""
         header = self.header()
         value_size = header.body_size - self.framing_size - header.extras_size - header.key_size
         decided = secrecy(header.opcode, header.side, server=header.is_server)
@@ -232,7 +238,7 @@ class DCP(Packet):
 
     @staticmethod
     def _is_secret(choice: Choice, payload: bytes, header: Header) -> bool:
-        """Whether a value of an administrative command is one of those that are not shown."""
+        """Whether the value of an administrative command must not be shown."""
         key, value = payload[: header.key_size], payload[header.key_size :]
         if value and header.datatype & datatypes.SNAPPY:
             try:
@@ -243,7 +249,7 @@ class DCP(Packet):
         return bool(value) and (is_hidden or names_credentials(value, key))
 
     def do_dissect_payload(self, s: bytes) -> None:
-        """The body, then the other messages of the segment."""
+        """Dissects the body, then the other messages of the segment."""
         size = max(0, (self.total_body_length or 0) - self.framing_size)
         self._dissect_body(s[:size], is_empty=not size)
         last: Packet = self
@@ -259,23 +265,23 @@ class DCP(Packet):
             last.add_payload(conf.padding_layer(rest))
 
     def _dissect_body(self, body: bytes, *, is_empty: bool) -> None:
-        """A message without a body has a class of its own, too."""
+        """Dissects the body; a message without a body has a class of its own, too."""
         super().do_dissect_payload(body)
         if is_empty:
             kind = self.guess_payload_class(body)
             if kind is not conf.raw_layer:
                 empty = kind(_internal=1, _underlayer=self)
-                empty.explicit = 1  # as all that was dissected
+                empty.explicit = 1  # as for everything that was dissected
                 self.add_payload(empty)
 
     def copy(self) -> Any:
-        """A copy, which stands where the original does."""
+        """Returns a copy, which has the same origin."""
         clone = super().copy()
         clone.framing_size, clone.origin = self.framing_size, self.origin
         return clone
 
     def hashret(self) -> bytes:
-        """What a response has in common with its request."""
+        """Returns what a response has in common with its request."""
         return struct.pack(">BI", self.opcode, self.opaque)
 
     def answers(self, other: Any) -> int:
@@ -284,7 +290,7 @@ class DCP(Packet):
         return int(is_pair and (self.opcode, self.opaque) == (other.opcode, other.opaque))
 
     def mysummary(self) -> Any:
-        """What happened, and where; of every message of a segment."""
+        """Returns what happened, and where, for every message of a segment."""
         name = opcode_name(self.opcode, server=_is_server(self))
         if _is_response(self):
             return f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque 0x{self.opaque:08x}", [DCP]
@@ -292,7 +298,7 @@ class DCP(Packet):
 
 
 class HiddenBody(Packet):
-    """A body that may hold credentials where no layout says what it is: sent and received, never shown."""
+    """A body that may hold credentials and has no layout: sent and received, but never shown."""
 
     name = "hidden"
     fields_desc: ClassVar[list[Any]] = [SecretField("load", b"", length_from=lambda packet: len(packet.original))]
@@ -302,17 +308,17 @@ class HiddenBody(Packet):
 
 
 class MessageBody(Packet):
-    """Extras, key and value of a message. The classes below it are made from the table."""
+    """Extras, key and value of a message. The classes derived from it are made from the table."""
 
     name = "body"
     match_subclass = True
     show_summary = False
     layout: ClassVar[Layout]
     variants: ClassVar[tuple[type[MessageBody], ...]] = ()
-    """A class for each layout of the message, this one first; empty for those behind the first."""
+    """The classes for all layouts of the message, this one first; empty for layouts other than the first."""
 
     def __init__(self, _pkt: bytes = b"", *, generation: str | None = None, **fields: Any) -> None:
-        del generation  # chose the class
+        del generation  # because it has chosen the class already
         try:
             super().__init__(_pkt, **fields)
         except AttributeError as error:
@@ -321,7 +327,7 @@ class MessageBody(Packet):
 
 
 def _variant(cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any) -> type[MessageBody]:
-    """Which class to make for these fields: that of the first layout that has them all."""
+    """Returns the class to make for these fields: the class of the first layout that has them all."""
     if _pkt or "_internal" in fields:
         return cls
     for kind in cls.variants:
@@ -337,7 +343,7 @@ def _names(kind: type[Packet]) -> list[str]:
 
 
 def _chosen_by(layout: Layout) -> dict[str, int]:
-    """The numbers in its extras that a layout asks for."""
+    """Returns the numbers in its extras that a layout requires."""
     wanted = {(offset, size): number for offset, size, number in layout.when}
     return {field.name: wanted[place] for field in layout.extras if (place := (field.offset, field.kind.size)) in wanted}
 
@@ -384,7 +390,7 @@ def _class_name(layout: Layout) -> str:
 
 
 def _classes() -> list[type[MessageBody]]:
-    """A class for each layout; those behind the first of a message are named after their generation, too."""
+    """Returns a class for each layout; layouts after the first of a message also have their generation in the name."""
     out: list[type[MessageBody]] = []
     messages: dict[str, list[Layout]] = {}
     for layout in LAYOUTS:
@@ -405,7 +411,7 @@ _CLASSES = _classes()
 _BY_LAYOUT = {id(kind.layout): kind for kind in _CLASSES}
 
 MESSAGES: dict[str, type[MessageBody]] = {kind.__name__: kind for kind in _CLASSES}
-"""The class of each layout, by name."""
+"""The classes of all layouts, by name."""
 globals().update(MESSAGES)
 
 McbpError = _body_class(
@@ -414,7 +420,7 @@ McbpError = _body_class(
     MessageBody,
     {"name": "error", "overload_fields": {DCP: {"magic": int(Magic.RESPONSE)}}, "__doc__": "Why a request was refused."},
 )
-"""The body of any refused request; the header says of which."""
+"""The body of any refused request; the header says which request it was."""
 
 bind_bottom_up(TCP, DCP, sport=PORT)
 bind_layers(TCP, DCP, dport=PORT)

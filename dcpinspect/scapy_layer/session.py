@@ -1,7 +1,7 @@
-"""The engine behind ``sniff``: what Scapy captures or reads from files becomes the messages that every other reading gives.
+"""The engine behind ``sniff``: makes messages, as any other reading has them, of what Scapy captures or reads from files.
 
-Scapy's own ``TCPSession`` needs streams without loss and cannot resume inside one; here it only delivers packets, and the bytes of
-each go to the engine as they are.
+Scapy's own ``TCPSession`` needs streams without loss and cannot resume within one. Here it only delivers packets, whose bytes go to the
+engine unchanged.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 BATCH = 1000
-"""Packets given to the engine at once, if so many are there already."""
+"""Greatest number of packets given to the engine at once, if so many are there already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a message stands in its reading, and what its own bytes do not say. Names as in the messages table."""
+    """Where a message stands in its reading, and what its own bytes do not say. Names are those of the messages table."""
 
     row: int
     file: str
-    """Of ``frame``; of an interface, its name."""
+    """The file of ``frame``, or the name of the interface."""
     frame: int
     last_frame: int
     connection: int
@@ -45,14 +45,14 @@ class Origin:
     """``c2s`` or ``s2c``."""
     stream_offset: int
     vbucket: int | None
-    """A response's is its request's."""
+    """For a response, the vbucket of its request."""
     collection_id: int | None
     key: bytes | None
-    """Without the collection id."""
+    """The key without the collection id."""
     request_row: int | None
     rtt_ns: int | None
     missing: tuple[tuple[int, int], ...]
-    """Byte ranges [start, end) that were not captured and are zero here."""
+    """Byte ranges [start, end) that were not captured; their bytes are zero here."""
     heuristic: bool
     problem: str | None
 
@@ -64,20 +64,22 @@ class _Source:
     number: int
     frames: int = 0
     first: Packet | None = None
-    """Read, to know its time, and not yet given to the engine."""
+    """A packet that was read for its time, and was not yet given to the engine."""
 
 
 class DCPSession(DefaultSession):
-    """``sniff(offline=…, session=DCPSession)`` and ``sniff(iface=…, session=DCPSession)`` give ``DCP`` packets, one a message.
+    """Makes ``sniff(offline=…, session=DCPSession)`` and ``sniff(iface=…, session=DCPSession)`` return ``DCP`` packets, one for each
+    message.
 
-    Each has its bytes, the time of the packet that completed it, and an ``origin``. Several files are read one after the other, the
-    one with the earliest packet first. The end of files gives what was still held back; after a live capture ``finish`` does.
+    Each packet has its message's bytes, the time of the packet that completed it, and an ``origin``. Several files are read one after the
+    other, the file with the earliest packet first. At the end of files the messages still held back are returned; after a live capture
+    ``finish`` returns them.
     """
 
     def __init__(
         self, *, ports: Iterable[int] = (), find_ports: bool = False, keylog: Sequence[str] = (), tls_search: int = SEARCH
     ) -> None:
-        """``ports``: servers' ports besides the usual ones; ``find_ports``: all that prove to carry DCP.
+        """``ports``: servers' ports besides the usual ones; ``find_ports``: take all ports that prove to carry DCP.
 
         ``keylog``: files with secrets of TLS. ``tls_search``: how many secrets and record numbers are tried for a connection that began
         before the capture.
@@ -86,20 +88,20 @@ class DCPSession(DefaultSession):
         self._names: list[str] = []
         keys = KeyLog(keylog, search=tls_search)
         self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=keys)
-        """Has the coverage of the reading."""
+        """The engine; it knows the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []
         self._are_known = False
         self._packets = 0
 
     def recv(self, sock: Any) -> Iterator[Packet]:
-        """The messages that the next packets of ``sock`` complete; ``sniff`` calls this."""
+        """Yields the messages that the next packets of ``sock`` complete; ``sniff`` calls this."""
         is_file = getattr(sock, "nonblocking_socket", False)
         if sock not in self._sources:
             self._sources[sock] = _Source(len(self._names))
             self._names.append(str(getattr(sock, "filename", None) or getattr(sock, "iface", None) or sock))
             self._open.append(sock)
-            if is_file:  # sniff asks every file once before it asks one again
+            if is_file:  # because sniff asks every file once before it asks one again
                 try:
                     self._sources[sock].first = _next(sock)
                 except EOFError:
@@ -126,7 +128,7 @@ class DCPSession(DefaultSession):
         yield from self._fed(sock, packets)
 
     def finish(self) -> Iterator[Packet]:
-        """What was held back, because bytes before it might still have come."""
+        """Yields the messages that were held back because bytes before them might still have come."""
         yield from _messages(self.engine.finish())
 
     def _first_time(self, sock: Any) -> float:
@@ -148,7 +150,7 @@ class DCPSession(DefaultSession):
 
 
 def _next(sock: Any) -> Packet | None:
-    # The link layer is all that Scapy need look at. Its own limit on packets is below what loopback interfaces carry.
+    # Scapy need only look at the link layer. Its own limit on packets is lower than what loopback interfaces carry.
     packet: Packet | None = sock.recv(MAX_PACKET, stop_dissection_after=Packet)
     return packet
 
@@ -156,7 +158,7 @@ def _next(sock: Any) -> Packet | None:
 def _has_more(sock: Any) -> bool:
     try:
         return bool(select.select([sock], [], [], 0)[0])
-    except (OSError, ValueError):  # on Windows, and for what is no file
+    except (OSError, ValueError):  # select fails on Windows, and for objects that are no files
         return False
 
 
@@ -177,7 +179,7 @@ def _batch(sock: Any, packets: list[Packet], source: _Source, before: int) -> Pa
 
 
 def _link_type(sock: Any, packet: Packet) -> int:
-    """What the file says of its packets; else the number that Scapy has for the class of the outermost layer."""
+    """Returns the link type that the file states, or else Scapy's number for the class of the outermost layer."""
     described = {interface[0] for interface in getattr(sock, "interfaces", ())} or {getattr(sock, "linktype", None)}
     (only,) = described if len(described) == 1 else (None,)
     return int(only if only is not None else conf.l2types.layer2num.get(type(packet), -1))
