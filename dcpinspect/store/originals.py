@@ -1,6 +1,6 @@
 """Reads the captures' own bytes again: from the files themselves where possible, else from copies in the spool.
 
- Compressed files are copied to the spool unpacked, once, while they are read. Bytes from a pipe or an interface are copied too, and only
+Compressed files are copied to the spool unpacked, once, while they are read. Bytes from a pipe or an interface are copied too, and only
 the newest of them are kept. Captures are never mapped into memory: one that shrinks would end the process.
 """
 

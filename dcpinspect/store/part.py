@@ -1,6 +1,6 @@
 """A run of messages as the store keeps it: their columns in compact form, and the places of the bytes that came with them.
 
- Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as possible; a column with a single
+Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as possible; a column with a single
 value keeps that value once, a column with few values keeps only those, and a column without any value is left out. Columns that follow from
 others are not kept: ``row``, ``time`` and ``key``. Columns whose names begin with ``_`` serve ``Store.messages``, which makes messages from
 them again, except ``_kind``: what a message is to its stream, which is asked of all messages of a vbucket at once.

@@ -1,6 +1,6 @@
 """Where the bytes of every stream stand: one entry per segment, found by bisection.
 
- The entries of one part of the reading form one table, sorted by flow and stream offset. A message's bytes came with its own part or with
+The entries of one part of the reading form one table, sorted by flow and stream offset. A message's bytes came with its own part or with
 an earlier one, so a search for them begins at its own part and goes back.
 """
 

@@ -1,6 +1,6 @@
 """The folder that a store keeps its tables in: readable by its owner alone, and removed with the session, however that ends.
 
- A process that is killed leaves its folder behind; the next process removes it. A lock on the folder shows whether its process is alive,
+A process that is killed leaves its folder behind; the next process removes it. A lock on the folder shows whether its process is alive,
 because the system releases the lock with the process; a process number in a file would not show that.
 """
 

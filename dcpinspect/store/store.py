@@ -1,6 +1,6 @@
 """Keeps the messages of a reading, so that any of them is at hand while the reading goes on.
 
- One thread fills the store, any number of threads read it. Readers see the rows from ``first_row`` to ``rows`` as they were when they
+One thread fills the store, any number of threads read it. Readers see the rows from ``first_row`` to ``rows`` as they were when they
 looked. Rows never change; only streams of which a limited number of bytes is kept lose rows, the oldest first. Columns lie in the spool,
 mapped into memory; bytes are read again from where the capture has them.
 """
