@@ -232,7 +232,9 @@ class EventQuery:
         self._numbers = np.unique(self._intervals.stream)
         of = self._numbers
         self.keys: Ints = stream_keys(streams.connection[of], streams.vbucket[of], streams.sid[of])
-        self._first, self._last = streams.opened.row[of], streams.latest.row[of]
+        opened, answered = streams.opened.row[of], streams.answered.row[of]
+        # a request may be read before what the server had said earlier, which belongs to the stream before
+        self._first, self._last = np.where(answered > 0, answered, opened), streams.latest.row[of]
         self._by_key = np.argsort(self.keys, kind="stable")
 
     @property
@@ -261,7 +263,7 @@ class EventQuery:
         return some
 
     def place(self, stream: int) -> tuple[int, int]:
-        """Returns (key, row that opened it) of a stream."""
+        """Returns (key, row that it is behind) of a stream."""
         at = int(np.searchsorted(self._numbers, stream))
         return int(self.keys[at]), int(self._first[at])
 

@@ -102,6 +102,18 @@ def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) 
     assert (wanted.first_row, wanted.last_row) == (1, 99)
 
 
+def test_what_came_before_the_answer_is_of_the_stream_before() -> None:
+    """Behind a hole, a request may be read before what the server had said earlier."""
+    (batch,) = read(some())
+    rows = events_of(batch).place.row.tolist()
+    table = streams((1, 7, 3, rows[0] - 1, rows[-1]))
+    for answered, expected in ((0, [1, 2, 3]), (rows[1], [2, 3])):
+        table.answered.row[:] = answered
+        shown = FoundEvents(EventQuery(table, {0: [(LEAST, GREATEST)]}))
+        shown.feed(batch)
+        assert (shown.of(0).seqno - LEAST).tolist() == expected
+
+
 def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     talk = opened()
     stream = talk.stream(7)
