@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,8 +127,13 @@ class Context:
         row = self.streams[stream]
         if not row.request.form or row.request.filter == CUT_VALUE:
             return None
-        value = self.tracker.conversation.filters[int(row.request.filter)] if row.request.filter >= 0 else None
+        value = self.value(stream)
         return value is not None and ("collections" in value or "scope" in value)
+
+    def value(self, stream: int) -> Mapping[str, Any] | None:
+        """What the value of a stream request says; None where it has none, or nobody can read it."""
+        number = int(self.streams.request.filter[stream])
+        return self.tracker.conversation.filters[number] if number >= 0 else None
 
     def producer(self, connection: int) -> int:
         """Returns the direction of the producer's messages; the server's if nothing tells."""
@@ -181,13 +187,15 @@ class Context:
     def of_client(self) -> Groups:
         """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole may have held requests back.
 
-        A stream whose stream-id nobody knows is alone.
+        A stream whose stream-id nobody knows is alone. A proxy opens two connections of one name, from the producer and to the consumer,
+        and passes on what each says: what it says on one of them was not asked again.
         """
         streams = self.streams
         client = self.names.of[streams.connection]
         in_order = np.argsort(streams.opened.time, kind="stable")
         sid = np.where(self.unread_requests.streams, -2 - np.arange(len(streams)), streams.sid)
-        return Groups([client, streams.vbucket, sid], in_order[client[in_order] >= 0])
+        producer = self.tracker.state.connections.producer[streams.connection]
+        return Groups([client, producer, streams.vbucket, sid], in_order[client[in_order] >= 0])
 
     @property
     def unread_requests(self) -> UnreadRequests:

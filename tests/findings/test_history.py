@@ -21,6 +21,17 @@ def rules(*talks: Told) -> list[tuple[str, str | None]]:
     return [(one.rule, one.cause) for one in found(*talks)]
 
 
+def test_what_a_proxy_passes_on_is_not_asked_twice() -> None:
+    """It opens two connections of one name: from the producer, and to the consumer."""
+    name = "replication:ns_1@a->ns_1@b:shop"
+    taken, passed_on = Told(name), Told(name, port=50_001, producer="client")
+    for talk, flags in ((taken, ["producer"]), (passed_on, [])):
+        talk.open(name, *flags)
+        talk.stream(7, start=150, uuid=OLD, rollback=100)
+        talk.stream(7, start=100, uuid=OLD, log=LOG)
+    assert found(taken, passed_on) == []
+
+
 # -- wrong-failover-entry ----------------------------------------------------------------------------------------
 
 
