@@ -17,7 +17,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.session import News
 from dcpinspect.tables.messages import MessageBatch
 
-EXPIRIES, STREAM_IDS, SYNC_WRITES, OUT_OF_ORDER, MARKER_2_2, V7_STATUSES, DELETE_TIMES, UNORDERED, FACTS = range(9)
+EXPIRIES, STREAM_IDS, SYNC_WRITES, OUT_OF_ORDER, MARKER_2_2, V7_STATUSES, METADATA, DELETE_TIMES, PROTOTYPE, UNORDERED, FACTS = range(11)
 _SETTINGS: Mapping[str, tuple[int, str]] = {
     "enable_expiry_opcode": (EXPIRIES, "true"),
     "enable_stream_id": (STREAM_IDS, "true"),
@@ -25,13 +25,18 @@ _SETTINGS: Mapping[str, tuple[int, str]] = {
     "enable_out_of_order_snapshots": (OUT_OF_ORDER, "true"),
     "max_marker_version": (MARKER_2_2, "2.2"),
     "v7_dcp_status_codes": (V7_STATUSES, "true"),
+    "enable_ext_metadata": (METADATA, "true"),
 }
 """The fact that each control changes, and the beginning of the value that means on."""
 _OFF = ("false", "1.0")
 
 UNKNOWN, OFF, ON = -1, 0, 1
 
-_DELETE_TIMES = next(bit.mask for bit in OPEN_FLAGS if bit.name == "include-delete-times")
+_OPENED = {
+    fact: next(bit.mask for bit in OPEN_FLAGS if bit.name == name)
+    for fact, name in ((DELETE_TIMES, "include-delete-times"), (PROTOTYPE, "collections-prototype"))
+}
+"""Facts that flags of the open say."""
 _UNORDERED = "UnorderedExecution"
 
 MOST_PLACES = 1 << 16
@@ -119,7 +124,8 @@ class Facts:
                 self._set(row, connection, UNORDERED, ON if _UNORDERED in news.asked else OFF)
         elif news.opcode == Opcode.DCP_OPEN:
             if news.status == Status.SUCCESS and news.asked is not None:
-                self._set(row, connection, DELETE_TIMES, ON if news.asked & _DELETE_TIMES else OFF)
+                for fact, mask in _OPENED.items():
+                    self._set(row, connection, fact, ON if news.asked & mask else OFF)
         elif news.asked is None:
             if news.status is not None:
                 self._forget(row, connection)

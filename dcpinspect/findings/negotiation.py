@@ -19,9 +19,11 @@ from dcpinspect.findings.facts import (
     DELETE_TIMES,
     EXPIRIES,
     MARKER_2_2,
+    METADATA,
     OFF,
     ON,
     OUT_OF_ORDER,
+    PROTOTYPE,
     STREAM_IDS,
     SYNC_WRITES,
     UNORDERED,
@@ -30,7 +32,8 @@ from dcpinspect.findings.facts import (
 )
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.findings.wire import framing_faults, reserved
+from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -50,7 +53,8 @@ RULES = (
         "session",
         "error",
         "stream-ids are on, and a message of a stream, or a close, has none",
-        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out of the header; unknown settings",
+        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out of the header; broken framing "
+        "extras; unknown settings",
         ASK,
         whose="sender",
         cost=UNASKED,
@@ -155,7 +159,8 @@ RULES = (
     ),
 )
 
-IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"}
+ALSO = "reserved-nonzero"
+IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"} | {ALSO}
 """Rules that depend on what the consumer asked for."""
 
 _FRAMED = opcodes_with(Trait.STREAM_ID)
@@ -215,6 +220,7 @@ class _Against:
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
         name = batch.name_of
         missing = framed & ~has_sid & ~decoded.has_undeclared_sid
+        missing[framing_faults(batch, missing).get("error", [])] = False  # what they should have held is not known
         yield from self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
         yield from self._without(
             STREAM_IDS,
@@ -238,10 +244,23 @@ class _Against:
             rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == asked) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
             if len(rows):
                 yield Candidates("delete-times-mismatch", rows, words)
+        yield from self._reserved(batch, sent & decoded.fits)
         durable = sent & np.isin(code, _DURABLE)
         yield from self._without(
             SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a client without sync writes"
         )
+
+    def _reserved(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
+        """Fields that have a meaning only by settings of old servers."""
+        decoded = batch.decoded
+        size = decoded.numbers.get("nmeta")
+        if size is not None:
+            tail = mask & (True if size.valid is None else size.valid) & (size.values > 0)
+            yield from self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
+        rows = np.flatnonzero(mask & (decoded.opcode == Opcode.DCP_DELETION) & (decoded.extras_size == _EXTRAS_WITH_TIME))
+        unused = np.zeros(len(batch), dtype=np.uint64)
+        unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
+        yield from self._without(PROTOTYPE, OFF, ALSO, batch, unused > 0, lambda row: reserved(batch, row, "unused", unused[row]))
 
     def _without(
         self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str]
@@ -320,4 +339,4 @@ def _time_missing(_row: int) -> str:
     return "a deletion has no time, which the open asked for"
 
 
-RULE_SET = RuleSet(RULES, watcher=Negotiation)
+RULE_SET = RuleSet(RULES, watcher=Negotiation, also=(ALSO,))

@@ -73,7 +73,9 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
     sound = are_sound(
         batch.data, decoded.value.start[rows], decoded.value.size[rows], decoded.datatype[rows], is_bodyless=document.bodyless
     )
-    for row in (rows if sound is None else rows[~sound]).tolist():
+    if sound is not None:
+        rows = rows[~sound | (document.bodyless & ((decoded.datatype[rows] & datatypes.JSON) != 0))]
+    for row in rows.tolist():
         for rule in _faults(_value(batch, row), int(decoded.datatype[row]), is_bodyless=document.bodyless):
             found.setdefault(rule, []).append(row)
 
@@ -142,7 +144,7 @@ def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str
         if section.problem is not None:
             yield "bad-xattr-section"
         content = content[section.body_offset :]
-    if content and is_bodyless:
+    if is_bodyless and (content or datatype & datatypes.JSON):
         yield "deletion-with-body"
     if content and datatype & datatypes.JSON and _is_no_json(content):
         yield "json-bit-not-json"

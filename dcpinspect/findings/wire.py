@@ -139,7 +139,7 @@ RULES = (
         "wire",
         "warning",
         "a reserved field is not zero",
-        "nmeta with enable_ext_metadata",
+        "nmeta with enable_ext_metadata; the unused byte of deletions with the collections of 5.0; unknown settings",
         BROKEN,
         whose="sender",
         cost=BROKEN_MESSAGES,
@@ -260,9 +260,9 @@ RULES = (
         "deletion-with-body",
         "wire",
         "warning",
-        "a deletion has a document body",
+        "a deletion has a document body, or a datatype with JSON beside its xattrs",
         "",
-        "drop the body; this is an old fault of producers",
+        "use only the xattrs of its value; this is an old fault of producers",
         whose="sender",
         cost=WRONG_DOCUMENTS,
     ),
@@ -293,7 +293,7 @@ RULES = (
         "cache-transfer-record",
         "wire",
         "error",
-        "the records of a cache transfer do not fill its value",
+        "the records of a cache transfer do not fill its value, or one has a seqno above the start of the request",
         "",
         SERVER,
         whose="server",
@@ -399,12 +399,12 @@ _KNOWN[0, [int(code) for code in Opcode]] = True
 _KNOWN[1, [int(code) for code in ServerOpcode]] = True
 
 
-def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Yields messages with bad framing extras. Few different ones occur, so each is divided only once."""
+def framing_faults(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
+    """Returns the messages with bad framing extras, by severity. Few different ones occur, so each is divided only once."""
     decoded = batch.decoded
     known: dict[tuple[bool, bytes], Severity | None] = {}
     bad: dict[Severity, list[int]] = {}
-    for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & whole).tolist():
+    for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & mask).tolist():
         at = int(batch.start[row]) + HEADER_SIZE
         raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
         key = (bool(decoded.is_response[row]), raw)
@@ -413,7 +413,11 @@ def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         severity = known[key] if key in known else _framing_fault(*key)
         if severity is not None:
             bad.setdefault(severity, []).append(row)
-    for severity, rows in bad.items():
+    return bad
+
+
+def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    for severity, rows in framing_faults(batch, whole).items():
         yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
 
 
@@ -441,7 +445,7 @@ def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         rows, layout = np.sort(np.concatenate(found), kind="stable"), LAYOUTS[number]
         value = layout.value if layout.value_size else ()
         for section, items in ((decoded.extras_at, layout.extras), (decoded.value.start, value)):
-            specs = [spec for spec in items if isinstance(spec, Field) and (spec.flags or spec.reserved or spec.name == "nmeta")]
+            specs = [spec for spec in items if isinstance(spec, Field) and (spec.flags or spec.reserved) and spec.name not in NEGOTIATED]
             odd = _odd(batch, specs, rows, section)
             for spec in specs if len(odd) else ():
                 yield from _bits(batch, spec, odd, numbers_at(batch.data, section[odd] + spec.offset, spec.kind.size))
@@ -465,6 +469,15 @@ def _known(spec: Field) -> int:
     return sum(bit.mask for bit in spec.flags)
 
 
+NEGOTIATED = ("nmeta", "unused")
+"""Reserved fields that settings of old servers give a meaning: ``negotiation.py`` looks at them."""
+
+
+def reserved(batch: MessageBatch, row: int, field: str, value: int) -> str:
+    """What to say of a reserved field that is not zero."""
+    return f"{field} of {batch.name_of(row)} is {value}, reserved"
+
+
 def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterator[Candidates]:
     known = np.uint64(_known(spec))
     odd = (values & ~known) != 0
@@ -474,7 +487,7 @@ def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterat
 
     def words(row: int) -> str:
         if not spec.flags:
-            return f"{spec.title} of {batch.name_of(row)} is {value[row]}, reserved"
+            return reserved(batch, row, spec.title, value[row])
         return f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits 0x{value[row] & ~int(known):x} have no meaning"
 
     yield Candidates("unknown-flag-bits" if spec.flags else "reserved-nonzero", rows[odd], words)

@@ -367,7 +367,7 @@ class _Annotator(Annotation):
                 break
             if end - at < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
-                text = f"{end - at} bytes are left where {spec.title} {len(out)} needs {least}"
+                text = f"only {end - at} of the {least} bytes of {spec.title} {len(out)} are there"
                 self.problem(rule, "error", f"{path}.{spec.name}", at, text)
                 out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break

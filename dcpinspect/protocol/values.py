@@ -118,11 +118,11 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
         )
     if body:
         meanings.append(encoding)
-        if spec.bodyless:
-            where, inside = _place(at, body_at, is_inflated)
-            annotation.problem(
-                "deletion-with-body", "warning", path, where, f"{annotation.message.name} carries a {len(body)}-byte body{inside}"
-            )
+    is_said = datatype & datatypes.JSON and not annotation.context.underlying_datatype
+    if spec.bodyless and (body or is_said):
+        where, inside = _place(at, body_at, is_inflated)
+        what = f"carries a {len(body)}-byte body{inside}" if body else "has the datatype JSON, but no body"
+        annotation.problem("deletion-with-body", "warning", path, where, f"{annotation.message.name} {what}")
     if is_value:
         annotation.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
     field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dcpinspect.findings import registry
 from dcpinspect.findings.negotiation import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
@@ -62,6 +63,11 @@ def deleted_without_time(stream: Stream) -> None:
     stream.send("dcp_deletion", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2)
 
 
+def metadata(stream: Stream) -> None:
+    tail = bytes((1, 1, 0, 8)) + bytes(8)
+    stream.send("dcp_mutation", collection=0, key="k", value=b"v" + tail, cas=hlc(2), by_seqno=2, rev_seqno=2, nmeta=len(tail))
+
+
 def status_7(stream: Stream) -> None:
     stream.close(status=Status.DCP_STREAM_NOT_FOUND)
 
@@ -94,6 +100,7 @@ CASES = [
     Case("sid-missing", without_sid, "dcp_mutation without the stream-id", {"enable_stream_id": "true"}, sid=3),
     Case("delete-times-mismatch", deleted_with_time, "a deletion has a time", allows={"enable_expiry_opcode": "true"}),
     Case("delete-times-mismatch", deleted_without_time, "a deletion has no time", flags=["include-delete-times"]),
+    Case("reserved-nonzero", metadata, "nmeta of dcp_mutation is 12, reserved", allows={"enable_ext_metadata": "true"}),
     Case("status-v7", status_7, "a status of version 7", allows={"v7_dcp_status_codes": "true"}),
 ]
 
@@ -119,7 +126,7 @@ def test_what_was_not_negotiated_is_told(case: Case) -> None:
     case.breaks(stream)
     (found,) = [one for one in findings(talk) if one.severity != "note" or one.rule == case.rule]
     assert (found.rule, found.message[: len(case.words)], found.vbuckets) == (case.rule, case.words, (7,))
-    assert found.severity == {rule.id: rule.severity for rule in RULES}[case.rule]
+    assert found.severity == registry.RULES[case.rule].severity
     assert findings(talk, sizes=[1] * 200) == findings(talk)
 
 
@@ -182,6 +189,25 @@ def test_a_hole_before_messages_that_were_judged_takes_it_back() -> None:
     talk.failover_log(7, [(1, 0)])
     (found,) = of_rule(CASES[0], talk)
     assert (found.count, found.places[0].row) == (1, 9)
+
+
+def test_the_unused_byte_of_deletions_is_a_length_with_the_collections_of_5_0() -> None:
+    for flags, count in (["include-delete-times"], 1), (["include-delete-times", "collections-prototype"], 0):
+        talk = opened("test:1", *flags)
+        stream = talk.stream(7)
+        stream.snapshot(0, 9, "memory")
+        stream.send("dcp_deletion", generation="v2", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2, delete_time=0, unused=1)
+        assert [one.message for one in findings(talk) if one.severity != "note"] == ["unused of dcp_deletion is 1, reserved"] * count
+
+
+def test_broken_framing_extras_have_no_stream_id_and_are_one_fault() -> None:
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 3})
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(3, "k")
+    sent = talk.events[-1]
+    object.__setattr__(sent, "data", sent.data[:24] + b"\x25" + sent.data[25:])  # type: ignore[union-attr]  # longer than what is there
+    assert [one[:2] for one in told(talk) if one[0] != "note"] == [("error", "bad-framing-extras")]
 
 
 def test_seqno_advanced_to_a_client_without_collections() -> None:

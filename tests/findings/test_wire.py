@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dcpinspect.findings.wire import IDS, RULES, candidates
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
+from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector
@@ -57,7 +58,7 @@ FAULTS: dict[str, list[bytes]] = {
         encode_parts(0x08, 0x58, framing=b"\x22\x00\x01", extras=pack(">Q", 3) + bytes(13), key=b"k", cas=1, framing_size=0)
     ],
     "legacy-layout": [encode("dcp_mutation", generation="upr", key=b"k", by_seqno=1, cas=1)],
-    "reserved-nonzero": [mutation(lock_time=5), mutation(nmeta=1)],
+    "reserved-nonzero": [mutation(lock_time=5)],
     "unknown-flag-bits": [encode("dcp_open", flags=["producer", "0x1000"], key="n"), marker(snapshot_type=["memory", "0x40"])],
     "flag-combination": [
         encode("dcp_open", flags=["producer", "include-xattrs", "no-value", "no-value-with-underlying-datatype"], key="n"),
@@ -77,7 +78,10 @@ FAULTS: dict[str, list[bytes]] = {
     "bad-xattr-section": [mutation(datatype=4, value=pack(">I", 99) + b"x")],
     "bad-snappy": [mutation(datatype=2, value=b"\x05hello")],
     "json-bit-not-json": [mutation(datatype=1, value=b"{"), mutation(datatype=5, value=pack(">I", 0) + b"{")],
-    "deletion-with-body": [encode("dcp_deletion", key=b"k", value=b"body", cas=1)],
+    "deletion-with-body": [
+        encode("dcp_deletion", key=b"k", value=b"body", cas=1),
+        encode("dcp_deletion", key=b"k", value=encode_xattrs([(b"_s", b"1")]), datatype=5, cas=1),
+    ],
     "commit-order": [
         encode("dcp_commit", key=b"k", prepared_seqno=5, commit_seqno=5),
         encode("dcp_abort", key=b"k", prepared_seqno=6, abort_seqno=5),

@@ -199,7 +199,7 @@ def test_what_follows_a_length_that_is_not_in_the_capture_stays_undivided() -> N
 def test_a_failover_log_that_is_no_multiple_of_16_names_the_entry_that_is_cut() -> None:
     message = annotate(encode_parts(0x81, 0x54, value=bytes(20)))
     assert [(problem.rule, problem.offset, problem.reason) for problem in message.problems] == [
-        ("failover-log-size", 40, "4 bytes are left where entry 1 needs 16")
+        ("failover-log-size", 40, "only 4 of the 16 bytes of entry 1 are there")
     ]
 
 

@@ -88,5 +88,12 @@ def test_extended_metadata_longer_than_the_value_is_an_error() -> None:
     assert rules(mutation(b"abc", 0, nmeta=4)) == ["length-mismatch"]
 
 
+def test_a_deletion_with_xattrs_only_is_no_json() -> None:
+    section = encode_xattrs([(b"_s", b"1")])
+    for datatype, expected in ((datatypes.XATTR, []), (datatypes.XATTR | datatypes.JSON, ["deletion-with-body"])):
+        message = annotate(encode("dcp_deletion", key=b"k", value=section, datatype=datatype), context=OFF)
+        assert rules(message) == expected
+
+
 def test_a_deletion_with_a_body_is_a_warning() -> None:
     assert rules(annotate(encode("dcp_deletion", key=b"k", value=b"body"), context=OFF)) == ["deletion-with-body"]
