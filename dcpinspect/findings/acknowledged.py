@@ -25,6 +25,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.rows import Stream, Streams
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -131,6 +132,7 @@ class Acknowledged(Watcher):
             return
         context, coverage = finished.context, finished.coverage
         yield from self._unneeded(context)
+        yield from _ahead(context)
         if not self._answers:
             return
         snapshots = context.snapshots
@@ -205,6 +207,21 @@ class Acknowledged(Watcher):
                 yield replace(found, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), place.row])
 
 
+def _ahead(context: Context) -> Iterator[Occurrence]:
+    """Replicas that acknowledge prepares which they were not sent."""
+    streams = context.streams
+    # a replica may acknowledge all of a snapshot from disk, which lacks prepares that were completed
+    most = np.maximum.reduce((streams.prepared, streams.disk_end, streams.request.start))
+    for number in np.flatnonzero((streams.acknowledged > most) & (streams.request.form > 0) & (streams.unreadable < 0)).tolist():
+        stream, connection = streams[number], int(streams.connection[number])
+        if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
+            continue
+        said, last = plain(stream.acknowledged), plain(most[number])
+        place = context.said(connection, At.of(stream.acknowledged_at), of_consumer=True)
+        message = f"acknowledged {said}, above all prepares, which end at {last}"
+        yield _of("seqno-ack-regress", "warning", message, stream, (place,), (said, last))
+
+
 def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
     """Returns a mask of streams with answers that nothing asked for: the marker that each answer can be about has to be found."""
     assert isinstance(watcher, Acknowledged)
@@ -222,4 +239,4 @@ def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tup
     return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
 
 
-RULE_SET = RuleSet(RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply",))
+RULE_SET = RuleSet(RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply", "seqno-ack-regress"))

@@ -177,8 +177,8 @@ RULES = (
         "seqno-ack-regress",
         "snapshot",
         "warning",
-        "a replica acknowledges a lower seqno than before",
-        "the same seqno again; a new stream",
+        "a replica acknowledges a lower seqno than before, or one above all prepares that it was sent",
+        "the same seqno again; a new stream; prepares that it had before; the end of a snapshot from disk; after a hole",
         "look at the replica; it may have rolled back, and durable writes depend on it",
         whose="client",
         cost=WRONG_DATA,
@@ -386,6 +386,12 @@ _CASES = {
         _two,
         shared="a lower seqno is acknowledged than before",
     ),
+    w.CACHED_ABOVE: _Case(
+        "cache-transfer-record",
+        lambda seen: f"a cached document has seqno {seen.seqno}, above the start {seen.other} of the request",
+        _two,
+        shared="a cached document has a seqno above the start of the request",
+    ),
     w.DUPLICATE_KEY: _Case(
         "duplicate-key-in-snapshot",
         lambda seen: f"{seen.key} at {seen.seqno} and {seen.other}",
@@ -470,6 +476,7 @@ _CONTRADICTED = {
     w.OSO_STRUCTURE: (_MARKER,),
     w.ROLLBACK_ABOVE: (_REQUEST,),
     w.ACK_REGRESS: (_PREVIOUS,),
+    w.CACHED_ABOVE: (_REQUEST,),
     w.DUPLICATE_KEY: (_PREVIOUS, _MARKER),
     w.CAS_REGRESS: (_PREVIOUS,),
     w.COMMIT_WITHOUT_PREPARE: (_MARKER,),
@@ -536,4 +543,4 @@ def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity 
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 
 
-RULE_SET = RuleSet(RULES, watcher=Order)
+RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",))

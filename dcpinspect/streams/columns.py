@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from struct import Struct
 
 import numpy as np
 
@@ -127,6 +128,9 @@ class MessageColumns:
         acknowledged = kind == k.SEQNO_ACK
         if acknowledged.any():
             seqno[acknowledged] = biased(numbers["prepared_seqno"].values[rows[acknowledged]])
+        cached = np.flatnonzero((decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER) & ~decoded.is_response[rows] & readable(batch)[rows])
+        if len(cached):
+            seqno[cached] = biased(np.array([_greatest_cached(batch, row) for row in rows[cached].tolist()], dtype=np.uint64))
         for place in np.flatnonzero((kind == k.CLOSE) | (kind == k.CLOSE_ANSWER)).tolist():
             row = int(rows[place])
             if kind[place] == k.CLOSE:
@@ -298,6 +302,22 @@ def _among(*kinds: int) -> Mask:
 
 def _valid(valid: Mask | None, size: int) -> Mask:
     return np.ones(size, dtype=np.bool_) if valid is None else valid
+
+
+_CACHED = Struct(">8xQ8xI8xH2x")
+"""Of a record of a cache transfer: by_seqno, bytes of its value and of its key."""
+
+
+def _greatest_cached(batch: MessageBatch, row: int) -> int:
+    """The greatest seqno of the records of a cache transfer. One step a record."""
+    start, size = int(batch.decoded.value.start[row]), int(batch.decoded.value.size[row])
+    records = batch.data[start : start + size].tobytes()
+    at = greatest = 0
+    while at + _CACHED.size <= size:
+        seqno, value_size, key_size = _CACHED.unpack_from(records, at)
+        greatest = max(greatest, seqno)
+        at += _CACHED.size + value_size + key_size
+    return greatest
 
 
 def _column(batch: MessageBatch, name: str, rows: Rows) -> Array:

@@ -487,12 +487,16 @@ def on_streams(state: State, message: Message, stream: Stream) -> None:
     if k.EVENT <= message.kind <= k.SEQNO_ADVANCED:
         if message.kind <= k.ABORT:
             stream.items += 1
+        if message.kind == k.PREPARE:
+            stream.prepared = max(stream.prepared, message.seqno)
         on_seqno(state, message, stream)
         say_standing(message, stream)
     elif message.kind == k.MARKER:
         on_marker(state, message, stream)
     elif message.kind == k.OSO:
         on_oso(state, message, stream)
+    elif message.kind == k.CACHE and stream.request.form > 0 and message.seqno > stream.request.start:
+        note(state, w.CACHED_ABOVE, message, stream.number, message.seqno, stream.request.start)
     elif message.kind == k.END:
         on_end(state, message, stream, state.extras[message.detail].end_reason)
     elif message.kind == k.UNREADABLE:

@@ -251,6 +251,7 @@ class Stream(Struct[T]):
     )
     is_whole: T = number("No capture loss since its answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
+    prepared: T = number("Greatest seqno of a prepare, biased.", reset=LEAST)
     acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)
     acknowledged_at: Place[T] = nested(Place, "Where it said that.")
     asked_before: T = number("Stream of the request before, of the same key, that had no answer by then.", reset=-1, of="streams")

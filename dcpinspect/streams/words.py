@@ -113,6 +113,7 @@ ANOMALIES = (
     "rollback-above-start",
     "role-violation",
     "seqno-ack-regress",
+    "cached-above-start",
     "duplicate-key-in-snapshot",
     "keys-not-checked",
     "cas-regress",
@@ -138,6 +139,7 @@ ANOMALIES = (
     ROLLBACK_ABOVE,
     ROLE_VIOLATION,
     ACK_REGRESS,
+    CACHED_ABOVE,
     DUPLICATE_KEY,
     KEYS_UNCHECKED,
     CAS_REGRESS,
@@ -146,6 +148,6 @@ ANOMALIES = (
     UNKNOWN_COLLECTION,
     AFTER_COLLECTION_END,
     MANIFEST_BACKWARDS,
-) = range(23)
+) = range(24)
 
 OSO_FAULTS = ("end without start", "start inside", "marker inside", "flags")

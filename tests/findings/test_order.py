@@ -82,8 +82,13 @@ def oso_end(stream: Stream) -> None:
     stream.oso("end")
 
 
+def prepared(stream: Stream, seqno: int) -> None:
+    stream.send("dcp_prepare", collection=0, key=f"p{seqno}", by_seqno=seqno, rev_seqno=1, durability_level="majority", cas=hlc(seqno))
+
+
 def acknowledged(stream: Stream) -> None:
     stream.snapshot(0, 9, "memory")
+    prepared(stream, 7)
     stream.seqno_acknowledged(7)
     stream.seqno_acknowledged(7)
     stream.seqno_acknowledged(5)
@@ -179,6 +184,48 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert [place.row - found.places[0].row for place in found.places[1:]] == EARLIER.get(rule, [])
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "seqno", "messages"),
+    [
+        (0, "memory", 3, []),
+        (0, "memory", 4, ["acknowledged 4, above all prepares, which end at 3"]),
+        (0, "disk", 9, []),
+        (0, "disk", 10, ["acknowledged 10, above all prepares, which end at 9"]),
+        (2, "memory", 2, []),
+    ],
+)
+def test_a_replica_acknowledges_prepares_that_it_was_sent(start: int, kind: str, seqno: int, messages: list[str]) -> None:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7, start=start)
+    stream.snapshot(start, 9, kind)
+    if start < 2:
+        prepared(stream, 3)
+    stream.mutation(9, "k")
+    stream.seqno_acknowledged(seqno)
+    assert [one.message for one in findings(talk) if one.severity != "note"] == messages
+
+
+def test_behind_a_hole_a_replica_may_acknowledge_what_was_not_captured() -> None:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    with talk.lost():
+        prepared(stream, 3)
+    stream.mutation(9, "k")
+    stream.seqno_acknowledged(3)
+    assert [one for one in findings(talk) if one.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("seqno", "count"), [(30, 0), (31, 1)])
+def test_cached_documents_are_not_above_the_start(seqno: int, count: int) -> None:
+    talk = opened()
+    stream = talk.stream(7, start=30, flags=["takeover", "active-only", "cache-transfer"])
+    stream.cache_transfer([{"by_seqno": 3, "key": "a", "value": b"{}"}, {"by_seqno": seqno, "key": "b"}, {"by_seqno": 4, "key": "c"}])
+    stream.cache_transfer_end()
+    words = ["a cached document has seqno 31, above the start 30 of the request"]
+    assert [one.message for one in findings(talk) if one.severity != "note"] == words * count
 
 
 def test_a_collection_is_named_as_its_own_connection_was_told() -> None:
