@@ -13,27 +13,15 @@ from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
-from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.opcodes import Opcode, opcode_name
-from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 
 RULES = (
-    Rule(
-        "open-refused",
-        "session",
-        "warning",
-        "DCP open is answered with a status other than success",
-        "",
-        "change what the status names: privileges of the user, flags of the open, or the name",
-        whose="client",
-        cost=Cost("connection", "could not open DCP", "could not open DCP"),
-    ),
     Rule(
         "control-rejected",
         "session",
@@ -141,12 +129,6 @@ def _of(
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
     session = context.session(link.number)
-    if session.open_status not in (None, Status.SUCCESS):
-        assert session.open_status is not None
-        name = status_name(session.open_status)
-        meaning = command_status_meaning(Opcode.DCP_OPEN, session.open_status)
-        message = f"DCP open{'' if session.name is None else f' {session.name}'}: {name}, {meaning}"
-        yield _of("open-refused", link.number, message, *_known(places, session.open_row), cause=name.replace("_", "-"))
     for key, control in session.controls.items():
         if control.status not in (None, "success"):
             message = f"control {key}={control.value}: {control.status}"

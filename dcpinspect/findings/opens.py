@@ -1,4 +1,4 @@
-"""Rules about DCP opens: commands before an open, a second open, and names that two connections claim."""
+"""Rules about DCP opens: commands before an open, a refused open, a second open, and names that two connections claim."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.command_statuses import command_status_meaning
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.protocol.statuses import Status
+from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import text
 from dcpinspect.tables.messages import MessageBatch
@@ -33,6 +35,16 @@ RULES = (
         "open first, and wait for success; the server answers EINVAL to everything else",
         whose="client",
         cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
+    ),
+    Rule(
+        "open-refused",
+        "session",
+        "warning",
+        "DCP open is answered with a status other than success",
+        "",
+        "change what the status names: privileges of the user, flags of the open, or the name",
+        whose="client",
+        cost=Cost("connection", "could not open DCP", "could not open DCP"),
     ),
     Rule(
         "open-twice",
@@ -190,6 +202,9 @@ class Opens(Watcher):
             yield Occurrence("dcp-before-open", "error", message, link.number, tuple(places))
         for connection, known in self._of.items():
             first = next((one for one in known if one.status == Status.SUCCESS), None)
+            for refused in known[: None if first is None else known.index(first)]:
+                if refused.status is not None:
+                    yield _refusal(refused, is_over=first is not None)
             for again in known[known.index(first) + 1 :] if first is not None else []:
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):
@@ -209,6 +224,19 @@ class Opens(Watcher):
             if held and held[-1][1].number != link.number:
                 yield _clash(opened, link, *held[-1])
             others[:] = [*held, (opened, link)]
+
+
+def _refusal(opened: Opened, *, is_over: bool) -> Occurrence:
+    """``is_over``: a later open of the connection was granted."""
+    assert opened.status is not None
+    name = status_name(opened.status)
+    meaning = command_status_meaning(Opcode.DCP_OPEN, opened.status)
+    message = f"DCP open{f' {opened.name}' if opened.name else ''}: {name}, {meaning}"
+    severity: Severity = "note" if is_over else "warning"
+    is_known_over = True if is_over else None
+    return Occurrence(
+        "open-refused", severity, message, opened.place.connection, (opened.place,), cause=name.replace("_", "-"), is_over=is_known_over
+    )
 
 
 def _renumbered(opened: Opened, connections: Rows) -> Opened:

@@ -13,16 +13,6 @@ from tests.findings.checked import findings, told
 from tests.streams.told import Told, opened
 
 
-def test_an_open_that_is_refused() -> None:
-    talk = Told("x:1")
-    talk.hello("test/1.0", "JSON")
-    talk.open("x:1", "producer", status=Status.EACCESS)
-    (found,) = findings(talk)
-    assert (found.rule, found.severity, found.cause) == ("open-refused", "warning", "eaccess")
-    assert found.message == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
-    assert [place.direction for place in found.places] == ["c2s"]
-
-
 def test_controls_that_are_refused_or_unknown() -> None:
     talk = opened()
     talk.control("make_coffee", "black", status=Status.EINVAL)

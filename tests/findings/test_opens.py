@@ -15,13 +15,27 @@ from tests.damage import PORT, Packet, Talk, batches
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 
-IDS = [rule.id for rule in RULES]
+IDS = [rule.id for rule in RULES if rule.id != "open-refused"]
+"""Refusals are part of what some of these conversations are about."""
 
 
 def found(*talks: Told, **options: Any) -> list[tuple[str, str]]:
     whole = findings(*talks, rules=IDS, **options)
     assert findings(*talks, rules=IDS, sizes=[1] * 200) == whole
     return [(one.rule, one.message) for one in whole]
+
+
+# -- open-refused ---------------------------------------------------------------------------------------
+
+
+def test_an_open_that_is_refused() -> None:
+    talk = Told("x:1")
+    talk.hello("test/1.0", "JSON")
+    talk.open("x:1", "producer", status=Status.EACCESS)
+    (found,) = findings(talk)
+    assert (found.rule, found.severity, found.cause) == ("open-refused", "warning", "eaccess")
+    assert found.message == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
+    assert [place.direction for place in found.places] == ["c2s"]
 
 
 # -- dcp-before-open ------------------------------------------------------------------------------------
@@ -92,6 +106,8 @@ def test_an_open_after_one_that_failed() -> None:
     talk.open("x:1", "producer", status=Status.EACCESS)
     talk.open("x:1", "producer")
     assert found(talk) == []
+    (refused,) = findings(talk)
+    assert (refused.rule, refused.severity, refused.over) == ("open-refused", "note", "recovered")
 
 
 def test_a_second_open_after_one_whose_answer_was_not_captured() -> None:
