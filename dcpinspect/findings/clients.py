@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.rows import GREATEST
@@ -21,6 +22,8 @@ Table = npt.NDArray[np.int64]
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Range of the reasons of stream ends after which a client that goes on asks for the vbucket again."""
+MOVED = 2
+"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Turn:
     is_rollback: bool
     reaction_ns: int | None
     """How long the client took to ask again; None if it did not."""
+    is_granted: bool
+    """Whether it was granted a stream of the vbucket later."""
 
 
 class Clients:
@@ -44,6 +49,8 @@ class Clients:
         self._of_host: dict[str, list[int]] = defaultdict(list)
         self._of_name: dict[str, list[int]] = defaultdict(list)
         self._nameless: dict[str, list[int]] = defaultdict(list)
+        self._granted: dict[int, Rows] = {}
+        """Streams that were granted, by vbucket and stream-id, as ``_asked`` groups them."""
         for number, owner in context.owners.items():
             self._of_host[owner.host].append(number)
             self._of_name[owner.name].append(number)
@@ -62,6 +69,7 @@ class Clients:
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
             in_order = np.sort(times)  # requests may have been read before what the server had said earlier
+            granted_ns = int(times[streams.answer[numbers] == w.A_ACCEPTED].max(initial=0))
             for place, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
@@ -72,7 +80,7 @@ class Clients:
                 reaction = int(in_order[later]) - time_ns if later < len(numbers) else None
                 if time_ns in times[place + 1 : place + 2]:
                     reaction = 0
-                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction))
+                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, granted_ns >= time_ns))
         for turns in found.values():
             turns.sort(key=lambda turn: (turn.time_ns, turn.row))
         return found
@@ -135,6 +143,17 @@ class Clients:
         if not self.may_be(int(row.connection)).isdisjoint(connection[is_after | is_elsewhere].tolist()):
             return True
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
+
+    def may_be_granted_after(self, stream: int) -> bool:
+        """Returns whether the client of a stream request, or who may be that client, has a stream of the vbucket later."""
+        streams = self._context.streams
+        group = int(self._asked[0].of[stream])
+        if group not in self._granted:
+            numbers = np.array(self._asked[0][group], dtype=np.int64)
+            self._granted[group] = numbers[(streams.answer[numbers] == w.A_ACCEPTED) | (streams.seen[numbers] > 0)]
+        granted = self._granted[group]
+        later = granted[streams.latest.time[granted] > streams.answered.time[stream]]
+        return not self.may_be(int(streams.connection[stream])).isdisjoint(streams.connection[later].tolist())
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
         """Returns whether the client of a connection may have said something of a vbucket, on any of its connections, that cannot be

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpinspect.findings.clients import MOVED, PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
@@ -18,7 +19,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tracker import Tables
-from dcpinspect.streams.transitions import INCOMPLETE
+from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
 RULES = (
     Rule(
@@ -39,7 +40,7 @@ RULES = (
         "another marker, or a stream end with reason ok, comes before the end of a snapshot; a note if collections are off or unknown",
         "a second marker with the same range and history; a replica that merges snapshots; streams that reached their"
         " requested end; after a hole",
-        "take the next marker as the end; without collections, the server does not say which seqnos the client cannot"
+        "take the snapshot as ended; without collections, the server does not say which seqnos the client cannot"
         " see, and with collections it must",
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
         whose="server",
@@ -47,10 +48,9 @@ RULES = (
     ),
 )
 
-_NEXT = "take the next marker as the end"
+_NEXT = "take the snapshot as ended"
 _BARE = (
-    "negotiate collections, or take the next marker as the end; without collections, the server does not say which seqnos the client"
-    " cannot see"
+    "negotiate collections, or take the snapshot as ended; without collections, the server does not say which seqnos the client cannot see"
 )
 _UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the server does not say what is hidden"
 _SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced; report it with the server's version, the client is not at fault"
@@ -167,8 +167,22 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
-        message = f"resumed at {start}, received only to {after}: {start - after} seqnos never delivered"
-        yield _of(context, number, "resume-skipped", "warning", message, *places, seqnos=(start, after))
+        width = start - after
+        message = f"resumed at {start}, received only to {after}: {width} seqno{'s' if width > 1 else ''} never delivered"
+        may_be_elsewhere = _was_elsewhere(context, streams[old], streams[number])
+        severity: Severity = "note" if may_be_elsewhere else "warning"
+        next_ = _ELSEWHERE if may_be_elsewhere else None
+        yield _of(context, number, "resume-skipped", severity, message, *places, seqnos=(start, after), next_=next_)
+
+
+_ELSEWHERE = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the client received there"
+
+
+def _was_elsewhere(context: Context, old: Stream, new: Stream) -> bool:
+    """Whether the vbucket had left the server when ``old`` ended, and was back when the client asked for it: who had it is not captured."""
+    servers = {context.by_number[int(stream.connection)].server for stream in (old, new)}
+    is_moved = old.state == ENDED and old.reason == MOVED and len(servers) == 1
+    return bool(is_moved and new.opened.time - old.finished.time > PATIENCE_NS)
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import Clients, Turn
+from dcpinspect.findings.clients import MOVED, Clients, Turn
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Occurrence
@@ -16,9 +16,6 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, STREAMING
-
-_MOVED = 2
-"""The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
 
 RULES = (
     Rule(
@@ -101,9 +98,14 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
             facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": duration(waited / 1e9)},
         )
         return
-    others = [one for one in clients.turns[client] if not one.is_rollback and one.reaction_ns is not None]
+    vbucket = context.streams.vbucket
+    others = [
+        one
+        for one in clients.turns[client]
+        if one.reaction_ns is not None and one.is_granted and not one.is_rollback and vbucket[one.stream] != row.vbucket
+    ]
     reason = int(row.reason)
-    if not others and (reason == _MOVED or not _goes_on(context, client, turn.time_ns + patience)):
+    if not others and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
         return
     name = w.END_REASONS[reason]
     slowest = duration(max((one.reaction_ns or 0 for one in others), default=0) / 1e9)
@@ -155,7 +157,7 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     begun = context.marker(int(old.in_oso))
     places = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
-    advice = f"resume at {safe} or below; an unfinished OSO snapshot does not show which seqnos have come"
+    advice = f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not show which seqnos have come"
     yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
 
 

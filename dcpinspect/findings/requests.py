@@ -21,6 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
+from dcpinspect.streams.collections import hex_uid
 from dcpinspect.streams.rollback import CAUSES
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
@@ -153,7 +154,8 @@ RULES = (
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above the last seqno that the client received for the vbucket",
+        "a stream starts above the last seqno that the client received for the vbucket; a note if the vbucket had left the node for "
+        "more than 2 s in between",
         "another client; capture loss",
         "look at how the client writes checkpoints; it stored a position that it had not received",
         whose="client",
@@ -186,6 +188,7 @@ _ASKED_AGAIN = {
     "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
+_END_FIRST = "ask for an end at or above the start; a client that has all up to the end needs no stream"
 _FOLLOWED = "nothing is left to do, the client followed the rollback"
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
@@ -233,7 +236,8 @@ def _answered(
         if not_honoured is not None:
             yield not_honoured
     elif row.answer == w.A_REFUSED and bad is None:
-        yield _refused(context, number, before, is_granted_later=is_granted_later)
+        may_pass = is_granted_later or clients.may_be_granted_after(number)
+        yield _refused(context, number, before, is_granted_later=may_pass)
     elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
         wanted = [one for one in before if context.streams.request.form[one] and plain(context.streams.request.end[one]) > 0]
         if wanted:
@@ -266,7 +270,7 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
         facts: dict[str, int | str] = {"start": start, "end": end}
         shared = f"start is above the end, answered with {status}"
         of = partial(occurrence, context, number, "bad-stream-range", "error", message, places, cause="start-above-end")
-        return of(seqnos=(start, end), shared=shared, facts=facts)
+        return of(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
     marker = _empty_marker(context, low, high, before)
     cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
     advice = None
@@ -309,6 +313,10 @@ def _refused(context: Context, number: int, before: Sequence[int], *, is_granted
         return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
         return of_one("manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
+    if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
+        known, told = hex_uid((context.value(number) or {}).get("uid")), hex_uid(session.manifest_uids.get(int(row.vbucket)))
+        if known is not None and told is not None and known > told:
+            return of_one("manifest-ahead", "warning", f"the client knows manifest 0x{known:x}, the server 0x{told:x}", places)
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return of_one("noop-required", "warning", "noop must be enabled first", places)
@@ -359,23 +367,33 @@ def _next_request(context: Context, number: int, after: Sequence[int]) -> int | 
 def _followed(context: Context, number: int, after: Sequence[int]) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
-    That is a request that would work, or that worked, from no higher seqno.
+    That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again.
     """
-    row, origins = context.streams[number], context.logs.origins
-    bucket = origins[int(row.connection)][1]
-    again = _next_request(context, number, [one for one in after if origins[int(context.streams.connection[one])][1] == bucket])
-    if again is None or row.rollback == UNREAD_SEQNO:
+    streams, origins = context.streams, context.logs.origins
+    bucket, told_ns = origins[int(streams.connection[number])][1], streams.answered.time[number]
+    if streams.rollback[number] == UNREAD_SEQNO:
         return None
-    other = context.streams[again]
+    for again in after:
+        if origins[int(streams.connection[again])][1] != bucket or streams.opened.time[again] < told_ns:
+            continue
+        if _follows(context, number, again):
+            return again
+        if streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
+            return None  # else it asks the same again later
+    return None
+
+
+def _follows(context: Context, number: int, again: int) -> bool:
+    row, other = context.streams[number], context.streams[again]
     if not other.request.form or other.request.start > row.rollback or int(other.request.flags) & FROM_LATEST:
-        return None
+        return False
     if other.answer == w.A_ACCEPTED:
-        return again
+        return True
     found = context.rollbacks.of(number)
     start, low, high = plain(other.request.start), plain(other.request.snapshot_start), plain(other.request.snapshot_end)
     is_range = other.request.form != 1 or (low, high) in ((found.to, found.to), found.snapshot)
     is_uuid = found.resume_uuid is not None and int(other.request.uuid) & ENDLESS == found.resume_uuid
-    return again if start == found.to and is_range and is_uuid else None
+    return start == found.to and is_range and is_uuid
 
 
 def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:

@@ -78,7 +78,7 @@ class Manifest:
 
     def take_answer(self, manifest: Mapping[str, Any], redactor: Redactor | None = None) -> None:
         """Takes the manifest of the bucket, as the server has it. ``redactor``: names are replaced before they are remembered."""
-        self.uid = max(self.uid, _hex(manifest.get("uid")) or 0)
+        self.uid = max(self.uid, hex_uid(manifest.get("uid")) or 0)
         for scope, name, collections in scopes_of(manifest):
             self._add_scope(scope, shown(name, redactor))
             for number, collection in collections:
@@ -146,12 +146,12 @@ def _numbers(items: Sequence[Item], data: bytes) -> dict[str, int]:
 def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
     """Yields (id, name, collections with their ids) of each scope in a manifest; scopes and collections without an id are left out."""
     for scope in _objects(manifest.get("scopes")):
-        scope_id, name = _hex(scope.get("uid")), _text(scope.get("name"))
+        scope_id, name = hex_uid(scope.get("uid")), _text(scope.get("name"))
         if scope_id is None or name is None:
             continue
         found = []
         for one in _objects(scope.get("collections")):
-            number, history = _hex(one.get("uid")), one.get("history")
+            number, history = hex_uid(one.get("uid")), one.get("history")
             if number is not None:
                 found.append((number, Collection(_text(one.get("name")), scope_id, history if isinstance(history, bool) else None)))
         yield scope_id, name, found
@@ -162,12 +162,12 @@ def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | Non
     named = filter_.get("collections") if filter_ is not None else None
     if not isinstance(named, list):
         return None
-    return frozenset(number for text in named if (number := _hex(text)) is not None and number <= _MAX_ID)
+    return frozenset(number for text in named if (number := hex_uid(text)) is not None and number <= _MAX_ID)
 
 
 def named_scope(filter_: Mapping[str, Any] | None) -> int | None:
     """Returns the scope that the value of a stream request names; None if it names none."""
-    number = _hex(filter_.get("scope")) if filter_ is not None else None
+    number = hex_uid(filter_.get("scope")) if filter_ is not None else None
     return number if number is not None and number <= _MAX_ID else None
 
 
@@ -215,7 +215,7 @@ class KnownNames:
         return next((manifest.scopes[number] for manifest in self._told(connection) if number in manifest.scopes), None)
 
 
-def _hex(text: object) -> int | None:
+def hex_uid(text: object) -> int | None:
     """Returns a number written as hexadecimal digits, as manifests have it in JSON; None if ``text`` is none."""
     try:
         return int(text, 16) if isinstance(text, str) and text.isalnum() and len(text) <= _DIGITS else None

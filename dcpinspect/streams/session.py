@@ -67,6 +67,8 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
+_REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
+"""Statuses of refused stream requests whose value says more: the cluster map, or the uid of the manifest."""
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
@@ -124,6 +126,8 @@ class Session:
     cluster_map: Listing | None = None
     redirects: dict[int, str | None] = field(default_factory=dict)
     """The node that the map in an answer "not my vbucket" names, by the vbucket asked for; None where the map names no node for it."""
+    manifest_uids: dict[int, str] = field(default_factory=dict)
+    """The uid of the server's manifest in an answer "unknown collection" or "unknown scope", by the vbucket asked for."""
     replicas: set[int] = field(default_factory=set)
     """Vbuckets known to be replicas: the server listed them, or their producer set them to replica."""
     reports: dict[int, ServerReport] = field(default_factory=dict)
@@ -235,8 +239,8 @@ class Conversation:
         decoded = batch.decoded
         whole = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
-        is_redirect = decoded.is_response & (decoded.specific == Status.NOT_MY_VBUCKET) & (decoded.value.size > 0)
-        is_said |= is_redirect & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
+        tells_more = np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
+        is_said |= tells_more & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
         rows = np.flatnonzero(is_said & whole)
         is_unclear = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
         unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
@@ -345,6 +349,10 @@ class Conversation:
         good = status == Status.SUCCESS
         if status == Status.NOT_MY_VBUCKET:
             self._redirect(batch, row, session)
+        elif opcode == Opcode.DCP_STREAM_REQ:
+            vbucket, told = batch.vbucket.at(row), (json_object(document(batch, row)) or {}).get("manifest_uid")
+            if vbucket is not None and isinstance(told, str) and len(session.manifest_uids) < _MOST:
+                session.manifest_uids[vbucket] = told
         elif opcode == Opcode.HELLO and good:
             value = _value(batch, row) if batch.decoded.fits[row] else b""
             granted = np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist()

@@ -137,7 +137,7 @@ def test_only_a_client_without_collections_is_told_to_negotiate_them(features: t
     for value in (None, FILTER):
         told = advice(cut_short("JSON", "Collections", value=value))
         assert "negotiate" not in told
-        assert told.startswith("take the next marker as the end")
+        assert told.startswith("take the snapshot as ended")
 
 
 def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -> None:
@@ -215,6 +215,19 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     third = opened("c:1", port=50_003)
     third.stream(7, start=8)
     assert of("resume-skipped", first, third) == []
+
+
+@pytest.mark.parametrize(("waited", "severity"), [(1, "warning"), (3, "note")])
+def test_a_vbucket_that_left_the_node_may_have_been_streamed_by_another_one(waited: int, severity: str) -> None:
+    talk = opened("c:1")
+    stream = talk.stream(7)
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    stream.end("state-changed")
+    talk.wait(waited)
+    talk.stream(7, start=9)
+    (found,) = [one for one in findings(talk) if one.rule == "resume-skipped"]
+    assert (found.severity, found.message) == (severity, "resumed at 9, received only to 8: 1 seqno never delivered")
 
 
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:

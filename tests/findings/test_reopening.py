@@ -6,6 +6,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings, found_in
 from tests.streams.told import Told, opened, packets
 
@@ -176,6 +177,26 @@ def test_a_vbucket_that_moved_may_be_reopened_where_nobody_looks(reason: str, ru
     talk.wait(10)
     other.snapshot(0, 5, "memory")
     assert [one.rule for one in found(talk)] == rules
+
+
+def test_another_vbucket_that_was_refused_because_it_moved_does_not_show_that_this_one_is_here() -> None:
+    talk = opened("dcp:1")
+    for stream in [talk.stream(number) for number in (7, 8)]:
+        stream.end("state-changed")
+    talk.stream(8, status=Status.NOT_MY_VBUCKET)
+    talk.wait(10)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_that_the_same_vbucket_was_reopened_before_does_not_tell_that_it_should_be_again() -> None:
+    talk = opened("dcp:1")
+    for start in (0, 5):
+        talk.stream(7, start=start).end("state-changed")
+        talk.wait(0.5)
+    talk.wait(10)
+    talk.noop()
+    assert found(talk) == []
 
 
 def test_a_vbucket_may_be_reopened_on_another_connection() -> None:

@@ -123,6 +123,32 @@ def test_a_manifest_ahead_of_the_servers() -> None:
     assert [one.rule for one in warnings(talk)] == ["manifest-ahead"]
 
 
+@pytest.mark.parametrize(
+    ("known", "told", "rule"), [("a", "9", "manifest-ahead"), ("a", "a", "stream-refused"), ("9", "10", "stream-refused")]
+)
+def test_a_collection_that_only_a_newer_manifest_has(known: str, told: str, rule: str) -> None:
+    talk = opened()
+    reply = {"value": f'{{"manifest_uid":"{told}"}}', "datatype": 1}
+    talk.stream(7, value={"uid": known, "collections": ["9"]}, status=Status.UNKNOWN_COLLECTION, reply=reply)
+    (found,) = warnings(talk)
+    assert found.rule == rule
+    if rule == "manifest-ahead":
+        assert found.message == "the client knows manifest 0xa, the server 0x9"
+
+
+@pytest.mark.parametrize(("name", "severity"), [("dcp:2", "note"), ("other:1", "warning")])
+def test_a_connection_whose_start_was_not_captured_may_have_been_granted_the_vbucket_elsewhere(name: str, severity: str) -> None:
+    asks, is_granted = opened("dcp:1"), opened(name, port=50_001)
+    stream = asks.stream(8)
+    if severity == "note":
+        asks.begin()
+    stream.snapshot(0, 1, "memory")
+    asks.stream(7, status=Status.NOT_MY_VBUCKET)
+    is_granted.stream(7)
+    (found,) = [one for one in findings(asks, is_granted) if one.rule == "stream-refused"]
+    assert found.severity == severity
+
+
 def rolled_back(*, to: int = 100, **request: Any) -> Told:
     """A client that is ahead of the newest branch, by a log that it was sent."""
     talk = opened()
@@ -216,6 +242,14 @@ def test_a_request_that_was_under_way_follows_nothing() -> None:
     talk.stream_answer(first, rollback=100)
     talk.stream_answer(second, log=LOG)
     assert [one.severity for one in rollbacks(talk)] == ["warning"]
+
+
+def test_a_request_that_was_refused_for_now_is_followed_by_the_next_one() -> None:
+    talk = rolled_back()
+    for status in (Status.ETMPFAIL, Status.NOT_MY_VBUCKET, 0):
+        talk.stream(7, log=LOG, start=100, snapshot=(90, 110), uuid=OLD, status=status)
+    found = rollbacks(talk)[-1]
+    assert (found.severity, found.message[-18:]) == ("note", f"followed in row {found.places[2].row}")
 
 
 def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
