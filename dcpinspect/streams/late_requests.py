@@ -86,7 +86,7 @@ def begin_late(state: State, message: Message, stream: Stream) -> None:
         gap.after = stream.request.start
         gap.begins = at
         gap.losses -= losses
-        if gap.losses == 0:
+        if gap.losses == 0 and gap.unreadable < 0:
             gap.flags &= ~IS_LOST
             gap.loss = -1
 
