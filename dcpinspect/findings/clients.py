@@ -51,6 +51,7 @@ class Clients:
         self._nameless: dict[str, list[int]] = defaultdict(list)
         self._granted: dict[int, Rows] = {}
         """Streams that were granted, by vbucket and stream-id, as ``_asked`` groups them."""
+        self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
         for number, owner in context.owners.items():
             self._of_host[owner.host].append(number)
             self._of_name[owner.name].append(number)
@@ -112,10 +113,19 @@ class Clients:
         rows = self._context.tracker.state.connections[self._of_name[client]]
         return int(rows.time.array.max())
 
-    def may_be(self, connection: int) -> set[int]:
+    def may_be(self, connection: int) -> frozenset[int]:
         """Returns the connections of the client of a connection, and those that may be its own because their beginning was not captured."""
         owner = self._context.owners[connection]
-        return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
+        key = owner.name if owner.is_named else None, owner.host
+        if key not in self._may_be:
+            named = (*self._of_name[owner.name], *self._nameless[owner.host])
+            self._may_be[key] = frozenset(named if owner.is_named else self._of_host[owner.host])
+        return self._may_be[key]
+
+    @cached_property
+    def _incomplete(self) -> frozenset[int]:
+        """Connections of which the capture lacks something."""
+        return frozenset(number for number in self._context.owners if not self._context.sight.is_complete(number))
 
     @cached_property
     def _asked(self) -> tuple[Groups, Table]:
@@ -161,9 +171,11 @@ class Clients:
         context = self._context
         if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
-        return any(context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self.may_be(connection))
+        return any(
+            context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self._incomplete & self.may_be(connection)
+        )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
         """Returns whether the client of a connection may have been told something, on any of its connections, that was not captured."""
         context = self._context
-        return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self.may_be(connection))
+        return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self._incomplete & self.may_be(connection))

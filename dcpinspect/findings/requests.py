@@ -239,11 +239,12 @@ def _answered(
         may_pass = is_granted_later or clients.may_be_granted_after(number)
         yield _refused(context, number, before, is_granted_later=may_pass)
     elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
-        wanted = [one for one in before if context.streams.request.form[one] and plain(context.streams.request.end[one]) > 0]
-        if wanted:
+        asked = context.streams.request
+        wanted = next((one for one in reversed(before) if asked.form[one] and asked.end[one] > LEAST), None)
+        if wanted is not None:
             why = "a rollback" if context.streams.answer[before[-1]] == w.A_ROLLBACK else "it had asked for more"
             message = f"reopened with end 0 after {why}, ended after {int(row.items)} items"
-            places = (context.request(number), context.answer(number), context.request(wanted[-1]))
+            places = (context.request(number), context.answer(number), context.request(wanted))
             yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
 
 
