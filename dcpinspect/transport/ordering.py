@@ -62,7 +62,7 @@ STRAY_REACH = 1 << 22
 """A second far-off segment this near after the first one shows that a new connection runs there."""
 AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
 """Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
-ended."""
+ended. The first is also the greatest distance before its first byte then."""
 
 
 @inline
@@ -137,10 +137,10 @@ def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
     clock."""
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     gap = distance(seq, one.base + flow.next)
-    if one.ended == 1:
-        return bool(gap < -WINDOW or gap > AFTER_END)
-    is_closed = tables.connections[side >> 1].closed_how != OPEN
-    return bool(gap < -WINDOW or gap > (last_waiting(tables, flow) - flow.next + AFTER_CLOSE if is_closed else WINDOW))
+    if tables.connections[side >> 1].closed_how == OPEN:
+        return bool(abs(gap) > WINDOW)
+    before = min(WINDOW, flow.next + AFTER_CLOSE)
+    return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else last_waiting(tables, flow) - flow.next + AFTER_CLOSE))
 
 
 @inline
@@ -193,27 +193,48 @@ def keep_stray(tables: TransportTables, flow: Flow, segment: Segment) -> None:
 
 
 @inline
-def open_at_stray(tables: TransportTables, flow: Flow) -> int:
-    """Opens the connection that the far-off segment of a flow began, as the current packet shows; returns its number."""
-    side, stray, packet = flow.number, tables.nodes[flow.stray], tables.segment.packet
-    tables.stray.seq = stray.offset
-    tables.stray.have = stray.length
-    tables.stray.full = stray.wire
-    tables.stray.source = stray.source
-    tables.stray.place = stray.place
-    tables.stray.packet = stray.packet
-    tables.counts.waiting -= stray.length + NODE_COST
-    free_node(tables, flow.stray)
-    flow.stray = -1
-    jump = distance(tables.stray.seq, tables.sides[side].base + flow.next)
-    replace(tables, side >> 1, packet)
+def open_at_strays(tables: TransportTables, flow: Flow, ack: int) -> int:
+    """Opens the connection that the far-off segment of a flow began, as the current packet shows; returns its number.
+
+    A far-off segment of the other direction belongs to it if that packet acknowledges bytes near it.
+    """
+    side, packet = flow.number, tables.segment.packet
+    first = tables.nodes[flow.stray]
+    jump = distance(first.offset, tables.sides[side].base + flow.next)
     old = tables.connections[side >> 1]
-    opened = open_connection(tables, old.pair, old.client_end, tables.stray.packet)
+    answered = tables.flows[flow_of(tables, side ^ 1)]
+    if answered.stray >= 0:
+        other = tables.nodes[answered.stray]
+        if abs(distance(ack, other.offset)) >= STRAY_REACH:
+            drop_stray(tables, answered)
+        elif other.packet.number < first.packet.number:
+            first = other
+    opened = open_connection(tables, old.pair, old.client_end, first.packet)
     for way in range(2):
-        new = tables.flows[own_flow(tables, 2 * opened + way)]
+        before, new = tables.flows[flow_of(tables, 2 * (side >> 1) + way)], tables.flows[own_flow(tables, 2 * opened + way)]
         new.opened_by = packet.number
         new.jump = jump
+        new.stray = before.stray
+        before.stray = -1
+    replace(tables, side >> 1, packet)
     return opened
+
+
+@step
+def take_stray(tables: TransportTables, side: int) -> None:
+    """Takes the bytes of the far-off segment of a direction as its first ones."""
+    flow, segment = tables.flows[flow_of(tables, side)], tables.stray
+    node = tables.nodes[flow.stray]
+    segment.seq = node.offset
+    segment.have = node.length
+    segment.full = node.wire
+    segment.source = node.source
+    segment.place = node.place
+    segment.packet = node.packet
+    tables.counts.waiting -= node.length + NODE_COST
+    free_node(tables, flow.stray)
+    flow.stray = -1
+    take_bytes(tables, side, segment)
 
 
 @inline
@@ -387,7 +408,7 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         segment.acked = 0
 
         # whose packet it is
-        has_stray = False
+        has_strays = False
         if c >= 0:
             if tables.connections[c].flows < 0:
                 own_flow(tables, 2 * c)
@@ -405,8 +426,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
                     if have > 0:
                         keep_stray(tables, tables.flows[own_flow(tables, s)], segment)
                     continue
-                has_stray = True
-                c = open_at_stray(tables, flow)
+                has_strays = True
+                c = open_at_strays(tables, flow, ack)
         if c < 0:
             client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
             c = open_connection(tables, tables.pairs[i], client_end, packet)
@@ -450,16 +471,22 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             flow.passed = max(flow.passed, GIVEN_UP if flags & (FIN | RST) else SENT)
 
         # the bytes it brings
-        if has_stray:
-            take_bytes(tables, s, tables.stray)
-        if full > 0:
+        if has_strays:
+            for x in range(2 * c, 2 * c + 2):
+                if tables.flows[flow_of(tables, x)].stray >= 0:
+                    take_stray(tables, x)
+        if flags & RST and have > 0:  # text that says why: no bytes of the stream
+            flow = tables.flows[own_flow(tables, s)]
+            flow.payload += have
+            flow.late += have
+        elif full > 0:
             take_bytes(tables, s, segment)
         if tables.flows[flow_of(tables, s)].stray >= 0:
             drop_stray(tables, tables.flows[flow_of(tables, s)])
 
         # what ends by it
         if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
-            note_last(tables, s, seq + full)
+            note_last(tables, s, seq + (0 if flags & RST else full))
         if tables.flows[flow_of(tables, 2 * c + 1)].head >= 0:
             drain(tables, tables.flows[flow_of(tables, 2 * c + 1)])
         for x in range(2 * c, 2 * c + 2):

@@ -111,6 +111,41 @@ def test_what_lies_far_behind_the_end_of_a_connection_is_of_the_next_one(
         assert {*streams.values()} == {b"", b"first", b"second half"}
 
 
+@pytest.mark.parametrize("behind", [1 << 22, 1 << 29])
+def test_what_lies_far_before_the_first_byte_of_a_closed_connection_is_of_the_next_one(tmp_path: Path, behind: int) -> None:
+    first, second = Conversation(server_isn=1 << 30), Conversation(server_isn=(1 << 30) - behind)
+    first.handshake()
+    first.stream(False, b"first")
+    first.send(True, flags=FIN | ACK)
+    second.stream(False, b"second half", sizes=(7,), ack_every=0)
+    streams = reused(tmp_path, first, second).streams
+    assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
+
+
+def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_directions(tmp_path: Path) -> None:
+    first, second = Conversation(), Conversation(client_isn=2_000_000_000, server_isn=3_000_000_000)
+    first.handshake()
+    first.stream(False, b"first")
+    for by_client, data in ((True, b"hello?"), (False, b"hello."), (True, b"open?"), (False, b"opened.")):
+        second.send(by_client, data)
+    reading = reused(tmp_path, first, second)
+    assert (reading.streams[2, 0], reading.streams[2, 1]) == (b"hello?open?", b"hello.opened.")
+    assert [account.late for account in reading.transport.accounts] == [0, 0, 0, 0]
+    assert reading.transport.connections[1].first_packet == len(first.segments)
+
+
+def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(tmp_path: Path) -> None:
+    first, second = Conversation(), Conversation(client_isn=2_000_000_000, server_isn=3_000_000_000)
+    first.handshake()
+    first.stream(False, b"first")
+    wrong = Conversation(client_isn=1_500_000_000)
+    wrong.send(True, b"wrong")
+    for by_client, data in ((False, b"news, "), (False, b"news."), (True, b"thanks")):
+        second.send(by_client, data)
+    reading = reused(tmp_path, first, wrong, second)
+    assert (reading.streams[2, 0], reading.streams[2, 1]) == (b"thanks", b"news, news.")
+
+
 def test_bytes_of_a_far_off_segment_are_released_by_the_one_that_shows_what_it_was(tmp_path: Path) -> None:
     first, second = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
     first.handshake()

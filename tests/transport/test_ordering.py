@@ -17,7 +17,7 @@ from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segme
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
-from tests.builders import ACK, FIN, Conversation, Segment
+from tests.builders import ACK, FIN, RST, Conversation, Segment
 from tests.damage import PORT, Talk, batches
 
 
@@ -186,6 +186,16 @@ def test_a_keep_alive_byte_is_a_duplicate(tmp_path: Path) -> None:
     made.stream(False, b"more")
     reading = read(tmp_path, made.segments)
     assert (reading.streams[1, 1], reading.transport.accounts[1].duplicate) == (b"datamore", 1)
+
+
+def test_the_text_of_a_reset_is_no_byte_of_the_stream(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"half of a mess")
+    made.send(False, b"no memory", RST | ACK)
+    reading = read(tmp_path, made.segments)
+    account = reading.transport.accounts[1]
+    assert (reading.streams[1, 1], account.captured, account.late) == (b"half of a mess", 14 + 9, 9)
 
 
 def test_snaplen_makes_holes_of_known_size(tmp_path: Path) -> None:
