@@ -274,6 +274,7 @@ class _Layers:
         inet6, ipsec = modules[0], modules[3]
         inet = importlib.import_module("scapy.layers.inet")
         packet = importlib.import_module("scapy.packet")
+        packet.bind_bottom_up(ipsec.AH, inet.IP, nh=4)  # Scapy has 0 there
         self.types = importlib.import_module("scapy.config").conf.l2types
         self.IP, self.IPv6, self.TCP, self.Raw, self.NoPayload = inet.IP, inet6.IPv6, inet.TCP, packet.Raw, packet.NoPayload
         self.Fragment = inet6.IPv6ExtHdrFragment

@@ -107,6 +107,9 @@ WRAPS: dict[str, Wrap] = {
     "authentication header": lambda packet: [
         ETHER / IP(src=packet.src, dst=packet.dst, proto=51) / AH(nh=6, payloadlen=4, spi=9, seq=1, icv=bytes(12)) / packet[TCP]
     ],
+    "IP in AH": lambda packet: [
+        ETHER / IP(src="192.0.2.1", dst="192.0.2.2", proto=51) / AH(nh=4, payloadlen=4, spi=9, seq=1, icv=bytes(12)) / packet
+    ],
     "802.1ad": lambda packet: [ETHER / Dot1AD(vlan=1) / Dot1Q(vlan=2) / packet],
     "nine tags": lambda packet: [Ether(bytes(ETHER)[:12] + b"\x81\x00\x00\x01" * 9 + b"\x08\x00" + bytes(packet))],
 }
