@@ -12,6 +12,7 @@ from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, Interfa
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
 FILE_HEADER = 24
+_RECORD_HEADER = 16
 _NS_PER_US = 1000
 _MICROSECONDS = 0xA1B2C3D4
 _NANOSECONDS = 0xA1B23C4D
@@ -19,12 +20,12 @@ _PATCHED = 0xA1B2CD34
 """Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, packet type) in each record header."""
 _MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
 
-DONE, CUT, BAD = 0, 1, 2
+DONE, CUT, BAD, BEGIN = range(4)
 _DAY_S = 86_400
 
 
 class Pcap:
-    """The records of one pcap file. Raises ``ValueError`` if the file header is no pcap header."""
+    """The records of a pcap file, and of those written behind it. Raises ``ValueError`` if the file header is no pcap header."""
 
     name = "pcap"
     counts: Sequence[InterfaceCounts] = ()
@@ -32,6 +33,13 @@ class Pcap:
     secrets: Sequence[bytes] = ()
 
     def __init__(self, header: bytes) -> None:
+        self._begin(header)
+        self._last_s = 0
+        self._begun = False
+        self._searching = False
+
+    def _begin(self, header: bytes) -> None:
+        """Takes what a file header says about the records behind it."""
         magic = int.from_bytes(header[:4], "big")
         self.big = magic in _MAGICS
         if not self.big:
@@ -40,26 +48,23 @@ class Pcap:
             msg = "not a pcap file header"
             raise ValueError(msg)
         major, minor, _, _, snaplen, network = struct.unpack_from(">HHiIII" if self.big else "<HHiIII", header, 4)
-        self.record_header = 24 if magic == _PATCHED else 16
+        self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
         # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
         self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
-        self._last_s = 0
-        self._begun = False
-        self._searching = False
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """Walks the records, as ``Format.walk``; skips garbage between records up to the next plausible pair of records."""
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
-        capacity = (size - start) // self.record_header + 1
-        columns = [np.empty(capacity, np.int64) for _ in range(4)]
-        offset, captured, wire, time_ns = columns
+        capacity = (size - start) // _RECORD_HEADER + 1
+        columns = [np.empty(capacity, np.int64) for _ in range(5)]
+        offset, captured, wire, time_ns, link_type = columns
         state = np.array([start, self._last_s], np.int64)
         problems: list[tuple[int, str]] = []
-        count = 0
+        count = done = 0
         need = 1
         estimate = size // 512  # of packets; their number is not known before they are walked
         while True:
@@ -93,6 +98,12 @@ class Pcap:
                 4,
             )
             at = int(state[0])
+            link_type[done:count] = self.link_type
+            done = count
+            if verdict == BEGIN:
+                self._begin(data[at : at + FILE_HEADER].tobytes())
+                state[:] = at + FILE_HEADER, 0
+                continue
             if verdict != BAD:
                 need = size - at + 1
                 if verdict == CUT and final and at < size:
@@ -103,9 +114,9 @@ class Pcap:
             self._searching = True
             state[0] += 1
         self._last_s = int(state[1])
-        offset, captured, wire, time_ns = (column[:count].copy() for column in columns)
+        offset, captured, wire, time_ns, link_type = (column[:count].copy() for column in columns)
         consumed = size if final else min(int(state[0]), size)
-        return Walk(offset, captured, wire, time_ns, np.full(count, self.link_type, np.int64), consumed, need, problems)
+        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
 
 
 @kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -124,7 +135,10 @@ def walk_records(
     time_ns: Ints,
     state: Ints,
 ) -> int:
-    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT or BAD. One step for each packet."""
+    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT, BAD, or BEGIN where another file begins.
+
+    One step for each packet.
+    """
     at = state[0]
     last = state[1]
     verdict = DONE
@@ -138,6 +152,9 @@ def walk_records(
             seconds, ticks, have, full = le32(data, at), le32(data, at + 4), le32(data, at + 8), le32(data, at + 12)
         if lengths == 2 or (lengths == 1 and have > full):
             have, full = full, have
+        if have == 0 and full == 0 and (le32(data, at) in _MAGICS or be32(data, at) in _MAGICS):  # it says 0 of the time zone
+            verdict = BEGIN if at + FILE_HEADER <= size else CUT
+            break
         if have > limit or (have == 0 and full == 0 and seconds == 0):
             verdict = BAD
             break

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_cut_last_record_is_told_and_the_rest_read(tmp_path: Path, cut: int) -> 
     assert [(problem.offset, problem.what) for problem in capture.problems] == [
         (at, f"the last record is cut short ({cut} bytes of it are present)")
     ]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
+@pytest.mark.parametrize("batch_bytes", [1, 200, 1 << 20])
+def test_files_written_one_behind_the_other_are_read(tmp_path: Path, order: str, magic: int, batch_bytes: int) -> None:
+    path = tmp_path / "x.pcap"
+    raw = [replace(packet, link_type=builders.RAW) for packet in PACKETS]
+    path.write_bytes(builders.pcap(PACKETS) + builders.pcap(raw, order=order, magic=magic))
+    assert packets_of(path, batch_bytes) == EXPECTED + [(*packet[:3], builders.RAW) for packet in EXPECTED]
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 7, b"text " * 50, bytes(1000), struct.pack("<IIII", 1, 2, 0xDEADBEEF, 4)])
