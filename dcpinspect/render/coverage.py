@@ -111,7 +111,7 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without connections of other protocols."""
-    for one in coverage.where(lambda all_: all_.is_own & ~all_.is_whole):
+    for one in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
         where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
         yield f"{where}: {'; '.join(_parts(one, coverage))}"
 
@@ -130,6 +130,8 @@ def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
         yield f"{size:,} bytes skipped up to the next message ({reasons}{_at(one, one.first_skipped, ';')})"
     if one.unfinished:
         yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
+    if one.late:
+        yield f"{one.late:,} bytes came too late to be read"
     if one.not_decodable:
         yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
 

@@ -139,6 +139,8 @@ def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
     gap = distance(seq, one.base + flow.next)
     if tables.connections[side >> 1].closed_how == OPEN:
         return bool(abs(gap) > WINDOW)
+    if one.ended == 1 and gap >= 0 and tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
+        return True  # whose RST was it?
     before = min(WINDOW, flow.next + AFTER_CLOSE)
     return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else last_waiting(tables, flow) - flow.next + AFTER_CLOSE))
 

@@ -7,7 +7,7 @@ from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import coverage_table, drops, losses
 from tests import builders
-from tests.builders import Conversation
+from tests.builders import ACK, RST, Conversation
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
@@ -49,6 +49,16 @@ def test_bytes_that_snaplen_cut_are_told_apart(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "a.pcap", server=builders.mutation(value=bytes(900)), snaplen=200)
     (line,) = losses(read(path).coverage)
     assert line.endswith(": 812 bytes are not in the capture (1 hole, first at byte 146, 812 of them cut off by the snapshot length)")
+
+
+def test_bytes_that_came_too_late_have_a_line(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, builders.mutation())
+    made.send(False, b"no memory", RST | ACK)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments)))
+    assert list(losses(read(path).coverage)) == ["connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 9 bytes came too late to be read"]
 
 
 def test_tls_says_what_to_do(tmp_path: Path) -> None:

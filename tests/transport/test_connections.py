@@ -134,6 +134,16 @@ def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_direc
     assert reading.transport.connections[1].first_packet == len(first.segments)
 
 
+def test_what_follows_a_reset_that_did_not_end_the_connection_is_a_new_one(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"first")
+    made.send(False, flags=RST)
+    made.stream(False, b"second half", sizes=(7,), ack_every=0)
+    streams = reused(tmp_path, made).streams
+    assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
+
+
 def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(tmp_path: Path) -> None:
     first, second = Conversation(), Conversation(client_isn=2_000_000_000, server_isn=3_000_000_000)
     first.handshake()
