@@ -36,9 +36,11 @@ from dcpinspect.transport.headers import (
 _MODULES = ("layers.inet6", "layers.vxlan", "layers.ppp", "layers.ipsec", "contrib.geneve", "contrib.mpls", "contrib.erspan")
 _LINK_MODULES = {105: "layers.dot11", 119: "layers.dot11", 127: "layers.dot11"}
 """Modules for Wi-Fi, which nothing else needs."""
-_COOKED = {113: (14, 16), 276: (0, 20)}
-"""For Linux's cooked headers: where they say what follows, and where it begins. Scapy knows only some of what follows, but all of it over
-Ethernet."""
+_COOKED = {104: (2, 4), 113: (14, 16), 276: (0, 20)}
+"""For Cisco HDLC and Linux's cooked headers: where they say what follows, and where it begins. Scapy knows only some of what follows,
+but all of it over Ethernet."""
+_PKTAP = 258
+"""What macOS puts before packets when it captures all interfaces: its own size, and the link type of the rest."""
 _ETHERNET, _RAW_IP = 1, 101
 _TCP = 6
 _MAX_NESTED = 8
@@ -141,12 +143,16 @@ class UnusualPackets:
         """Returns the packet inside packet ``place``, or its class if there is none."""
         start = int(batch.offset[place])
         end = start + int(batch.captured[place])
+        wire_end = start + int(batch.wire[place])
         link_type = int(batch.link_type[place])
         view = batch.data.data  # an element costs 25 ns that way, 100 ns through NumPy
+        if link_type == _PKTAP and start + 12 <= end:
+            size, _, link_type = struct.unpack_from("<III", view, start)
+            start = min(start + size, end)
         at = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
         try:
             if at >= 0 and (inside := _in_vxlan(view, at, end)) >= 0:
-                return _Inner(view[inside:end].tobytes(), start + int(batch.wire[place]) - inside, inside)
+                return _Inner(view[inside:end].tobytes(), wire_end - inside, inside)
             if at >= 0:
                 layer = self._layers.ip(batch.data[at:end].tobytes())
             else:

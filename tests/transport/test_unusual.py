@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import struct
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -174,6 +175,25 @@ def test_tshark_finds_as_many_messages(name: str, tmp_path: Path) -> None:
     done = subprocess.run(["tshark", "-r", str(path), *options], check=True, capture_output=True, text=True)
     opcodes = done.stdout.replace(",", "\n").split()
     assert len(opcodes) == len(builders.read(path).rows)
+
+
+LINKS: dict[int, Callable[[bytes], bytes]] = {
+    104: lambda packet: b"\x0f\x00\x08\x00" + packet,
+    258: lambda packet: struct.pack("<III", 108, 1, 1) + bytes(96 + 12) + b"\x08\x00" + packet,
+}
+"""By link type: Cisco HDLC, and PKTAP of macOS around Ethernet."""
+
+
+@pytest.mark.parametrize("link_type", LINKS)
+def test_a_conversation_reads_the_same_over_rare_link_types(link_type: int, tmp_path: Path) -> None:
+    plain = builders.read(written(tmp_path / "plain.pcap", builders.recorded(conversation(FOUR))))
+    packets = []
+    for segment in conversation(FOUR):
+        data = LINKS[link_type](builders.frame(segment, link_type=builders.RAW))
+        packets.append(Recorded(data, len(data), segment.time_ns, link_type))
+    reading = builders.read(written(tmp_path / "linked.pcap", packets))
+    assert [reading.messages(way) for way in (0, 1)] == [plain.messages(way) for way in (0, 1)]
+    assert reading.scattered == 0
 
 
 @pytest.mark.parametrize("name", PLAIN_VXLAN)
