@@ -139,8 +139,8 @@ def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
     gap = distance(seq, one.base + flow.next)
     if tables.connections[side >> 1].closed_how == OPEN:
         return bool(abs(gap) > WINDOW)
-    if one.ended == 1 and gap >= 0 and tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
-        return True  # whose RST was it?
+    if one.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
+        return True  # who sends on did not send the RST
     before = min(WINDOW, flow.next + AFTER_CLOSE)
     return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else last_waiting(tables, flow) - flow.next + AFTER_CLOSE))
 

@@ -139,7 +139,9 @@ def test_what_follows_a_reset_that_did_not_end_the_connection_is_a_new_one(tmp_p
     made.handshake()
     made.stream(False, b"first")
     made.send(False, flags=RST)
-    made.stream(False, b"second half", sizes=(7,), ack_every=0)
+    made.send(False, b"second ")
+    made.send(False)
+    made.send(False, b"half")
     streams = reused(tmp_path, made).streams
     assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
 
