@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -139,9 +139,17 @@ class Acknowledged(Watcher):
         is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
         is_asked = np.isin(snapshots.place.row, list(self._answers))
         cut_off = coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
-        before: dict[int, int] = {}
-        for number in np.flatnonzero(is_asked).tolist():
-            earlier, before[int(snapshots.stream[number])] = before.get(int(snapshots.stream[number])), number
+        asked = np.flatnonzero(is_asked).tolist()
+        answers: dict[int, list[Place]] = defaultdict(list)
+        for number in asked:
+            if (own := self._answers[int(snapshots.place.row[number])]) is not None:
+                answers[int(snapshots.stream[number])].append(own)
+        waiting: Counter[int] = Counter()
+        for number in asked:
+            if snapshots.state[number] == CONTINUED:
+                continue  # one answer acknowledges it and the next marker
+            told, nth = answers[int(snapshots.stream[number])], waiting[int(snapshots.stream[number])]
+            waiting[int(snapshots.stream[number])] += 1
             if not is_complete[number]:
                 continue
             stream = context.streams[snapshots.stream[number]]
@@ -155,8 +163,8 @@ class Acknowledged(Watcher):
             ):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
-            if answer is None and earlier is not None and snapshots.state[earlier] == CONTINUED:
-                answer = self._answers[int(snapshots.place.row[earlier])]  # one answer acknowledges both
+            if answer is None and nth < len(told):
+                answer = told[nth]  # an answer goes to the oldest marker that waits, also if that was continued
             reached, slowest = int(snapshots.reached_time[number]), int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)

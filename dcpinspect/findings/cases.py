@@ -137,8 +137,8 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
     different = iter([list(dict.fromkeys(of[place] for of in values)) for place in range(min(map(len, values)))])
 
     def named(_: re.Match[str]) -> str:
-        known = next(different, ())
-        return " or ".join(sorted(known, key=lambda one: (len(one), one))) if 0 < len(known) <= FEW else "several"
+        known = sorted(next(different, ()), key=lambda one: (len(one), one))
+        return " or ".join(filter(None, (", ".join(known[:-1]), known[-1]))) if 0 < len(known) <= FEW else "several"
 
     return _VALUE.sub(named, first)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.findings.cases import duration
+from dcpinspect.findings.cases import duration, in_common
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.finding import ranges
 from dcpinspect.findings.rule import Rule
@@ -50,8 +50,8 @@ def test_a_time_that_the_cases_say_is_not_said_again() -> None:
 
 def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
     found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
-    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told 5 or 17 in 1 us or 3 ms or 2.1 s")
-    assert found.message == "told 5 or 17 in 1 us or 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
+    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told 5 or 17 in 1 us, 3 ms or 2.1 s")
+    assert found.message == "told 5 or 17 in 1 us, 3 ms or 2.1 s on 3 connections in 2 us: 1–3"
     assert [(case.message, case.facts) for case in found.cases][1] == ("told 17 in 2.1 s", {"told": 2})
 
 
@@ -59,6 +59,12 @@ def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_i
     assert several("1 item of 7", "2 items of 7").what == "1 or 2 item of 7"
     assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
     assert several("told 5", "told 6", shared="told much").what == "told much"
+
+
+def test_values_that_differ_are_listed_as_people_do() -> None:
+    assert in_common(["5 missing behind 10", "3 missing behind 10"], None) == "3 or 5 missing behind 10"
+    assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5 or 12 missing"
+    assert in_common([f"{count} missing" for count in range(4)], None) == "several missing"
 
 
 def test_lengths_of_time_and_ranges() -> None:

@@ -141,6 +141,7 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("lossy", 1279),
         ("one-sided", 169),
         ("begun", 159),
+        ("whole", 5018),
     ],
 )
 def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:
