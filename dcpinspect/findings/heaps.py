@@ -1,4 +1,4 @@
-"""Occurrences of one thing on one vbucket or connection, counted: of each the first three and the last are kept."""
+"""Counts the occurrences of one thing on one vbucket or connection. The first three occurrences and the last one are kept."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 
 SHOWN = 3
-"""Occurrences of a finding whose messages are named, besides the last one."""
+"""Number of occurrences whose messages a finding names, besides the last one."""
 MOST_ADVICE = 3
-"""Different things to do that one finding names."""
+"""Greatest number of different advice texts that one finding has."""
 
 
 @dataclass(slots=True)
 class Heap:
-    """Occurrences of one key so far."""
+    """The occurrences of one key so far."""
 
     shown: list[Occurrence]
-    """The first ones, without the rows of all."""
+    """The first occurrences, without ``rows``."""
     last: tuple[Place, ...] = ()
     count: int = 0
     unnamed: int = 0
-    """Messages of single occurrences that are not among their places."""
+    """Number of messages of single occurrences that are not among the places of those."""
     last_time_ns: int = 0
     cause: Key | None = None
-    """What they are effects of."""
+    """Key of the finding that these occurrences are effects of."""
     advice: dict[str | None, Place | None] = field(default_factory=dict)
-    """What to do, and the message that first led to it; one more than are named tells that there are too many."""
+    """Each advice with the message that first led to it. ``MOST_ADVICE`` + 1 entries mean that there are too many to name."""
     rows: array[int] | None = None
-    """Of the messages that show it; None where nobody wants them."""
+    """Rows of the messages that show the finding; None if they are not wanted."""
 
     @property
     def first(self) -> Occurrence:
-        """What the finding says is what this one says."""
+        """The occurrence whose words the finding takes."""
         return self.shown[0]
 
     def changed(self, **changes: Any) -> Heap:
-        """The same with other values in its occurrences."""
+        """Returns a heap whose occurrences have these values changed."""
         return replace(self, shown=[replace(one, **changes) for one in self.shown])
 
     def add(self, occurrence: Occurrence) -> None:
-        """One more."""
+        """Counts one more occurrence."""
         if len(self.shown) < SHOWN:
             self.shown.append(replace(occurrence, rows=()))
         else:
@@ -64,7 +64,7 @@ class Heap:
 
     @classmethod
     def joined(cls, heaps: Sequence[Heap]) -> Heap:
-        """Of several that were gathered from different messages each, in any order, and without the rows of all."""
+        """Joins heaps that were gathered from different messages, in any order. Rows are left out."""
         in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
         count = sum(heap.count for heap in heaps)
         found = replace(
@@ -82,14 +82,14 @@ class Heap:
         return found
 
     def only_rows(self, kept: Callable[[Rows], Mask]) -> Heap:
-        """The same with some of the rows."""
+        """Returns a heap with only the rows that ``kept`` chooses."""
         if self.rows is None:
             return self
         rows = as_rows(self.rows)
         return replace(self, rows=array("q", rows[kept(rows)].tobytes()))
 
     def without(self, is_out: Callable[[Place], bool]) -> Heap | None:
-        """The same without the occurrences that a message shows which is out; None when none is left. Rows stay."""
+        """Returns a heap without the occurrences whose first message ``is_out``; None if no occurrence is left. Rows stay."""
         shown = [one for one in self.shown if not one.places or not is_out(one.places[0])]
         is_last_out = bool(self.last) and is_out(self.last[0])
         if len(shown) == len(self.shown) and not is_last_out:
@@ -102,20 +102,20 @@ class Heap:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Times of the first message and of the last."""
+        """Capture times of the first message and of the last, in nanoseconds."""
         return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
 
     @property
     def named(self) -> list[tuple[Place, ...]]:
-        """The messages of each occurrence that has any, the offender first."""
+        """The messages of each kept occurrence that has some; the offending message comes first."""
         return [places for places in (*(one.places for one in self.shown), self.last) if places]
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Evidence, each message once."""
+        """The messages that the finding names, each once."""
         return tuple(dict.fromkeys(place for places in self.named for place in places))
 
 
 def as_rows(rows: array[int] | None) -> Rows:
-    """As they can be counted with; a copy, since nothing can be added to what is looked at."""
+    """Returns the rows as an array. It is a copy: while an array is looked at, nothing can be added to it."""
     return NO_ROWS if rows is None else np.array(rows, np.int64)

@@ -57,7 +57,7 @@ EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
 OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
 """By opcode: whether its (vbucket, opaque) names a stream."""
 ANSWERED = 0xFFFF << 32
-"""Stands for the vbucket with the opaque of an answer to a stream request, which does not say it."""
+"""Takes the place of the vbucket in the key of an answer to a stream request: an answer has an opaque and no vbucket."""
 
 _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 
@@ -101,7 +101,7 @@ class KnownStreams:
         known[key] = release
 
     def has(self, key: int, release: int) -> bool:
-        """Whether packet ``release`` or an earlier one had shown it.
+        """Returns whether packet ``release`` or an earlier one had shown the stream ``key``.
 
         The answer to a request that is not in the capture shows a stream of any vbucket, until one is seen with its opaque.
         """
@@ -163,11 +163,11 @@ class Chain:
     total: int = 0
     known: int = 0
     strangers: dict[int, int] = field(default_factory=dict)
-    """Of those: where each stream stands first."""
+    """Unknown streams among the headers, each with the stream offset of its first header."""
     is_doubted: bool | None = None
-    """Whether streams may have been asked for unseen when it began; ``None`` before anybody asked."""
+    """Whether streams may have been requested unseen when the chain began; ``None`` if that was not worked out yet."""
     is_confirmed: bool = False
-    """Known headers prove it; what they do not prove are the strangers."""
+    """Whether known headers prove the chain. They do not prove its strangers."""
     is_first: bool = False
     """Whether nothing is before it: it begins where the search does, or right behind a hole."""
     alive: bool = True
@@ -185,7 +185,7 @@ class Verdict:
     decided: int
     """Stream offset after the byte that decided."""
     proven: int
-    """Messages that begin before this stream offset were taken without full proof."""
+    """Stream offset up to which messages were taken without full proof."""
     by_end: bool = False
     """Whether only the end of the direction decided."""
 
