@@ -179,4 +179,4 @@ def test_20_an_out_of_order_snapshot_is_resumed_from_its_greatest_seqno(tmp_path
     assert (found.severity, found.vbuckets) == ("error", (7,))
     assert found.message == "resumed at 40 inside an unfinished OSO snapshot; only 0 is safe"
     assert case.shows("oso-resume-point") == ["stream_req", "oso_snapshot", "mutation"]
-    assert found.next.startswith("resume at 0 or below")
+    assert found.next.startswith("resume at 0; an unfinished")
