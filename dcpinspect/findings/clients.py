@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,14 @@ class Turn:
     """How long the client took to ask again; None if it did not."""
     is_granted: bool
     """Whether it was granted a stream of the vbucket later."""
+
+
+class Reopened(NamedTuple):
+    """The ended streams that a client reopened, in order of time."""
+
+    turns: list[Turn]
+    vbucket: Rows
+    reaction_ns: Rows
 
 
 class Clients:
@@ -87,6 +97,16 @@ class Clients:
         return found
 
     @cached_property
+    def reopened(self) -> dict[str, Reopened]:
+        """The ended streams that each client reopened and was granted."""
+        found = {}
+        for client, turns in self.turns.items():
+            those = [turn for turn in turns if turn.reaction_ns is not None and turn.is_granted and not turn.is_rollback]
+            vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
+            found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64))
+        return found
+
+    @cached_property
     def _reactions(self) -> dict[str, tuple[list[int], list[int]]]:
         """By client: the times when it had asked again, in order, and its slowest reaction up to each of them."""
         found = {}
@@ -96,6 +116,14 @@ class Clients:
             found[client] = ([time_ns for time_ns, _ in done], slowest)
         return found
 
+    @cached_property
+    def _asked_again(self) -> dict[str, list[int]]:
+        """By client: the latest time when it had asked again after each turn or an earlier one; 0 for never."""
+        return {
+            client: list(accumulate((turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0 for turn in turns), max))
+            for client, turns in self.turns.items()
+        }
+
     def patience_ns(self, client: str, time_ns: int) -> int:
         """Returns how long a client may take from a time on: 2 s, or ten times the longest that it took before."""
         times, slowest = self._reactions.get(client, ([], []))
@@ -104,9 +132,8 @@ class Clients:
 
     def last_reaction_ns(self, client: str, time_ns: int) -> int:
         """Returns when a client last asked again for something that it was told by ``time_ns`` plus ``PATIENCE_NS``; 0 for never."""
-        turns = self.turns[client]
-        until = bisect_right(turns, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
-        return max((turn.time_ns + turn.reaction_ns for turn in turns[:until] if turn.reaction_ns is not None), default=0)
+        until = bisect_right(self.turns[client], time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
+        return self._asked_again[client][until - 1] if until else 0
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def loops(context: Context) -> Iterator[Sequence[int]]:
     """Yields the stream requests of each rollback-loop."""
     are_rollbacks = _are_rollbacks(context)
     for numbers in context.of_client.having(are_rollbacks, 2):
-        yield from _loops(context, InOrder(numbers), [number for number in numbers if are_rollbacks[number]])
+        yield from _loops(context, InOrder(context, numbers), [number for number in numbers if are_rollbacks[number]])
 
 
 def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, are_ended: Mask) -> Iterator[Occurrence]:
@@ -122,7 +123,7 @@ def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, ar
     rolled = [number for number in numbers if are_rollbacks[number]]
     ended = [number for number in numbers if are_ended[number]]
     if len(rolled) > 1 or len(ended) > 1:
-        in_order = InOrder(numbers)
+        in_order = InOrder(context, numbers)
         yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
         yield from _end_loop(context, in_order, ended)
 
@@ -178,7 +179,7 @@ def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
     if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
         return
     logs = context.logs.of(number)
-    if not logs or not all(logs.different):
+    if not logs or not logs.are_whole:
         return
     log = context.logs.nearest(number) or logs[-1]
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
@@ -206,10 +207,9 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
             continue
         later = {number: context.logs.after(number) for number in rolled}
         known = [number for number in rolled if later[number]]
-        told = [(int(streams.request.uuid[number]) & _MASK, later[number].different) for number in known]
-        if not known or not all(log for _, logs in told for log in logs):
+        if not known or not all(later[number].are_whole for number in known):
             continue
-        if any(own == uuid for uuid, logs in told for log in logs for own, _ in log):
+        if any(context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK) for number in known):
             continue
         times = [int(streams.answered.time[number]) for number in rolled]
         message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
@@ -241,13 +241,50 @@ def _rows(*rows: Rows) -> Rows:
 class InOrder:
     """The streams of one client and vbucket, in the order of their opening."""
 
-    def __init__(self, numbers: Sequence[int]) -> None:
+    def __init__(self, context: Context, numbers: Sequence[int]) -> None:
         self.numbers = numbers
         self.places: Mapping[int, int] = {number: place for place, number in enumerate(numbers)}
+        self._context = context
+        self._rows = context.streams[np.array(numbers, dtype=np.int64)]
 
     def between(self, before: int, number: int) -> Sequence[int]:
         """Returns the streams after ``before`` and before ``number``."""
         return self.numbers[self.places[before] + 1 : self.places[number]]
+
+    @cached_property
+    def _repeated(self) -> Rows:
+        """How many items came again on each stream and all later ones, although the client already had items that far."""
+        rows = self._rows
+        high, most = (_before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items))
+        is_again = (rows.seen > 0) & (high > rows.request.start)
+        had = high.view(np.uint64) - rows.request.start.view(np.uint64)  # more than 63 bits may be needed
+        count = np.minimum(np.minimum(rows.items, most).astype(np.uint64), had).astype(np.int64)
+        return _onward(np.add, np.where(is_again, count, 0))
+
+    def repeated_since(self, number: int) -> int:
+        """Returns how many items streams after a stream delivered although the client already had items that far."""
+        place = self.places[number] + 1
+        return int(self._repeated[place]) if place < len(self.numbers) else 0
+
+    @cached_property
+    def _goes_on(self) -> tuple[Rows, Rows]:
+        """Of each stream and all later ones: the highest start from which one was accepted, and whether one still runs."""
+        rows, by_number = self._rows, self._context.by_number
+        is_accepted = rows.answer == w.A_ACCEPTED
+        start = np.where(is_accepted & (rows.request.form > 0), rows.request.start, LEAST)
+        runs = is_accepted & (rows.state <= STREAMING)
+        runs[runs] = [not by_number[connection].closed for connection in rows.connection[runs].tolist()]
+        return _onward(np.maximum, start), _onward(np.maximum, runs.astype(np.int64))
+
+    def goes_on_after(self, number: int, seqno: int) -> bool | None:
+        """Returns whether a stream after a stream was accepted from above a seqno; None if none was, but one still runs."""
+        place = self.places[number] + 1
+        if place == len(self.numbers):
+            return False
+        start, runs = self._goes_on
+        if start[place] > seqno:
+            return True
+        return None if runs[place] else False
 
     def explained(self, context: Context, rounds: Sequence[int]) -> list[int]:
         """Returns the streams of a loop: its rounds, and the requests denied between the first round and the last."""
@@ -308,7 +345,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     is_wrong = found.resume_uuid is not None and found.asked.start <= to and found.asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
-    again = _sent_again(context, in_order, rounds)
+    again = in_order.repeated_since(rounds[0])
     right = f"; for {to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
     message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:-1][:MOST_ROUNDS]]
@@ -340,7 +377,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             continue
         if len(rounds) > 1:
             times = [int(streams.finished.time[one]) for one in rounds]
-            again = _sent_again(context, in_order, rounds)
+            again = in_order.repeated_since(rounds[0])
             spent = duration((times[-1] - times[0]) / 1e9)
             message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
             told = [context.place(streams[one], streams[one].finished) for one in (rounds[-1], *rounds[:2])]
@@ -372,25 +409,18 @@ def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
     runs."""
     streams = context.streams
     to = max(int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST for number in rounds)
-    later = [number for number in in_order.numbers[in_order.places[rounds[-1]] + 1 :] if streams.answer[number] == w.A_ACCEPTED]
-    if any(streams.request.form[number] and streams.request.start[number] > max(to, LEAST) for number in later):
-        return True
-    runs = (number for number in later if streams.state[number] <= STREAMING)
-    return None if any(not context.by_number[int(streams.connection[number])].closed for number in runs) else False
+    return in_order.goes_on_after(rounds[-1], max(to, LEAST))
 
 
-def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> int:
-    """Returns how many items streams since the first round delivered although the client already had items that far."""
-    streams = context.streams
-    high, most, again = LEAST, 0, 0
-    for place, number in enumerate(in_order.numbers):
-        row = streams[number]
-        if not row.seen:
-            continue
-        if place > in_order.places[rounds[0]] and high > row.request.start:
-            again += min(int(row.items), int(high) - int(row.request.start), most)
-        high, most = max(high, int(row.last)), max(most, int(row.items))
-    return again
+def _onward(add: np.ufunc, values: Rows) -> Rows:
+    """Returns what each value and all later ones make together."""
+    found: Rows = add.accumulate(values[::-1])[::-1]
+    return found
+
+
+def _before(values: Rows) -> Rows:
+    """Returns the greatest of the values before each one."""
+    return np.append(LEAST, np.maximum.accumulate(values)[:-1])
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

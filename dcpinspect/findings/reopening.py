@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import numpy as np
+
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import MOVED, Clients, Turn
 from dcpinspect.findings.context import Context, occurrence, plain, reached
@@ -98,22 +100,18 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
             facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": duration(waited / 1e9)},
         )
         return
-    vbucket = context.streams.vbucket
-    others = [
-        one
-        for one in clients.turns[client]
-        if one.reaction_ns is not None and one.is_granted and not one.is_rollback and vbucket[one.stream] != row.vbucket
-    ]
+    reopened = clients.reopened[client]
+    others = np.flatnonzero(reopened.vbucket != row.vbucket)
     reason = int(row.reason)
-    if not others and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
+    if not len(others) and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
         return
     name = w.END_REASONS[reason]
-    slowest = duration(max((one.reaction_ns or 0 for one in others), default=0) / 1e9)
+    slowest = duration(int(reopened.reaction_ns[others].max(initial=0)) / 1e9)
     were = "others were" if len(others) > 1 else "other was"
-    those = f"{len(others)} {were}, in {slowest} or less" if others else "others go on"
+    those = f"{len(others)} {were}, in {slowest} or less" if len(others) else "others go on"
     message = f'ended "{name}", never reopened ({those})'
     last = reached(row)
-    again = [context.request(_after(context, one)) for one in others[:1]]
+    again = [context.request(_after(context, reopened.turns[one])) for one in others[:1].tolist()]
     places = (context.place(row, row.finished), context.request(turn.stream), *again)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     told_of = [turn.stream]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import hex_uid
+from dcpinspect.streams.grouping import Groups, Table
 from dcpinspect.streams.rollback import CAUSES
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
@@ -198,18 +201,19 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client, in the order of the requests."""
     context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
-    tells = _may_tell(context.streams)
+    tells, bare = _may_tell(context.streams), _Bare(context)
     for numbers in context.of_client.having(tells):
+        asked = _Asked(context.streams, numbers, bare)
         granted = int(np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1))
         for place, number in enumerate(numbers):
             if not tells[number]:
                 continue
             row = context.streams[number]
             if row.request.form and row.answer in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
-                yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :], is_granted_later=place < granted)
+                yield from _answered(context, clients, asked, place, is_granted_later=place < granted)
                 if row.answer == w.A_ROLLBACK:
-                    yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
-            yield from _ended(context, number, numbers[place + 1 :])
+                    yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
+            yield from _ended(context, asked, place)
 
 
 def _may_tell(streams: Streams) -> Mask:
@@ -224,25 +228,89 @@ def _may_tell(streams: Streams) -> Mask:
     return found
 
 
-def _answered(
-    context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int], *, is_granted_later: bool
-) -> Iterator[Occurrence]:
+class _Bare:
+    """Snapshots that came without any of their items, by stream."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def _groups(self) -> tuple[Groups, Table]:
+        """The snapshots in groups, and the group of each stream, -1 for none."""
+        found, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
+        groups = Groups([found.stream], np.flatnonzero((found.items == 0) & (found.is_tainted == 0)))
+        of_stream[found.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
+        return groups, of_stream
+
+    def by_range(self, numbers: Sequence[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """Returns the snapshots of these streams by their range: each as the place of its stream among ``numbers``, and its own number."""
+        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        groups, of_stream = self._groups
+        for place in np.flatnonzero(of_stream[numbers] >= 0).tolist():
+            for snapshot in groups[int(of_stream[numbers[place]])]:
+                one = self._context.snapshots[snapshot]
+                found[plain(one.start), plain(one.end)].append((place, snapshot))
+        return found
+
+
+class _Asked:
+    """The streams of one client and vbucket, in the order in which they were opened; no look-up goes over all of them."""
+
+    def __init__(self, streams: Streams, numbers: Sequence[int], bare: _Bare) -> None:
+        self.numbers = numbers
+        self._bare = bare
+        self._times = streams.opened.time[numbers]
+        wants = (streams.request.form[numbers] > 0) & (streams.request.end[numbers] > LEAST)
+        self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
+        self._open: dict[int, list[int]] = defaultdict(list)
+        is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
+        for place in np.flatnonzero(is_open).tolist():
+            self._open[int(streams.connection[numbers[place]])].append(place)
+
+    def wanting_more(self, place: int) -> int | None:
+        """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
+        latest = int(self._wanting[place - 1]) if place else -1
+        return self.numbers[latest] if latest >= 0 else None
+
+    def open_on(self, connection: int, place: int) -> int | None:
+        """Returns the latest stream before a place that is open on a connection; None if there is none."""
+        places = self._open[connection]
+        before = bisect_left(places, place)
+        return self.numbers[places[before - 1]] if before else None
+
+    def since(self, place: int, time_ns: int) -> int:
+        """Returns the place of the first stream after a place that was opened at a time or later; their number if there is none."""
+        return max(place + 1, int(np.searchsorted(self._times, time_ns)))
+
+    @cached_property
+    def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        return self._bare.by_range(self.numbers)
+
+    def bare_snapshot(self, place: int, low: int, high: int) -> int | None:
+        """Returns the number of the last snapshot with this range that came without items on a stream before a place."""
+        found = self._by_range.get((low, high), [])
+        before = bisect_left(found, (place, 0))
+        return found[before - 1][1] if before else None
+
+
+def _answered(context: Context, clients: Clients, asked: _Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
+    numbers = asked.numbers
+    number = numbers[place]
     row = context.streams[number]
-    bad = _bad_range(context, number, before)
+    bad = _bad_range(context, asked, place)
     if bad is not None:
         yield bad
     if row.answer == w.A_ROLLBACK:
-        not_honoured = _not_honoured(context, clients, number, after)
+        not_honoured = _not_honoured(context, clients, asked, place)
         if not_honoured is not None:
             yield not_honoured
     elif row.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
-        yield _refused(context, number, before, is_granted_later=may_pass)
+        yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass)
     elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
-        asked = context.streams.request
-        wanted = next((one for one in reversed(before) if asked.form[one] and asked.end[one] > LEAST), None)
+        wanted = asked.wanting_more(place)
         if wanted is not None:
-            why = "a rollback" if context.streams.answer[before[-1]] == w.A_ROLLBACK else "it had asked for more"
+            why = "a rollback" if context.streams.answer[numbers[place - 1]] == w.A_ROLLBACK else "it had asked for more"
             message = f"reopened with end 0 after {why}, ended after {int(row.items)} items"
             places = (context.request(number), context.answer(number), context.request(wanted))
             yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
@@ -252,7 +320,8 @@ def _asks_for_nothing(row: Stream) -> bool:
     return plain(row.request.end) == 0 and not int(row.request.flags) & TO_AN_END
 
 
-def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurrence | None:
+def _bad_range(context: Context, asked: _Asked, place: int) -> Occurrence | None:
+    number = asked.numbers[place]
     row = context.streams[number]
     if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
         return None
@@ -272,7 +341,7 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
         shared = f"start is above the end, answered with {status}"
         of = partial(occurrence, context, number, "bad-stream-range", "error", message, places, cause="start-above-end")
         return of(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
-    marker = _empty_marker(context, low, high, before)
+    marker = asked.bare_snapshot(place, low, high)
     cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
     advice = None
     if marker is not None:
@@ -289,15 +358,8 @@ def _wants(streams: Streams, _: Watcher | None) -> Mask:
     return np.isin(streams.vbucket, streams.vbucket[is_bad])
 
 
-def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
-    """Returns the number of the last marker with this range that the client received without any of its items; None for none."""
-    found = context.snapshots
-    same = np.isin(found.stream, list(before)) & (found.start == low + LEAST) & (found.end == high + LEAST)
-    numbers = np.flatnonzero(same & (found.items == 0) & (found.is_tainted == 0))
-    return int(numbers[-1]) if len(numbers) else None
-
-
-def _refused(context: Context, number: int, before: Sequence[int], *, is_granted_later: bool) -> Occurrence:
+def _refused(context: Context, number: int, live: int | None, *, is_granted_later: bool) -> Occurrence:
+    """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the connection."""
     row = context.streams[number]
     status = int(row.status)
     connection = int(row.connection)
@@ -306,7 +368,6 @@ def _refused(context: Context, number: int, before: Sequence[int], *, is_granted
     asked = plain(row.request.start)
     of_one = partial(occurrence, context, number, seqnos=(asked,), facts={"asked": asked})
     if status == Status.KEY_EEXISTS:
-        live = next((one for one in reversed(before) if context.streams.connection[one] == connection and _is_open(context, one)), None)
         since = ""
         if live is not None and (opened := context.request(live)) is not None:
             places.append(opened)
@@ -355,27 +416,18 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     return bool(of.is_known == 1 and of.losses[0] == 0 and of.losses[1] == 0)
 
 
-def _is_open(context: Context, number: int) -> bool:
-    return ACCEPTED <= int(context.streams.state[number]) <= CLOSING
-
-
-def _next_request(context: Context, number: int, after: Sequence[int]) -> int | None:
-    """Returns the stream that the client requested next, once it knew of a rollback. ``after``: its later streams of the vbucket."""
-    told_ns = int(context.streams.answered.time[number])
-    return next((one for one in after if context.streams.opened.time[one] >= told_ns), None)
-
-
-def _followed(context: Context, number: int, after: Sequence[int]) -> int | None:
+def _followed(context: Context, asked: _Asked, place: int) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
     That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again.
     """
-    streams, origins = context.streams, context.logs.origins
-    bucket, told_ns = origins[int(streams.connection[number])][1], streams.answered.time[number]
+    streams, origins, number = context.streams, context.logs.origins, asked.numbers[place]
+    bucket, told_ns = origins[int(streams.connection[number])][1], int(streams.answered.time[number])
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
-    for again in after:
-        if origins[int(streams.connection[again])][1] != bucket or streams.opened.time[again] < told_ns:
+    for later in range(asked.since(place, told_ns), len(asked.numbers)):
+        again = asked.numbers[later]
+        if origins[int(streams.connection[again])][1] != bucket:
             continue
         if _follows(context, number, again):
             return again
@@ -438,11 +490,15 @@ def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
     return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
 
-def _not_honoured(context: Context, clients: Clients, number: int, after: Sequence[int]) -> Occurrence | None:
+def _not_honoured(context: Context, clients: Clients, asked: _Asked, place: int) -> Occurrence | None:
+    number = asked.numbers[place]
     row = context.streams[number]
     told_ns = int(row.answered.time)
-    again = _next_request(context, number, after)
-    if again is None or not context.streams.request.form[again]:  # a stream whose request is missing was accepted
+    later = asked.since(place, told_ns)
+    if later == len(asked.numbers):
+        return None
+    again = asked.numbers[later]
+    if not context.streams.request.form[again]:  # a stream whose request is missing was accepted
         return None
     other = context.streams[again]
     asked_ns = int(other.opened.time)
@@ -461,16 +517,17 @@ def _not_honoured(context: Context, clients: Clients, number: int, after: Sequen
     )
 
 
-def _ended(context: Context, number: int, after: Sequence[int]) -> Iterator[Occurrence]:
+def _ended(context: Context, asked: _Asked, place: int) -> Iterator[Occurrence]:
+    number = asked.numbers[place]
     row = context.streams[number]
     reason = int(row.reason)
     if row.state != ENDED or reason <= 0 or (reason == 1 and row.closed_row >= 0):
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last, place = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
+    last, seqnos = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    is_asked_again = any(context.streams.opened.time[one] >= row.finished.time for one in after)
+    is_asked_again = asked.since(place, int(row.finished.time)) < len(asked.numbers)
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(
         context,
@@ -482,8 +539,8 @@ def _ended(context: Context, number: int, after: Sequence[int]) -> Iterator[Occu
         cause=name if is_defined else "undefined",
         next_=advice or _AFTER_END[name] if is_defined else "look in the release notes of the server, which may be newer than dcpinspect",
         shared=f"ended: {name}",
-        seqnos=place,
-        facts={"ended at": place[0]} if place else {},
+        seqnos=seqnos,
+        facts={"ended at": seqnos[0]} if seqnos else {},
     )
 
 

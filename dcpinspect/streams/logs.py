@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import VBUCKET_BITS, Names
 from dcpinspect.streams.links import Link
@@ -75,9 +77,14 @@ class Told(Sequence[KnownLog]):
         return Told(self._logs, self._rows[at]) if isinstance(at, slice) else self._logs.log(int(self._rows[at]))
 
     @property
-    def different(self) -> list[tuple[tuple[int, int], ...]]:
-        """The different logs, each as its branches, once each."""
-        return [self._logs.entries(log) for log in np.unique(self._logs.told.log[self._rows]).tolist()]
+    def first(self) -> int:
+        """Place of the first log in ``FailoverLogs.told``."""
+        return int(self._rows[0])
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the branches of all these logs are in the capture."""
+        return not self._logs.are_unread[self._rows].any()
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in the message count too."""
@@ -96,6 +103,7 @@ class FailoverLogs:
         self._streams, self._raw = streams, conversation.logs
         self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
         self._uuids: dict[int, frozenset[int]] = {}
+        self._latest: dict[int, dict[int, int]] = {}  # by the first log of a vbucket on a server: the last log with a branch
         reported = reports[reports.kind == LOG]
         answered = np.concatenate(
             (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
@@ -144,6 +152,25 @@ class FailoverLogs:
             logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
             self._uuids[vbucket] = frozenset(own for log in logs for own, _ in self.entries(log))
         return uuid in self._uuids[vbucket]
+
+    @cached_property
+    def are_unread(self) -> Mask:
+        """Whether part of a log is not in the capture, for each place of ``told``."""
+        log = self.told.log
+        found = np.unique(log)
+        is_unread: Mask = np.array([not self.entries(one) for one in found.tolist()], dtype=np.bool_)[np.searchsorted(found, log)]
+        return is_unread
+
+    def names_after(self, stream: int, uuid: int) -> bool:
+        """Returns whether a log that came after the answer of a stream, of its vbucket and on its server, has a branch."""
+        logs = self.of(stream)
+        if not logs:
+            return False
+        first = logs.first
+        if first not in self._latest:
+            every = enumerate(self.told.log[first : first + len(logs)].tolist())
+            self._latest[first] = {own: place for place, log in every for own, _ in self.entries(log)}
+        return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
 
     def of(self, stream: int) -> Told:
         """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""

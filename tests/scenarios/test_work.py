@@ -228,6 +228,92 @@ def reconnecting(n: int, **answer: Any) -> bytes:
     return builders.pcap(builders.recorded(made))
 
 
+ENDLESS = (1 << 64) - 1
+Exchange = tuple[dict[str, Any], bytes]
+
+
+def asking_again(n: int, exchanges: Callable[[int, int], list[Exchange]], vbuckets: int = 1) -> bytes:
+    """A client that asks for streams on one connection, round after round.
+
+    ``exchanges``: by round and vbucket, the fields of each request, and what it is told then.
+    """
+    one = Conversation()
+    one.handshake()
+    for number in range(n):
+        for vbucket in range(7, 7 + vbuckets):
+            for fields, told in exchanges(number, vbucket):
+                asked: dict[str, Any] = {"end_seqno": ENDLESS, **fields}
+                one.stream(True, encode("dcp_stream_req", vbucket=vbucket, opaque=vbucket, **asked))
+                one.stream(False, told)
+    return builders.pcap(builders.recorded(one.segments))
+
+
+def refused(vbucket: int, status: int) -> bytes:
+    return encode("dcp_stream_req", "response", opaque=vbucket, status=status)
+
+
+def rolled_back(vbucket: int) -> bytes:
+    return encode("dcp_stream_req", "response", opaque=vbucket, status=0x23, rollback_seqno=0)
+
+
+def granted(vbucket: int, uuid: int = 1) -> bytes:
+    return encode("dcp_stream_req", "response", opaque=vbucket, failover_log=[{"uuid": uuid, "seqno": 0}])
+
+
+def ended(vbucket: int, reason: int) -> bytes:
+    return encode("dcp_stream_end", vbucket=vbucket, opaque=vbucket, end_reason=reason)
+
+
+def from_60(uuid: int) -> dict[str, int]:
+    return {"start_seqno": 60, "vbucket_uuid": uuid, "snapshot_start_seqno": 60, "snapshot_end_seqno": 60}
+
+
+def ignored_rollbacks(_: int, vbucket: int) -> list[Exchange]:
+    return [(from_60(1), rolled_back(vbucket))]
+
+
+def while_open(number: int, vbucket: int) -> list[Exchange]:
+    return [({}, refused(vbucket, 2) if number else granted(vbucket))]
+
+
+def up_to_0(_: int, vbucket: int) -> list[Exchange]:
+    return [({"end_seqno": 0}, granted(vbucket) + ended(vbucket, 0))]
+
+
+def unknown_uuids(number: int, vbucket: int) -> list[Exchange]:
+    asked = [(from_60(0x999 + 8 * number + place), rolled_back(vbucket)) for place in range(8)]
+    return [*asked, ({}, granted(vbucket, 0x100 + number) + ended(vbucket, 2))]
+
+
+def loops(number: int, vbucket: int) -> list[Exchange]:
+    return [(from_60(1), rolled_back(vbucket))] * 2 + [({}, granted(vbucket, 0x100 + number) + ended(vbucket, 2))]
+
+
+def outside(_: int, vbucket: int) -> list[Exchange]:
+    return [
+        ({}, granted(vbucket) + marker(0, 10, vbucket, vbucket) + ended(vbucket, 2)),
+        ({**from_60(1), "snapshot_start_seqno": 70, "snapshot_end_seqno": 80}, refused(vbucket, 0x22)),
+    ]
+
+
+def orphaned(n: int) -> bytes:
+    """Streams of many vbuckets end. The client reopens every second one, and goes on with those."""
+    one = Conversation(mss=30_000)
+    one.handshake()
+    one.stream(True, asked([(vbucket, vbucket) for vbucket in range(n)]))
+    one.stream(False, b"".join(granted(vbucket) + ended(vbucket, 4) for vbucket in range(n)))
+    one.stream(True, asked([(vbucket, vbucket) for vbucket in range(0, n, 2)]))
+    one.stream(False, b"".join(granted(vbucket) + marker(0, 1, vbucket, vbucket) for vbucket in range(0, n, 2)))
+    one.time_ns += 30_000_000_000
+    one.stream(False, b"".join(builders.mutation(1, vbucket=vbucket, opaque=vbucket) for vbucket in range(0, n, 2)))
+    return builders.pcap(builders.recorded(one.segments))
+
+
+def asked_at_once(n: int) -> bytes:
+    """Requests of one vbucket, and then what each of them is told."""
+    return said(asked([(7, place) for place in range(n)]), b"".join(rolled_back(place) for place in range(n)))
+
+
 def packets_only(n: int, *ways: int) -> bytes:
     """Connections of a packet or two without payload: the flags of what the client sends, and of the answer."""
     made = [
@@ -315,6 +401,14 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "connections with a stream each": (32, lambda n: reconnecting(n, failover_log=[{"uuid": 1, "seqno": 0}])),
     "connections with a refusal each": (32, lambda n: reconnecting(n, status=7)),
     "connections with a rollback each": (32, lambda n: reconnecting(n, status=0x23, rollback_seqno=0)),
+    "rollbacks that are ignored": (24, lambda n: asking_again(n, ignored_rollbacks)),
+    "rollbacks of requests at once": (24, asked_at_once),
+    "requests of open streams": (24, lambda n: asking_again(n, while_open)),
+    "requests up to 0": (24, lambda n: asking_again(n, up_to_0)),
+    "requests outside their snapshots": (16, lambda n: asking_again(n, outside)),
+    "requests with unknown uuids": (3, lambda n: asking_again(n, unknown_uuids)),
+    "rollback loops": (12, lambda n: asking_again(n, loops)),
+    "streams that are not reopened": (24, orphaned),
     "framing extras": (60, framed_extras),
     "xattrs": (24, lambda n: documents([encode_xattrs((b"x%d" % place, b"{}") for place in range(n)) + b"{}"], 5)),
     "snappy claims": (12, lambda n: documents([b"\x80\x80\x80\x0a" + bytes(4)] * n, 3)),
