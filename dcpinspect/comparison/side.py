@@ -196,7 +196,7 @@ class Side:
     def stream_table(self) -> Any:
         """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
         streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
-        ends = Ends.of(streams, self.tracker.state.connections, links, {})
+        ends = Ends.of(self.tracker.state.known, links, {})
         asked = streams.request.form > 0
         has_seqno = streams.seen > 0
         first, last = unbiased(streams.first), unbiased(streams.last)

@@ -302,7 +302,7 @@ class Tracker:
         owners = {link.number: client_of(link, sessions.get(link.number) or Session(), sight) for link in links}
         clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
-        ends = Ends.of(streams, state.connections, by_number, starved)
+        ends = Ends.of(known, by_number, starved)
         branches = self._branches(streams)
         waits = Waits(known, branches, self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)

@@ -19,9 +19,9 @@ from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.contracts import STREAMS
 from dcpinspect.streams.gaps import Amounts, whole
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Connections, Snapshots, Streams
+from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
-from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
 from dcpinspect.tables.records import Made, Records, Values, Worded, hex_array
 
@@ -47,8 +47,9 @@ class Ends:
     """Time of the latest packet on the stream's connection."""
 
     @staticmethod
-    def of(streams: Streams, connections: Connections, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
+    def of(known: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
         """Returns the ends of streams; ``starved``: whether the window of each connection is full."""
+        connections, streams, losses = known.connections, known.streams, known.losses
         number = streams.connection
         closed = np.zeros(len(connections), dtype=np.bool_)
         at_end = np.zeros((len(connections), 2), dtype=np.bool_)
@@ -61,6 +62,10 @@ class Ends:
         producer = np.maximum(connections.producer[number], 0)
         lost = (connections.losses.array[number, producer] != streams.losses) | at_end[number, producer]
         lost |= connections.closed_time[number] >= streams.latest.time  # this stream may be the one that was closed
+        # a loss may be known before the request is read whose answer it hides
+        over = np.zeros((len(connections), 2), dtype=np.int64)
+        np.maximum.at(over, (losses.connection, losses.direction), losses.after_time)
+        lost |= (streams.state == REQUESTED) & (over[number, producer] > streams.opened.time)
         full = np.zeros(len(connections), dtype=np.bool_)
         full[[one for one, is_full in starved.items() if is_full]] = True
         return Ends(closed[number], lost, full[number], now[number])

@@ -129,6 +129,7 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("lossy", 1288),
         ("lossy", 1443),
         ("lossy", 3051),
+        ("lossy", 5008),
         ("snaplen", 72),
         ("snaplen", 78),
         ("snaplen", 81),
