@@ -340,19 +340,20 @@ class Engine:
         self._meet_connections()
         connection = (first.number >> 1) + 1
         has_handshake = self.transport.have_handshake(connection)
-        told = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
-        if told is None:
+        found = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
+        if found is None:
             return None
-        lacking = first.number[told.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
+        lacking = first.number[found.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
         if len(lacking):
             self._lose(int(lacking.max()), None)  # makes room
             self._lost[lacking] = 1
         if self._keeper is not None:
-            self._for_keeper.append(told)
-        if len(told.connection):
-            self._told.append(told)
-            self._begin(told.connection)
-        return told.is_taken
+            self._for_keeper += found.told
+        for told in found.told:
+            if len(told.connection):
+                self._told.append(told)
+                self._begin(told.connection)
+        return found.is_taken
 
     def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
         """Yields the chunks, each after what its connection said before it was left to framers."""
@@ -374,8 +375,10 @@ class Engine:
                 known.begin(before.release)
             if before.may_ask:
                 known.doubt(before.release)
+            known.learn(before.shown.keys, before.shown.releases)
             if not before.is_ended:
-                self._framers[_number(connection, before.direction)] = Framer.resumed(known, before.messages, before.release)
+                framer = Framer.resumed(known, before.messages, before.release, is_producing=before.shown.has_events)
+                self._framers[_number(connection, before.direction)] = framer
 
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
         """Yields the messages that chunks complete."""

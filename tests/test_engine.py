@@ -289,8 +289,11 @@ class Places:
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
         self.kept += 0 if packets is None else len(packets)
         for carried in (one.carried for one in told):
-            for way, length, place in zip(carried.way.tolist(), carried.length.tolist(), carried.place.tolist(), strict=True):
-                self.streams[way // 2 + 1, way % 2] = bytearray(self.file[place : place + length])
+            columns = (carried.way, carried.first, carried.length, carried.place)
+            for way, first, length, place in zip(*(column.tolist() for column in columns), strict=True):
+                stream = self.streams.setdefault((way // 2 + 1, way % 2), bytearray())
+                assert len(stream) == first
+                stream += self.file[place : place + length]
         for chunk in chunks:
             assert chunk.places is not None
             stream = self.streams.setdefault((chunk.connection, chunk.direction), bytearray())

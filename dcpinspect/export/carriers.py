@@ -145,7 +145,7 @@ def _of_chunk(chunk: StreamChunk) -> Pieces:
 
 def _of_told(told: Told) -> Pieces:
     carried = told.carried
-    return _pieces(carried.way + 2, 0, carried.length, carried.packet, carried.time_ns)
+    return _pieces(carried.way + 2, carried.first, carried.first + carried.length, carried.packet, carried.time_ns)
 
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> Pieces:

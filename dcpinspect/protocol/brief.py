@@ -28,6 +28,7 @@ from dcpinspect.protocol.resync import (
     plausible_headers,
 )
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.protocol.several import Messages, messages_of
 from dcpinspect.protocol.stretch import Bytes
 from dcpinspect.structs import Ints, Struct, T, number
 from dcpinspect.structs import Rows as Table
@@ -79,12 +80,14 @@ class AllKept(Kept[Ints], Table[Kept]):
 
 
 class Carried(NamedTuple):
-    """Which packets gave what was told, as columns: all messages of a direction came in one packet."""
+    """Which packets gave what was told, as columns."""
 
     way: Rows
     """Number of the direction: 2 * (connection - 1) + direction."""
+    first: Rows
+    """Stream offset of the first byte that a packet gave."""
     start: Rows
-    """Where the bytes, the first ones of the direction, are in ``Framed.data``."""
+    """Where the bytes are in ``Framed.data``."""
     length: Rows
     packet: Rows
     file: Rows
@@ -102,15 +105,34 @@ class Carried(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What was found in first bytes."""
+    """Messages that were found in first bytes."""
 
-    is_taken: Mask
-    """For each direction that was asked about, whether no framer need see it."""
     connection: Rows
     """Connection of each message; ``direction``: direction of each message."""
     direction: Rows
     framed: Framed
     carried: Carried
+
+
+class Taken(NamedTuple):
+    """What was found in first bytes."""
+
+    is_taken: Mask
+    """For each direction that was asked about, whether no framer need see it."""
+    told: list[Told]
+
+
+class Shown(NamedTuple):
+    """The streams that a direction has shown."""
+
+    keys: list[int]
+    releases: list[int]
+    """For each stream, the packet that made the message readable that shows it."""
+    has_events: bool
+    """Whether the direction is a producer's that has sent messages in streams."""
+
+
+NOTHING_SHOWN = Shown([], [], has_events=False)
 
 
 class Before(NamedTuple):
@@ -127,6 +149,7 @@ class Before(NamedTuple):
     may_ask: bool
     """Whether the bytes may have asked for a stream."""
     is_ended: bool
+    shown: Shown
 
 
 class BriefDirections:
@@ -135,6 +158,7 @@ class BriefDirections:
     def __init__(self, accounts: Accounts) -> None:
         """``accounts``: takes the accounts of directions that are over, or said messages."""
         self._accounts = accounts
+        self._shown: dict[int, Shown] = {}  # by number of the direction, until both directions of its connection are over
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
         self._at: Array = np.zeros(64, np.int32)  # where it is kept, if it is
@@ -146,17 +170,78 @@ class BriefDirections:
         self._bytes: Bytes = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
-    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> Told | None:
+    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> Taken | None:
         """Returns what first bytes tell; None if no direction is taken.
 
         ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
         """
         self._make_room(int(first.number.max(initial=0)) | 1)
-        state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
-        is_known = (state & (_LEFT | _ENDED)) != 0
-        is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
-        if np.count_nonzero(is_taken) < MANY or first.release.max() >= MOST_PACKETS or self._used > MOST_BYTES:
+        if first.release.max() >= MOST_PACKETS:
             return None
+        is_several, several = self._take_several(first, is_doubted)
+        is_brief, brief = self._take_brief(first, is_several, is_doubted, has_handshake)
+        told = [one for one in (several, brief) if one is not None]
+        ways = np.fromiter(self._shown, np.int64, len(self._shown))
+        for way in ways[(self._state[ways] & self._state[ways ^ 1] & _ENDED) != 0].tolist():
+            del self._shown[way]
+        return Taken(is_several | is_brief, told) if told else None
+
+    def _take_several(self, first: FirstBytes, is_doubted: Mask) -> tuple[Mask, Told | None]:
+        """Takes connections of which a direction has several packets, if both directions say messages and nothing else."""
+        nothing = np.zeros(len(first.number), dtype=np.bool_)
+        if not len(first.pieces.row):
+            return nothing, None
+        connection, says = first.number >> 1, first.length > 0
+        says[first.pieces.row] = True
+        is_several = np.isin(connection, connection[first.pieces.row]) & (self._state[first.number] == 0) & ~is_doubted
+        is_taken = _both(connection, is_several & np.where(says, first.is_start, first.is_end & (first.length == 0)))
+        rows = np.flatnonzero(is_taken & says)
+        if len(rows) < MANY:
+            return nothing, None
+        found = messages_of(first, rows)
+        is_taken[rows[~found.is_whole]] = False
+        is_taken = _both(connection, is_taken)
+        is_left = is_taken[rows]
+        if not is_left.any():
+            return nothing, None
+        ways, size, pieces = first.number[rows], found.size, found.pieces
+        released = np.zeros(len(rows), np.int64)
+        released[pieces.of[::-1]] = pieces.release[::-1]  # by the first of its packets
+        self._state[ways[is_left]] = _SAID | _STARTED
+        self._release[ways[is_left]] = released[is_left]
+        self._state[first.number[is_taken & first.is_end]] |= _ENDED
+        nought = np.zeros(int(is_left.sum()), np.int64)
+        self._accounts.put_all(BriefAccounts(ways[is_left], size[is_left], nought, nought, nought))
+        wanted = is_left[found.of]
+        self._show(ways, found, wanted)
+        ended = np.flatnonzero(is_left & first.is_end[rows])
+        own = np.flatnonzero(is_left[pieces.of])
+        of, start, length, packet, _, file, time, _ = (column[own] for column in pieces[:-1])
+        begin = np.cumsum(size) - size
+        carried = Carried(
+            *(ways[of], start - begin[of], start, length, packet, file, time, pieces.place[own] if len(pieces.place) else pieces.place),
+            *(ways[ended], size[ended], first.end_packet[rows[ended]], first.end_time[rows[ended]]),
+        )
+        way = ways[found.of[wanted]]
+        return is_taken, Told((way >> 1) + 1, way & 1, found.framed.only(wanted), carried)
+
+    def _show(self, ways: Rows, found: Messages, wanted: Mask) -> None:
+        """Keeps the streams that directions show whose connections may go on."""
+        goes_on = (self._state[ways] & self._state[ways ^ 1] & _ENDED) == 0
+        for row in np.flatnonzero(wanted & (found.key >= 0) & goes_on[found.of]).tolist():
+            shown = self._shown.setdefault(int(ways[found.of[row]]), Shown([], [], has_events=False))
+            shown.keys.append(int(found.key[row]))
+            shown.releases.append(int(found.framed.release[row]))
+        for of in np.unique(found.of[wanted & found.is_event & goes_on[found.of]]).tolist():
+            self._shown[int(ways[of])] = self._shown[int(ways[of])]._replace(has_events=True)
+
+    def _take_brief(self, first: FirstBytes, is_several: Mask, is_doubted: Mask, has_handshake: Mask) -> tuple[Mask, Told | None]:
+        """Takes connections of which a direction has one packet with few bytes, besides those that are taken."""
+        state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
+        is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
+        is_taken = _both(connection, (first.length >= 0) & (first.length <= FEW) & ~is_known & ~(says & (state != 0)))
+        if np.count_nonzero(is_taken) < MANY or self._used > MOST_BYTES:
+            return np.zeros(len(is_taken), dtype=np.bool_), None
         rows = np.flatnonzero(is_taken & says)
         data, start = gathered(first.data, first.start[rows], first.length[rows])
         kind = _kinds(data, start, first.length[rows], first.is_start[rows], is_doubted[rows], has_handshake[rows])
@@ -194,10 +279,10 @@ class BriefDirections:
         way, length, packet, file = map(_wide, (spoken.way, spoken.length, spoken.packet, spoken.file))
         in_file = NO_NUMBERS if place is None else item_place[speaks]
         carried = Carried(
-            *(way, _wide(spoken.start), length, packet, file, spoken.time, in_file),
+            *(way, np.zeros(len(way), np.int64), _wide(spoken.start), length, packet, file, spoken.time, in_file),
             *(ways, self._accounts.messages(ways), first.end_packet[ended], first.end_time[ended]),
         )
-        return Told(is_taken, (of >> 1) + 1, of & 1, framed, carried)
+        return is_taken, Told((of >> 1) + 1, of & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
         """Returns what the directions of a connection have said: framers have the connection from now on."""
@@ -219,6 +304,7 @@ class BriefDirections:
                         bool(state & _STARTED),
                         bool(state & _MAY_ASK),
                         bool(state & _ENDED),
+                        self._shown.pop(place, NOTHING_SHOWN),
                     )
                 )
         return found
@@ -228,6 +314,8 @@ class BriefDirections:
         numbers = numbers[numbers < len(self._state)]
         self._drop(numbers[(self._state[numbers] & _HELD) != 0])
         self._state[numbers] = _LEFT
+        for way in numbers.tolist() if self._shown else ():
+            self._shown.pop(way, None)
 
     def due(self, time_ns: int) -> list[int]:
         """Returns connections whose messages only wait for the end, and have waited long enough by ``time_ns``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +62,11 @@ class Framed:
     another protocol (foreign.py)."""
     unfinished: int = 0
     """Bytes of a message whose end never came; only at the end of the direction."""
+
+    def only(self, wanted: Mask) -> Framed:
+        """Returns some of these messages, of which no bytes are missing."""
+        columns = {name: getattr(self, name)[wanted] for name in (*_NUMBERS, "heuristic") if not name.startswith("missing")}
+        return replace(self, **columns)
 
 
 _NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))

@@ -88,12 +88,13 @@ class Framer:
         self._unfinished = 0
 
     @classmethod
-    def resumed(cls, known: KnownStreams, messages: int, release: int) -> Framer:
+    def resumed(cls, known: KnownStreams, messages: int, release: int, *, is_producing: bool) -> Framer:
         """Returns a framer that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought
-        them."""
+        the first. ``is_producing``: some of them are messages that a producer sends in streams."""
         framer = cls(known=known)
         framer._begun, framer._recogniser = True, None
         framer.account.messages = messages
+        framer._producing = is_producing
         framer._known.begin(release)
         return framer
 

@@ -15,9 +15,10 @@ _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
 """Number of bytes of a header that are needed to know where the next one is."""
-_ROLES = np.zeros(256, np.uint8)
-_ROLES[OF_STREAMS] = 1
-_ROLES[list(EVENTS)] = 2
+ROLES = np.zeros(256, np.uint8)
+ROLES[OF_STREAMS] = 1
+ROLES[list(EVENTS)] = 2
+"""By opcode: 1 for messages of streams, 2 for those that a producer sends in a stream."""
 
 
 class Run(NamedTuple):
@@ -95,7 +96,7 @@ class Walk:
                 segments.packet,
                 segments.frame,
                 MAX_BODY,
-                _ROLES,
+                ROLES,
                 memo,
                 start,
                 length,

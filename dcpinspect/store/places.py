@@ -115,7 +115,7 @@ def _of_told(told: Told, put_beside: Callable[[Bytes], int]) -> Places:
         start = int(carried.start[index])
         place[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
         file[index] = BESIDE
-    return _places(carried.way + 2, np.zeros(len(place), np.int64), carried.length, file, place)
+    return _places(carried.way + 2, carried.first, carried.length, file, place)
 
 
 def _places(*columns: Column) -> Places:

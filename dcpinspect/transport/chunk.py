@@ -76,6 +76,22 @@ class Segments:
         return Segments(np.array(self.columns[:, rows], order="C"))
 
 
+class FirstPieces(NamedTuple):
+    """What each packet gave of the first bytes of directions to which several packets gave some; directions in the order of
+    ``FirstBytes``, and what came of each in its own order. No bytes are missing."""
+
+    row: Column
+    """Row of the direction in ``FirstBytes``; the other columns are as there."""
+    start: Column
+    length: Column
+    packet: Column
+    frame: Column
+    file: Column
+    time: Column
+    release: Column
+    place: Column
+
+
 class FirstBytes(NamedTuple):
     """Directions with new bytes, among them those whose first bytes came in one packet; one column for each field, in the order of
     chunks."""
@@ -104,6 +120,8 @@ class FirstBytes(NamedTuple):
     """Capture time of the packet of the end, if it has come."""
     place: Column | None
     """Places of the bytes, as in ``StreamChunk.places``; None for readings without places."""
+    pieces: FirstPieces
+    """Directions whose first bytes came in several packets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
 from dcpinspect.kernel import Kernel
 from dcpinspect.structs import Rows
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, FirstPieces, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_sides, put_aside
@@ -60,6 +60,10 @@ MANY_FLOWS = 1 << 14
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it. Otherwise a batch of large frames cut by
 snaplen, or of frames that lie about their length, would take gigabytes."""
+MOST_FIRST = 1 << 16
+"""Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes little beside more bytes."""
+_PACKET_BITS = 44
+"""Bits for the number of a packet."""
 AT_ONCE = 1 << 16
 """Number of connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
@@ -496,8 +500,11 @@ class Reassembler:
         places = self._first_flows(side // 2) + side % 2
         flows = self._tables.flows[places]
         number = first.packet.number
-        release = np.maximum(first.release, np.maximum(flows.released, flows.opened_by))
-        end_release = np.where(is_end, np.maximum(release, last.release), release)
+        released = np.maximum(flows.released, flows.opened_by)
+        release = np.maximum(first.release, released)
+        end_release = np.maximum(np.maximum.reduceat(entries.release, starts), released)
+        is_start = self._tables.sides.started[side] != 0
+        several = np.flatnonzero((count - is_end > 1) & (first.offset == 0) & is_start)
         offered = FirstBytes(
             number=side,
             data=data,
@@ -508,12 +515,13 @@ class Reassembler:
             file=first.packet.file,
             time=first.packet.time,
             release=release,
-            is_start=self._tables.sides.started[side] != 0,
+            is_start=is_start,
             is_end=is_end,
             end_release=end_release,
             end_packet=last.packet.number,
             end_time=last.packet.time,
             place=self._entry_places(first) if self._with_places else None,
+            pieces=self._first_pieces(entries, several, starts[several], (stops - is_end)[several], released[several]),
         )
         assert self.take_first is not None
         taken = self.take_first(offered)
@@ -522,6 +530,34 @@ class Reassembler:
         has_flow = taken & (places > 1)
         self._tables.flows.released[places[has_flow]] = end_release[has_flow]
         return taken
+
+    def _first_pieces(self, entries: Entries, rows: Column, starts: Column, stops: Column, released: Column) -> FirstPieces:
+        """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes.
+
+        ``starts``, ``stops``: between them are the entries of each. ``released``: packet before which none of its bytes can be read.
+        """
+        counts = stops - starts
+        of = np.repeat(np.arange(len(rows)), counts)
+        place = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts - starts, counts)
+        own = entries[place]
+        is_left = np.bincount(of, own.length, len(rows)) <= MOST_FIRST
+        is_left[of[own.source < 0]] = False
+        is_left = is_left[of]
+        of, own = of[is_left], own[is_left]
+        above = of << _PACKET_BITS  # so that the greatest packet so far begins anew with each direction
+        release = np.maximum.accumulate(np.maximum(own.release, released[of]) + above) - above
+        packet = own.packet
+        return FirstPieces(
+            rows[of],
+            own.source,
+            own.length,
+            packet.number,
+            packet.frame,
+            packet.file,
+            packet.time,
+            release,
+            self._entry_places(own) if self._with_places else of[:0],
+        )
 
     def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
         """Yields the chunks of one direction: one chunk, unless its holes are very long."""

@@ -22,6 +22,10 @@ GET = encode("get", opaque=6, key="some key")
 HELLO = encode("hello", opaque=1, key='{"a":"x"}', features=[{"feature": 6}, {"feature": 0x12}])
 ASK = encode("dcp_stream_req", vbucket=7, opaque=0x11)
 TEXT = b"get some-key\r\n"
+MESSAGES = (
+    NOOP, GET, HELLO, ASK, encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]), builders.mutation(1),
+    builders.mutation(2, vbucket=9, opaque=0x77),
+)  # fmt: skip
 SAID = (
     NOOP, GET, HELLO, ASK, encode("hello", "response", opaque=1, features=[{"feature": 0x12}]), builders.mutation(1),
     NOOP * 2, NOOP * 3, NOOP * 5, NOOP * 20, HELLO + NOOP, NOOP + ASK, NOOP + GET[:30], NOOP[:15], GET[:24], GET[:30], NOOP[:1], HELLO[:-1],
@@ -49,7 +53,17 @@ def flood(chance: random.Random, count: int, port: int) -> bytes:
         for side, flags in ((0, SYN), (1, SYN | ACK)):
             if chance.random() < 0.7:
                 send(side, flags)
-        for _ in range(chance.choice((0, 1, 1, 1, 2, 2, 3))):
+        for _ in range(chance.choice((0, 0, 1, 2))):
+            side, data = chance.randrange(2), b"".join(chance.choices(MESSAGES, k=chance.randrange(1, 6)))
+            while data:
+                size = chance.choice((24, 30, 60, 200))
+                send(side, ACK, data[:size])
+                data = data[size:]
+                if chance.random() < 0.03:
+                    packets[-2:] = packets[:-3:-1]
+                if chance.random() < 0.05:
+                    next_seq[side] += 30
+        for _ in range(chance.choice((0, 0, 1, 1, 1, 2, 2, 3))):
             side = chance.randrange(2)
             data = chance.choice(SAID)
             send(side, ACK, data)

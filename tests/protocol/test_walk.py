@@ -118,7 +118,7 @@ def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[i
             segments.packet,
             segments.frame,
             MAX_BODY,
-            walk._ROLES,
+            walk.ROLES,
             memo,
             *columns,
             cut,
