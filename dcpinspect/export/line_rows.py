@@ -38,6 +38,8 @@ OWN, ASKED_HERE, ASKED_BEFORE = 0, 1, 2
 """Whose key a line has: the message's, that of a request in the batch, or that of an earlier request, which stands beside the bytes of
 the batch.
 """
+_SHORT = 1 << 10
+"""Stories of longer messages are not looked for among those of earlier messages."""
 _REFUSED = -1
 _LINE_ROOM, _LINE_TEXTS = 400, 12
 """Greatest size of all numbers and blanks of a line in bytes, and number of texts in a line."""
@@ -712,8 +714,15 @@ class _Run:
 
     def _tell(self, members: Rows) -> None:
         """Puts the stories of the rows at these places beside the bytes."""
+        batch, known = self._batch, dict[bytes, str]()
+        is_pure = len(members) > 1 and _says_the_same(batch, int(self._rows[members[0]]))
         for place in members.tolist():
-            text = told(self._batch, int(self._rows[place]))
+            index = int(self._rows[place])
+            said = _without_opaque(batch, index) if is_pure and batch.length[index] <= _SHORT else b""
+            if (text := known.get(said)) is None:
+                text = told(batch, index)
+                if said:
+                    known[said] = text
             self.columns["told_start"][place], self.columns["told_size"][place] = len(self._side), len(text)
             self._side += text.encode()
             self._plain[place] = text.isascii()  # for other texts, Python must measure the width
@@ -735,6 +744,28 @@ class _Run:
         texts = np.array([-1 if one is None else one for one in found], dtype=np.int64)[inverse]
         self._plain[places[texts < 0]] = False
         self.columns[column][places] = np.maximum(texts, 0)
+
+
+def _says_the_same(batch: MessageBatch, index: int) -> bool:
+    """Returns whether messages like this one that have equal bytes have equal stories: those of each connection are often the same.
+
+    Not so for keys of documents, compressed values, system events, and values of stream requests: these depend on what the connection has
+    settled, and on the names of collections that are known.
+    """
+    decoded, layout = batch.decoded, batch.layout_of(index)
+    if (
+        layout is None
+        or decoded.opcode[index] == Opcode.DCP_SYSTEM_EVENT
+        or decoded.datatype[index]
+        or (layout.key is not None and layout.key.kind is Kind.KEY)
+    ):
+        return False
+    return decoded.opcode[index] != Opcode.DCP_STREAM_REQ or bool(decoded.is_response[index]) or decoded.value.size[index] <= 0
+
+
+def _without_opaque(batch: MessageBatch, index: int) -> bytes:
+    said = batch.bytes_of(index)
+    return said[:12] + said[16:]
 
 
 def _given(numbers: Numbers, at: Any) -> Mask:

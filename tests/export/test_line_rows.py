@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading import Reading
 from dcpinspect.render.lines import Lines, TimeFormat
 from dcpinspect.tables.messages import MessageBatch
+from tests import builders
 from tests.export.forms import CAPTURES, in_both_forms, sample
 from tests.export.test_json_programs import messages_of_events
 from tests.protocol.vectors import ALL
@@ -101,6 +104,27 @@ def test_a_damaged_message_is_written_alike() -> None:
     whole = encode("dcp_mutation", key="key", value="x" * 40)
     fast, expected, _ = both_ways(batch(whole, whole, encode("dcp_noop"), missing={1: [(60, 75)]}, heuristic=[2]))
     assert fast == expected
+
+
+def test_equal_messages_are_written_alike_though_a_name_became_known_between_them(tmp_path: Path) -> None:
+    hello = encode("hello", features=[{"feature": 0x12}]), encode("hello", "response", features=[{"feature": 0x12}])
+    ask = encode("dcp_stream_req", vbucket=7, opaque=7, value='{"collections":["9"]}')
+    answer = encode("dcp_stream_req", "response", opaque=7, failover_log=[{"uuid": 7, "seqno": 0}])
+    begins, flushes = (
+        encode("dcp_system_event", generation="v0", vbucket=7, opaque=7, by_seqno=1, event=event, **more, manifest_uid=1)
+        for event, more in ((0, {"key": "orders", "scope_id": 8, "collection_id": 9}), (2, {"collection_id": 9}))
+    )
+    talk = builders.Conversation()
+    talk.handshake()
+    for to_server, data in ((True, hello[0]), (False, hello[1]), (True, ask), (False, answer + flushes + begins + flushes), (True, ask)):
+        talk.stream(to_server, data)
+    path = tmp_path / "names.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(talk.segments)))
+    with Reading([str(path)]) as reading:
+        (made,) = reading
+    fast, expected, _ = both_ways(made)
+    assert fast == expected
+    assert [sum("orders" in line and name in line for line in expected) for name in ("stream_req", "flush")] == [1, 1]
 
 
 def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
