@@ -25,10 +25,10 @@ TAKEN = -1
 class Place(Struct[T]):
     """Where a message is."""
 
-    row: T = number("Its row.")
+    row: T = number("Row of the message.")
     offset: T = number("Stream offset of its first byte.")
-    frame: T = number("Frame that has it, with the number of the frame's file from bit FILE_SHIFT up.")
-    time: T = number("Its capture time in nanoseconds.")
+    frame: T = number("Frame that has the first byte, with the number of the frame's file from bit FILE_SHIFT up.")
+    time: T = number("Capture time of the message in nanoseconds.")
 
 
 # -- what a batch gives to the kernel --------------------------------------------------------------------------------------------
@@ -37,23 +37,23 @@ class Place(Struct[T]):
 class Message(Struct[T]):
     """One message, or bytes that could not be read."""
 
-    kind: T = number("What it is to streams: see ``kinds``.")
-    connection: T = number("Its connection.")
-    direction: T = number("0 from the client, 1 from the server.")
-    vbucket: T = number("Its vbucket; -1 if unknown.")
-    sid: T = number("Its stream-id, -1 for none.")
-    opaque: T = number("Its opaque.")
-    seqno: T = number("Its seqno, biased, where its kind has one.")
-    detail: T = number("Number of what its kind carries besides: in requests, answers, markers, holes or extras.")
+    kind: T = number("What the message means for streams: see ``kinds``.")
+    connection: T = number("Connection of the message.")
+    direction: T = number("Direction: 0 from the client, 1 from the server.")
+    vbucket: T = number("Vbucket of the message; -1 if unknown.")
+    sid: T = number("Stream-id of the message, -1 for none.")
+    opaque: T = number("Opaque of the message.")
+    seqno: T = number("Seqno of the message, biased, if its kind has one.")
+    detail: T = number("Row of what the message carries besides, in the table for its kind: requests, answers, markers, holes or extras.")
     size: T = number(
         "Bytes that flow control counts. Where a window is granted, the kernel writes those that it would have counted before."
     )
-    stream: T = number("The kernel writes at events: the stream.", of="streams")
-    snapshot: T = number("The kernel writes at events: the snapshot.", of="snapshots")
-    standing: T = number("The kernel writes at events: bits of what is certain, IS_EVENT and those after it.")
-    window: T = number("The kernel writes at acknowledgements, windows and what windows count: ``Connection.window``.")
-    balance: T = number("The kernel writes there: bytes that wait for an acknowledgement, LEAST if unknown.")
-    place: Place[T] = nested(Place, "Where it is.")
+    stream: T = number("For events, written by the kernel: the stream.", of="streams")
+    snapshot: T = number("For events, written by the kernel: the snapshot.", of="snapshots")
+    standing: T = number("For events, written by the kernel: bits that say what is certain, IS_EVENT and those after it.")
+    window: T = number("For acknowledgements, windows and what windows count, written by the kernel: ``Connection.window``.")
+    balance: T = number("For the same, written by the kernel: bytes that wait for an acknowledgement, LEAST if unknown.")
+    place: Place[T] = nested(Place, "Where the message is.")
 
 
 class Messages(Message[Ints], Rows[Message]):
@@ -68,9 +68,9 @@ class Request(Struct[T]):
     uuid: T = number("vbucket_uuid.")
     snapshot_start: T = number("snapshot_start_seqno, biased.")
     snapshot_end: T = number("snapshot_end_seqno, biased.")
-    flags: T = number("Its flags.")
-    form: T = number("1 as now, 2 the 40 bytes of UPR, 0 where the request was not captured or cannot be read.")
-    filter: T = number("Number of its parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters")
+    flags: T = number("Flags of the request.")
+    form: T = number("Layout of the request: 1 today's, 2 the 40 bytes of UPR, 0 not captured or not readable.")
+    filter: T = number("Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters")
 
 
 class Requests(Request[Ints], Rows[Request]):
@@ -80,7 +80,7 @@ class Requests(Request[Ints], Rows[Request]):
 class Answer(Struct[T]):
     """The answer to a stream request."""
 
-    status: T = number("Its status.")
+    status: T = number("Status of the answer.")
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
     log: T = number("Number of the failover log, or -1.", reset=-1, of="logs")
     request: T = number("Row of the request, or -1.")
@@ -98,7 +98,7 @@ class OptionalSeqnos(Struct[T]):
     high_completed: T = number("high_completed_seqno, biased.")
     purge: T = number("purge_seqno, biased.")
     high_prepared: T = number("high_prepared_seqno, biased.")
-    present: T = number("Bits of those that are there, in this order.")
+    present: T = number("Bits that say which of these four the marker has, in this order.")
 
 
 class Marker(Struct[T]):
@@ -108,7 +108,7 @@ class Marker(Struct[T]):
     end: T = number("Last seqno of the snapshot, biased.")
     flags: T = number("Type of the snapshot.")
     layout: T = number("Number of the marker's layout; UPR_LAYOUT has no range.")
-    seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos of its layout.")
+    seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts have.")
 
 
 class Markers(Marker[Ints], Rows[Marker]):
@@ -129,13 +129,13 @@ class Holes(Hole[Ints], Rows[Hole]):
 class Extra(Struct[T]):
     """What messages of other kinds carry, each kind in a field of its own."""
 
-    ack_bytes: T = number("Of an acknowledgement: bytes that the client has processed.")
-    end_reason: T = number("Of a stream end: its reason, -1 if it cannot be read.")
-    oso_flags: T = number("Of an OSO snapshot's start or end: its flags.")
-    status: T = number("Of an answer to a close: its status.")
-    would_be: T = number("Of a message whose extras cannot be read: the kind that it would be.")
-    setting: T = number("Of a fact about the connection: which, FACT_END_ON_CLOSE and those after it.")
-    value: T = number("The value of that: 1 on, 0 off, bytes of a window, -1 unknown.")
+    ack_bytes: T = number("For an acknowledgement: bytes that the client has processed.")
+    end_reason: T = number("For a stream end: the reason, -1 if it cannot be read.")
+    oso_flags: T = number("For the start or end of an OSO snapshot: the flags.")
+    status: T = number("For an answer to a close: the status.")
+    would_be: T = number("For a message whose extras cannot be read: the kind that it would have.")
+    setting: T = number("For a fact about the connection: which fact, FACT_END_ON_CLOSE and those after it.")
+    value: T = number("Value of that fact: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
 class Extras(Extra[Ints], Rows[Extra]):
@@ -148,7 +148,7 @@ class Extras(Extra[Ints], Rows[Extra]):
 class Connection(Struct[T]):
     """A connection; number n is at place n, and 0 is none."""
 
-    is_known: T = number("Seen from its handshake on.")
+    is_known: T = number("Whether the connection was captured from its handshake on.")
     producer: T = number("Direction of the producer's messages, or -1.", reset=-1)
     losses: Pair[T] = by_direction("Losses so far.")
     last_loss: Pair[T] = by_direction("The latest loss.", reset=-1, of="losses")
@@ -156,28 +156,28 @@ class Connection(Struct[T]):
     last_frame: Pair[T] = by_direction("Frame of the latest message.")
     orphans: T = number("Accepted stream requests that were not captured.")
     end_on_close: T = number("Whether the server ends a stream that is closed: 1 on, 0 off, -1 unknown.")
-    oso: T = number("Whether snapshots may be out of order: the same.")
-    history: T = number("Whether change streams have the history: the same.")
-    window: T = number("Flow-control window in bytes, 0 for off, -1 for unknown.")
+    oso: T = number("Whether snapshots may be out of order: 1 yes, 0 no, -1 unknown.")
+    history: T = number("Whether change streams have the history: 1 yes, 0 no, -1 unknown.")
+    window: T = number("Flow-control window in bytes, 0 if flow control is off, -1 if unknown.")
     window_losses: Pair[T] = by_direction("Losses by the time the window was granted.")
     counted: T = number("Bytes that flow control counted.")
     acked: T = number("Bytes that were acknowledged.")
-    is_based: T = number("``counted`` and ``acked`` have all since the window was granted.")
+    is_based: T = number("Whether ``counted`` and ``acked`` have everything since the window was granted.")
     slowest: T = number("Longest answer time of a stream request so far.")
-    streams: T = number("Streams that it had.")
+    streams: T = number("Number of streams that the connection had.")
     closed_time: T = number("Time of the latest answer to a close that was not captured.")
     markers_acked: T = number("Acknowledgements of markers.")
-    opaque: T = number("Opaque of its newest stream.")
-    opaque_key: T = number("Key of that.", of="keys")
-    shares_opaques: T = number("Two streams one after the other had the same opaque and different keys.")
-    noops: T = number("Noops of the server.")
-    noops_answered: T = number("Answers to them.")
-    noop_row: T = number("Row of the noop under way, or -1.", reset=-1)
-    noop_time: T = number("Its time.")
+    opaque: T = number("Opaque of the newest stream.")
+    opaque_key: T = number("Key of the stream that ``opaque`` is of.", of="keys")
+    shares_opaques: T = number("Whether two streams one after the other had the same opaque and different keys.")
+    noops: T = number("Number of noops that the server sent.")
+    noops_answered: T = number("Number of answers to noops.")
+    noop_row: T = number("Row of the noop that waits for its answer, or -1.", reset=-1)
+    noop_time: T = number("Capture time of the noop that waits.")
     noop_slowest: T = number("Longest time that a noop waited for its answer.")
     producer_time: T = number("Time of the producer's latest message of a stream.")
     time: Pair[T] = by_direction("Latest capture time of a message.")
-    is_met: T = number("It was met.")
+    is_met: T = number("Whether the connection was met; rows of others are empty.")
 
 
 class Connections(Connection[Ints], Rows[Connection]):
@@ -190,11 +190,11 @@ class Key(Struct[T]):
     connection: T = number("The connection.")
     vbucket: T = number("The vbucket.")
     sid: T = number("The stream-id, -1 for none.")
-    live: T = number("Stream that messages belong to.", reset=-1, of="streams")
+    live: T = number("Stream to which messages of the key belong.", reset=-1, of="streams")
     pending: T = number("Newest stream whose request has no answer yet.", reset=-1, of="streams")
-    count: T = number("Streams so far.")
-    with_sid: T = number("Of a key without a stream-id: the newest stream of its vbucket that has one.", reset=-1, of="streams")
-    number: T = number("Its number.", of="keys")
+    count: T = number("Number of streams that the key had.")
+    with_sid: T = number("For a key without a stream-id: the newest stream of the vbucket that has one.", reset=-1, of="streams")
+    number: T = number("Number of the key.", of="keys")
 
 
 class Keys(Key[Ints], Rows[Key]):
@@ -204,13 +204,13 @@ class Keys(Key[Ints], Rows[Key]):
 class Stream(Struct[T]):
     """A stream, from its request, or its first message, to its end."""
 
-    connection: T = number("Its connection.", of="connections")
-    vbucket: T = number("Its vbucket.")
-    sid: T = number("Its stream-id, -1 for none.")
-    ordinal: T = number("How many streams its key had by then, with it.")
-    previous: T = number("Stream that its key had before.", of="streams")
-    opaque: T = number("Its opaque.")
-    state: T = number("Where it is in its life: see ``transitions``.")
+    connection: T = number("Connection of the stream.", of="connections")
+    vbucket: T = number("Vbucket of the stream.")
+    sid: T = number("Stream-id, -1 for none.")
+    ordinal: T = number("Number of streams that the key had, this one included, when it was opened.")
+    previous: T = number("Stream that the key had before.", of="streams")
+    opaque: T = number("Opaque of the stream.")
+    state: T = number("State of the stream: see ``transitions``.")
     request: Request[T] = nested(Request, "What was asked for.")
     opened: Place[T] = nested(Place, "The request, or the first message.")
     answered: Place[T] = nested(Place, "The answer.")
@@ -221,44 +221,44 @@ class Stream(Struct[T]):
     status: T = number("Status of the answer, -1 for none.", reset=-1)
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
     log: T = number("Failover log of the answer.", reset=-1, of="logs")
-    patience: T = number("``Connection.slowest`` when it was opened.")
-    closed_row: T = number("Row of the client's request to close it, or -1.", reset=-1)
-    reason: T = number("Why it ended, -1 if unknown.", reset=-1)
-    items: T = number("Events.")
-    bytes: T = number("Bytes of its messages.")
-    seen: T = number("Seqnos received.")
+    patience: T = number("Value of ``Connection.slowest`` when the stream was opened.")
+    closed_row: T = number("Row of the client's request to close the stream, or -1.", reset=-1)
+    reason: T = number("Reason of the stream end, -1 if unknown.", reset=-1)
+    items: T = number("Number of events.")
+    bytes: T = number("Bytes of all messages of the stream.")
+    seen: T = number("Number of seqnos received.")
     first: T = number("Least seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
-    markers: T = number("Snapshots so far.")
+    markers: T = number("Number of snapshots so far.")
     snapshot: T = number("The current snapshot.", reset=-1, of="snapshots")
     in_oso: T = number("The current OSO snapshot.", reset=-1, of="snapshots")
-    has_position: T = number("``position`` is known.")
-    position: T = number("Seqno up to which it has accounted for everything, biased.")
-    position_by: T = number("What gave that: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
-    position_in: T = number("Snapshot by then.", of="snapshots")
-    position_losses: T = number("Losses of the connection by then; -1 where a message since could not be read.")
+    has_position: T = number("Whether ``position`` is known.")
+    position: T = number("Seqno up to which the stream has accounted for everything, biased.")
+    position_by: T = number("What gave ``position``: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
+    position_in: T = number("Snapshot that ran when ``position`` was given.", of="snapshots")
+    position_losses: T = number("Losses of the connection when ``position`` was given; -1 if a later message could not be read.")
     before_leap: T = number("Position before a seqno that leapt out of its snapshot, biased; GREATEST for none.", reset=GREATEST)
-    unreadable: T = number("Row of that message, or -1.", reset=-1)
-    losses: T = number("Losses of the connection by its latest message; -1 is always in doubt.")
-    orphans: T = number("``Connection.orphans`` by its latest message; -1 if unknown its stream-id.")
-    suspended: T = number("Capture loss since its last marker.")
-    disorder: T = number("Capture loss may hide the start of an OSO snapshot.")
+    unreadable: T = number("Row of the latest message that could not be read, or -1.", reset=-1)
+    losses: T = number("Losses of the connection at the latest message; -1 means always in doubt.")
+    orphans: T = number("Value of ``Connection.orphans`` at the latest message; -1 if the stream-id is unknown.")
+    suspended: T = number("Whether capture lost something since the last marker.")
+    disorder: T = number("Whether capture loss may hide the start of an OSO snapshot.")
     open_gap: T = number(
         "A gap that is not sure yet: seqnos of an OSO snapshot, whose start was lost, make it narrower; and a request that is read late"
         " tells where that before the first seqno begins, which is empty until then.",
         reset=-1,
         of="gaps",
     )
-    is_whole: T = number("No capture loss since its answer.")
+    is_whole: T = number("Whether nothing was lost since the answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
     prepared: T = number("Greatest seqno of a prepare, biased.", reset=LEAST)
     acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)
-    acknowledged_at: Place[T] = nested(Place, "Where it said that.")
-    asked_before: T = number("Stream of the request before, of the same key, that had no answer by then.", reset=-1, of="streams")
+    acknowledged_at: Place[T] = nested(Place, "Where the replica said ``acknowledged``.")
+    asked_before: T = number("The stream of the key's request before, if that had no answer by then.", reset=-1, of="streams")
     with_sid_before: T = number("Stream before this one, of the same vbucket, that has a stream-id.", reset=-1, of="streams")
-    begun_row: T = number("Row of the message that created it first; its request may have been read later.")
-    closed_time: T = number("Time of the client's request to close it.")
-    number: T = number("Its number.", of="streams")
+    begun_row: T = number("Row of the message that created the stream first; its request may have been read later.")
+    closed_time: T = number("Time of the client's request to close the stream.")
+    number: T = number("Number of the stream.", of="streams")
 
 
 class Streams(Stream[Ints], Rows[Stream]):
@@ -268,36 +268,36 @@ class Streams(Stream[Ints], Rows[Stream]):
 class Snapshot(Struct[T]):
     """A snapshot, from its marker, or its start, to what is over it."""
 
-    stream: T = number("Its stream.", of="streams")
-    index: T = number("How many its stream had by then, with it.")
+    stream: T = number("Stream of the snapshot.", of="streams")
+    index: T = number("Number of snapshots that the stream had by then, this one included.")
     start: T = number("First seqno of its range, biased.")
     end: T = number("Last seqno of its range, biased.")
-    flags: T = number("Its type.")
-    layout: T = number("Layout of its marker; OSO_LAYOUT for an OSO snapshot, which has none.")
-    place: Place[T] = nested(Place, "Its marker.")
-    closed_row: T = number("Row of the message that was over it, or -1.", reset=-1)
-    seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "As the marker has them.")
-    state: T = number("Where it is in its life: see ``transitions``.")
-    position: T = number("Whether it is the first of its stream: FIRST and those after it.")
-    items: T = number("Events.")
-    seen: T = number("Seqnos received.")
+    flags: T = number("Type of the snapshot.")
+    layout: T = number("Layout of the marker; OSO_LAYOUT for an OSO snapshot, which has no marker.")
+    place: Place[T] = nested(Place, "The marker.")
+    closed_row: T = number("Row of the message that ended the snapshot, or -1.", reset=-1)
+    seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts of the marker have.")
+    state: T = number("State of the snapshot: see ``transitions``.")
+    position: T = number("Whether the snapshot is the first of its stream: FIRST and those after it.")
+    items: T = number("Number of events.")
+    seen: T = number("Number of seqnos received.")
     first: T = number("First seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
-    reached: T = number("The greatest of them inside the range, LEAST for none.", reset=LEAST)
-    first_event: T = number("Seqno of its first event, biased.")
-    has_first_event: T = number("1 known, 2 it may be lost.")
-    is_tainted: T = number("Capture loss while it ran.")
-    is_overlapped: T = number("The next marker began before its end.")
-    advanced: T = number("SeqnoAdvanced inside an OSO snapshot, biased.")
-    has_advanced: T = number("There was one.")
-    before: T = number("Position of the stream when it began, biased.")
-    has_before: T = number("That is known.")
+    reached: T = number("Greatest seqno received inside the range, biased, LEAST for none.", reset=LEAST)
+    first_event: T = number("Seqno of the first event, biased.")
+    has_first_event: T = number("Whether ``first_event`` is known: 1 yes, 2 the first one may be lost.")
+    is_tainted: T = number("Whether capture lost something while the snapshot ran.")
+    is_overlapped: T = number("Whether the next marker begins before the end of this one.")
+    advanced: T = number("Seqno of a SeqnoAdvanced inside an OSO snapshot, biased.")
+    has_advanced: T = number("Whether there is ``advanced``.")
+    before: T = number("Position of the stream when the snapshot began, biased.")
+    has_before: T = number("Whether ``before`` is known.")
     loss: T = number("Latest loss when a tainted OSO snapshot was complete.", of="losses")
-    is_merged: T = number("It began before the end of the one before.")
-    disk_end: T = number("``Stream.disk_end`` when it began.")
-    reached_time: T = number("Capture time of the message that completed it.")
-    advanced_row: T = number("Row of ``advanced``.")
-    number: T = number("Its number.", of="snapshots")
+    is_merged: T = number("Whether the snapshot begins before the end of the one before.")
+    disk_end: T = number("Value of ``Stream.disk_end`` when the snapshot began.")
+    reached_time: T = number("Capture time of the message that completed the snapshot.")
+    advanced_row: T = number("Row of the message that gave ``advanced``.")
+    number: T = number("Number of the snapshot.", of="snapshots")
 
 
 class Snapshots(Snapshot[Ints], Rows[Snapshot]):
@@ -310,12 +310,12 @@ class Gap(Struct[T]):
     stream: T = number("The stream.", of="streams")
     after: T = number("Last seqno before them, biased.")
     before: T = number("First seqno after them, biased.")
-    flags: T = number("What is known of it: bits, IS_LOST and those after it.")
-    snapshot: T = number("Snapshot that it is in.", of="snapshots")
+    flags: T = number("Bits that say what is known of the gap: IS_LOST and those after it.")
+    snapshot: T = number("Snapshot that the gap is in.", of="snapshots")
     begins: Place[T] = nested(Place, "Message that gave ``after``.")
     ends: Place[T] = nested(Place, "Message that gave ``before``.")
-    loss: T = number("Latest loss between the two.", of="losses")
-    losses: T = number("How many losses there are.")
+    loss: T = number("Latest loss between the two messages.", of="losses")
+    losses: T = number("Number of losses between the two messages.")
     unreadable: T = number("Row of a message between them that cannot be read, or -1.")
 
 
@@ -326,12 +326,12 @@ class Gaps(Gap[Ints], Rows[Gap]):
 class Anomaly(Struct[T]):
     """Something that is not as the protocol has it."""
 
-    code: T = number("What: BEFORE_MARKER and those after it.")
+    code: T = number("What is wrong: BEFORE_MARKER and those after it.")
     connection: T = number("Connection of the message.")
     direction: T = number("Direction of the message.")
-    stream: T = number("Its stream.", of="streams")
+    stream: T = number("Stream of the message.", of="streams")
     a: T = number("A number that the code explains: a biased seqno, or an opaque.")
-    b: T = number("Another one.")
+    b: T = number("A second number that the code explains.")
     snapshot: T = number("The current snapshot of the stream.", of="snapshots")
     place: Place[T] = nested(Place, "The message.")
     other: Place[T] = nested(Place, "The earlier message of the same direction that it contradicts; row 0 for none.")
@@ -349,11 +349,11 @@ class Loss(Struct[T]):
     start: T = number("Stream offset of the first byte.")
     end: T = number("Stream offset after the last byte.")
     before_row: T = number("Row of the message before.")
-    before_frame: T = number("Its frame.")
-    before_time: T = number("Its time; the bytes were sent after it; 0 where there is none.")
-    after_row: T = number("Row of the message after them.")
-    after_frame: T = number("Its frame.")
-    after_time: T = number("Its time; the bytes were sent before it.")
+    before_frame: T = number("Frame of the message before.")
+    before_time: T = number("Time of the message before, 0 if there is none; the bytes were sent later.")
+    after_row: T = number("Row of the message after the bytes.")
+    after_frame: T = number("Frame of the message after the bytes.")
+    after_time: T = number("Time of the message after the bytes, which were sent earlier.")
     previous: T = number("Loss before, of the same direction.", of="losses")
 
 
@@ -378,7 +378,7 @@ class Turn(Struct[T]):
     connection: T = number("The connection.")
     row: T = number("Row of the message.")
     before: T = number("Direction of the producer's messages up to there, or -1.")
-    after: T = number("The same from there on.")
+    after: T = number("Direction of the producer's messages from there on.")
 
 
 class Turns(Turn[Ints], Rows[Turn]):
@@ -402,8 +402,8 @@ class EarlyAnswer(Struct[T]):
     connection: T = number("The connection; TAKEN once its request was found; TAKEN less the connection where that has no known stream-id.")
     opaque: T = number("The opaque.")
     status: T = number("The status.")
-    rollback: T = number("As in ``Answer``.")
-    log: T = number("As in ``Answer``.", of="logs")
+    rollback: T = number("Seqno to roll back to, as in ``Answer``.")
+    log: T = number("Number of the failover log, as in ``Answer``.", of="logs")
     place: Place[T] = nested(Place, "The answer.")
 
 
