@@ -215,14 +215,14 @@ def tiny_connections(
     return builders.pcap(builders.recorded(made))
 
 
-def reconnecting(n: int, **answer: Any) -> bytes:
+def reconnecting(n: int, items: bytes = b"", **answer: Any) -> bytes:
     """A client that asks for a stream on one connection after the other, and what it is answered."""
     made: list[Segment] = []
     for number in range(n):
         one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
         one.handshake()
         one.stream(True, asked([(7, 0x11)]))
-        one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, **answer))
+        one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, **answer) + items)
         one.close()
         made += one.segments
     return builders.pcap(builders.recorded(made))
@@ -399,6 +399,7 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "connections that go on": (10, lambda n: tiny_connections(n, b"\1\2\3\4\5", more=encode("noop", opaque=5))),
     "connections that begin in the middle": (16, lambda n: tiny_connections(n, b"\1\2\3\4\5", handshake=False, close=False)),
     "connections with a stream each": (32, lambda n: reconnecting(n, failover_log=[{"uuid": 1, "seqno": 0}])),
+    "connections that get no further": (16, lambda n: reconnecting(n, marker(0, 1) + MUTATION, failover_log=[{"uuid": 1, "seqno": 0}])),
     "connections with a refusal each": (32, lambda n: reconnecting(n, status=7)),
     "connections with a rollback each": (32, lambda n: reconnecting(n, status=0x23, rollback_seqno=0)),
     "rollbacks that are ignored": (24, lambda n: asking_again(n, ignored_rollbacks)),

@@ -1,0 +1,112 @@
+"""Clients that connect again and again: the smallest conversation, and what looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.reconnecting import LEAST_TIMES, PAUSE_NS
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+LOG = ((0xA, 0),)
+
+
+def found(*talks: Told) -> list[Finding]:
+    return findings(*talks, rules=("reconnect-loop",))
+
+
+def round_of(number: int, start: int = 0, *, items: int = 3, name: str = "test:1", vbuckets: int = 1) -> Told:
+    """A connection on which streams begin at a seqno and deliver items."""
+    talk = opened(name, port=50_000 + number)
+    for vbucket in range(7, 7 + vbuckets):
+        stream = talk.stream(vbucket, start=start, uuid=0xA if start else 0, log=LOG)
+        stream.snapshot(start, start + 10, "memory")
+        for seqno in range(start + 1, start + 1 + items):
+            stream.mutation(seqno, f"k{seqno}")
+    return talk
+
+
+def looping(*talks: Told, side: str = "client", abort: bool = False) -> list[Told]:
+    """Connections that are closed while their streams run."""
+    for talk in talks:
+        talk.close(side, abort=abort)  # type: ignore[arg-type] # it is a side
+    return list(talks)
+
+
+def test_each_connection_asks_from_the_same_seqno() -> None:
+    (one,) = found(*looping(*(round_of(number, 20) for number in range(LEAST_TIMES))))
+    assert (one.severity, one.cause, one.vbuckets, one.seqnos) == ("warning", "by-client", (7,), (20,))
+    assert one.message.startswith("connected 5 times in ")
+    assert one.message.endswith(", from the same seqno each time, 12 items sent again")
+    assert len(one.places) == LEAST_TIMES
+    assert one.whose == "client"
+
+
+def test_vbuckets_of_a_client_are_one_finding() -> None:
+    (one,) = found(*looping(*(round_of(number, vbuckets=3) for number in range(8))))
+    assert one.vbuckets == (7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("side", "abort", "cause", "whose"),
+    [("client", False, "by-client", "client"), ("server", False, "by-server", "server"), ("client", True, "reset", "unknown")],
+)
+def test_who_closes_it_is_the_cause(side: str, abort: bool, cause: str, whose: str) -> None:
+    (one,) = found(*looping(*(round_of(number) for number in range(LEAST_TIMES)), side=side, abort=abort))
+    assert (one.cause, one.whose) == (cause, whose)
+
+
+def test_fewer_times_are_no_loop() -> None:
+    assert found(*looping(*(round_of(number) for number in range(LEAST_TIMES - 1)))) == []
+
+
+def test_who_asks_from_a_higher_seqno_gets_on() -> None:
+    assert found(*looping(*(round_of(number, 3 * number) for number in range(8)))) == []
+
+
+def test_the_loop_is_over_once_the_client_gets_on() -> None:
+    loop = looping(*(round_of(number) for number in range(LEAST_TIMES)))
+    (one,) = found(*loop)
+    assert one.over == "open"
+    (one,) = found(*loop, *looping(round_of(9, 3)))
+    assert one.over == "recovered"
+    (one,) = found(*loop, round_of(9))
+    assert (one.over, one.message.split()[1]) == ("unknown", "6")
+
+
+def test_where_nothing_was_delivered_nothing_is_lost() -> None:
+    assert found(*looping(*(round_of(number, items=0) for number in range(8)))) == []
+
+
+def test_streams_that_have_ended_are_no_loop() -> None:
+    talks = []
+    for number in range(8):
+        talk = opened(port=50_000 + number)
+        stream = talk.stream(7, log=LOG)
+        stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "k")
+        stream.end("ok")
+        talks.append(talk)
+    assert found(*looping(*talks)) == []
+
+
+def test_a_rollback_in_between_is_for_other_rules() -> None:
+    talks = []
+    for number in range(8):
+        talk = opened(port=50_000 + number)
+        talk.stream(7, start=20, uuid=0xA, rollback=0)
+        stream = talk.stream(7, log=LOG)
+        stream.snapshot(0, 10, "memory")
+        stream.mutation(1, "k")
+        talks.append(talk)
+    assert found(*looping(*talks)) == []
+
+
+def test_other_clients_and_long_pauses_are_no_loop() -> None:
+    assert found(*looping(*(round_of(number, name=f"test{number}:1") for number in range(8)))) == []
+    talks = [round_of(number) for number in range(8)]
+    for talk in talks:
+        talk.close("client")
+        talk.wait(PAUSE_NS / 1e9 + 1)
+    assert found(*talks) == []
