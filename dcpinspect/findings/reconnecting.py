@@ -43,6 +43,10 @@ RULES = (
 )
 
 
+_SERVER_CLOSES = "read what came last on a connection, and the server's log for why it closes them; let the client store checkpoints"
+"""What to do where it is the server that closes."""
+
+
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client and vbucket by vbucket."""
     context = finished.context
@@ -84,6 +88,7 @@ def _loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Iterato
     since = "the same seqno" if len(set(starts)) == 1 else "no higher seqno"
     links = [context.by_number[int(streams.connection[number])] for number in rounds]
     ways = Counter("reset" if one.closed == "rst" else "by-client" if one.closed_by == _CLIENT else "by-server" for one in links[:-1])
+    cause = ways.most_common(1)[0][0]
     is_over = in_order.goes_on_after(last, int(streams.request.start[rounds].max()))
     spent = duration(int(times[-1] - times[0]) / 1e9)
     message = f"connected {len(rounds):,} times in {spent}, from {since} each time, {items:,} items sent again"
@@ -95,7 +100,8 @@ def _loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Iterato
         "warning",
         message,
         [context.request(number) for number in shown],
-        cause=ways.most_common(1)[0][0],
+        cause=cause,
+        next_=_SERVER_CLOSES if cause == "by-server" else None,
         seqnos=(starts[-1],),
         shared="connected again and again, from no higher seqno each time",
         facts={"asked": starts[-1], "times": len(rounds), "items sent again": items},

@@ -55,6 +55,7 @@ def test_vbuckets_of_a_client_are_one_finding() -> None:
 def test_who_closes_it_is_the_cause(side: str, abort: bool, cause: str, whose: str) -> None:
     (one,) = found(*looping(*(round_of(number) for number in range(LEAST_TIMES)), side=side, abort=abort))
     assert (one.cause, one.whose) == (cause, whose)
+    assert ("the server's log" in one.next) == (cause == "by-server")
 
 
 def test_fewer_times_are_no_loop() -> None:

@@ -175,7 +175,7 @@ def test_any_order_of_segments_gives_the_same_bytes(tmp_path: Path, order: list[
     assert builders.read(path).streams[1, 1] == data
 
 
-@pytest.mark.parametrize("seed", [0, 2])  # in which connections come one after the other
+@pytest.mark.parametrize("seed", [0, 7])  # in which connections come one after the other
 def test_flows_that_say_little_are_put_aside_and_nothing_changes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(flood(random.Random(seed), 120, 11_210))
