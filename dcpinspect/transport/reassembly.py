@@ -17,8 +17,9 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
 from dcpinspect.kernel import Kernel
 from dcpinspect.structs import Rows
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, FirstPieces, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
+from dcpinspect.transport.directions import Directions
 from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_sides, put_aside
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
@@ -60,10 +61,6 @@ MANY_FLOWS = 1 << 14
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it. Otherwise a batch of large frames cut by
 snaplen, or of frames that lie about their length, would take gigabytes."""
-MOST_FIRST = 1 << 16
-"""Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes little beside more bytes."""
-_PACKET_BITS = 44
-"""Bits for the number of a packet."""
 AT_ONCE = 1 << 16
 """Number of connections that are looked at together: there may be millions."""
 MAX_FILLED = 64 << 20
@@ -470,93 +467,21 @@ class Reassembler:
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
         """Yields the chunks of the current entries; nodes that still wait may be moved meanwhile."""
-        entries = self._tables.entries[: self._tables.counts.entries]
-        if not len(entries):
+        if not self._tables.counts.entries:
             return iter(())
-        sides = entries.side
-        if (sides[1:] < sides[:-1]).any():
-            entries = entries[np.argsort(sides, kind="stable")]
-            sides = entries.side
-        starts = np.concatenate(([0], np.flatnonzero(sides[1:] != sides[:-1]) + 1))
-        stops = np.append(starts[1:], len(sides))
-        holes = np.add.reduceat(entries.source == HOLE, starts, dtype=np.int64)
+        directions = Directions(self._tables)
+        starts, stops, holes = directions.edges
         if self.take_first is not None:
-            is_left = ~self._taken(entries, starts, stops, data)
-            starts, stops, holes = starts[is_left], stops[is_left], holes[is_left]
+            taken = self.take_first(directions.first_bytes(data, self._entry_places if self._with_places else None))
+            if taken is not None:
+                directions.release(taken)
+                starts, stops, holes = starts[~taken], stops[~taken], holes[~taken]
         edges = zip(starts.tolist(), stops.tolist(), strict=True)
-        held = self._held
+        entries, held = directions.entries, self._held
         return (
             chunk
             for (start, end), count in zip(edges, holes.tolist(), strict=True)
             for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
-        )
-
-    def _taken(self, entries: Entries, starts: Column, stops: Column, data: Bytes) -> npt.NDArray[np.bool_]:
-        """Returns whether no chunk is wanted, for each direction with entries; ``starts`` and ``stops`` bound its entries."""
-        first, last = entries[starts], entries[stops - 1]
-        is_end, count = last.source == END, stops - starts
-        is_one = (count - is_end == 1) & (first.source >= 0) & (first.offset == 0)
-        side = first.side
-        places = self._first_flows(side // 2) + side % 2
-        flows = self._tables.flows[places]
-        number = first.packet.number
-        released = np.maximum(flows.released, flows.opened_by)
-        release = np.maximum(first.release, released)
-        end_release = np.maximum(np.maximum.reduceat(entries.release, starts), released)
-        is_start = self._tables.sides.started[side] != 0
-        several = np.flatnonzero((count - is_end > 1) & (first.offset == 0) & is_start)
-        offered = FirstBytes(
-            number=side,
-            data=data,
-            start=first.source,
-            length=np.where(is_one, first.length, np.where(is_end & (count == 1), 0, -1)),
-            packet=number,
-            frame=first.packet.frame,
-            file=first.packet.file,
-            time=first.packet.time,
-            release=release,
-            is_start=is_start,
-            is_end=is_end,
-            end_release=end_release,
-            end_packet=last.packet.number,
-            end_time=last.packet.time,
-            place=self._entry_places(first) if self._with_places else None,
-            pieces=self._first_pieces(entries, several, starts[several], (stops - is_end)[several], released[several]),
-        )
-        assert self.take_first is not None
-        taken = self.take_first(offered)
-        if taken is None:
-            return np.zeros(len(starts), dtype=np.bool_)
-        has_flow = taken & (places > 1)
-        self._tables.flows.released[places[has_flow]] = end_release[has_flow]
-        return taken
-
-    def _first_pieces(self, entries: Entries, rows: Column, starts: Column, stops: Column, released: Column) -> FirstPieces:
-        """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes.
-
-        ``starts``, ``stops``: between them are the entries of each. ``released``: packet before which none of its bytes can be read.
-        """
-        counts = stops - starts
-        of = np.repeat(np.arange(len(rows)), counts)
-        place = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts - starts, counts)
-        own = entries[place]
-        is_left = np.bincount(of, own.length, len(rows)) <= MOST_FIRST
-        is_left[of[own.source < 0]] = False
-        is_left = is_left[of]
-        of, own = of[is_left], own[is_left]
-        above = of << _PACKET_BITS  # so that the greatest packet so far begins anew with each direction
-        release = np.maximum.accumulate(np.maximum(own.release, released[of]) + above) - above
-        packet = own.packet
-        return FirstPieces(
-            rows[of],
-            own.source,
-            own.length,
-            packet.number,
-            packet.frame,
-            packet.file,
-            packet.time,
-            release,
-            self._entry_places(own) if self._with_places else of[:0],
         )
 
     def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
