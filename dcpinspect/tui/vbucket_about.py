@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dcpinspect.escape import escape
+from dcpinspect.findings.finding import ranges
 from dcpinspect.render.lines import counted
 
 _NAME = 11
@@ -51,7 +52,7 @@ def _known(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     behind = f", server has {row['high_seqno']:,}" if row["high_seqno"] is not None else ""
     yield "client", escape(row["client"] or "")
     yield "state", row["verdict"].replace("-", " ")
-    yield "connections", ", ".join(map(str, row["connections"]))
+    yield "connections", ranges(row["connections"])
     yield "streams", f"{row['streams']}, {row['rollbacks']} rolled back"
     yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}{behind}"
     yield "received", f"{counted(row['items'], 'item')}, {row['bytes']:,} bytes"

@@ -25,3 +25,8 @@ def test_little_room_has_what_there_is_without_what_there_is_none_of() -> None:
     assert text.startswith("vb 7 · 10.0.0.1 mirror · rolled back · ")
     assert text.endswith("35 items, 9,847 bytes · snapshots 3 · findings 2 errors")
     assert about_in_short(7, []).plain == "vb 7 · not requested in this capture"
+
+
+def test_a_client_that_connected_often_has_its_connections_as_ranges() -> None:
+    text = about_in_short(7, [ROW | {"connections": [*range(1, 1001), 1003]}]).plain
+    assert " · connections 1–1000, 1003 · streams 3" in text
