@@ -53,6 +53,8 @@ class CaptureFile:
     storage: Storage = "stream"
     """Whether its bytes can be read again. ``plain``: at any place; ``compressed``: from the start; ``stream``: not at all."""
     packets: int = 0
+    overlaps: bool = False
+    """Whether its first packet is older than the last one of the file before."""
     problems: list[Problem] = field(default_factory=list)
     counts: Sequence[InterfaceCounts] = ()
     """What the capture itself says of its interfaces, as far as it was read."""
@@ -200,6 +202,8 @@ class Capture:
                         file_offset=window.file_offset,
                         options=None if walk.options is None else walk.options[some],
                     )
+                    if len(batch) and not file.packets and clock.last_ns is not None:
+                        file.overlaps = int(batch.time_ns[0]) < clock.last_ns
                     clock.note(batch)
                     yield batch
                     file.packets += len(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 MAX_LINES = 10
 """Number of damaged places, or directions that lost bytes, that are listed."""
-
+MOST_NAMED = 4
+"""Number of captures that are named in a command."""
+ONE_IN = 4
+"""If fewer bytes than one in so many come again, captures are taken to be of different connections."""
 
 UNCHECKED = "nothing was checked"
 
@@ -36,6 +40,18 @@ def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
         return ""
     named = ", ".join(str(one.start) if len(one) == 1 else f"{one.start}-{one.stop - 1}" for one in wanted)
     return f"connection {named}: there are {count}; 'dcpinspect connections' lists them"
+
+
+def _merging(reading: Reading) -> str:
+    """Returns what to do with captures of the same connections, if each may have what another one lacks; else empty."""
+    files, sums = reading.capture.files, reading.coverage.own
+    is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
+    if not (is_again and sums["missing"] and any(file.overlaps for file in files)):
+        return ""
+    names = " ".join(escape(shlex.quote(file.name)) for file in files) if len(files) <= MOST_NAMED else "FILE…"
+    return (
+        f"captures that overlap in time are read one after the other; to fill the holes of one from another, first: mergecap -w OUT {names}"
+    )
 
 
 def remarks(
@@ -79,6 +95,8 @@ def remarks(
             complain(line)
         if len(lost) > MAX_LINES:
             complain("more connections lost bytes; --stats lists all")
+        if lost and (hint := _merging(reading)):
+            complain(hint)
     if stats and not is_whole:
         complain("reading stopped before the end; --stats counts what was read so far")
     if reading.tracker is not None and (unlisted := reading.engine.unlisted):

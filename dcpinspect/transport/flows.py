@@ -108,8 +108,14 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
 
 @inline
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
-    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture."""
-    late = max(0, min(end, 0) - start)
+    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture.
+
+    Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy seldom comes so late.
+    """
+    known_from = 0
+    if flow.holes > RECENT_HOLES:
+        known_from = tables.recent[flow.recent * RECENT_HOLES + flow.holes % RECENT_HOLES].start
+    late = max(0, min(end, known_from) - start)
     for i in range(min(flow.holes, RECENT_HOLES)):
         hole = tables.recent[flow.recent * RECENT_HOLES + i]
         late += max(0, min(end, hole.end) - max(start, hole.start))

@@ -299,9 +299,6 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     flow.payload += have
     wanted = flow.next
     offset = wanted + distance(segment.seq, one.base + wanted)
-    if one.ended == 1:
-        flow.late += have
-        return
     if offset < wanted:  # a retransmission, at least in part
         old_bytes = min(full, wanted - offset)
         old_have = min(have, old_bytes)
@@ -314,6 +311,9 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         source += old_have
         if full == 0:
             return
+    if one.ended == 1:
+        flow.late += have
+        return
     head = flow.head
     is_next = offset == wanted and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):

@@ -79,6 +79,29 @@ def test_lost_bytes_are_told_once_a_direction(tmp_path: Path, capsys: pytest.Cap
     assert line.startswith("dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not in the capture")
 
 
+def test_captures_of_the_same_connection_are_to_be_merged_if_each_lacks_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = b"".join(builders.mutations(600))
+    builders.capture(Path("a one.pcap"), server=server, loss={4})
+    builders.capture(Path("b.pcap"), server=server, loss={40})
+    builders.capture(Path("whole.pcap"), server=server)
+    with Reading(["a one.pcap", "b.pcap"]) as reading:
+        list(reading)
+    assert remarks(reading) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1:] == [
+        "dcpinspect: captures that overlap in time are read one after the other; to fill the holes of one from another, "
+        "first: mergecap -w OUT 'a one.pcap' b.pcap"
+    ]
+    for names in (["a one.pcap"], ["whole.pcap", "b.pcap"]):
+        with Reading(names) as reading:
+            list(reading)
+        remarks(reading)
+        assert "mergecap" not in capsys.readouterr().err
+
+
 def test_losses_of_many_connections_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packets = []
     for number in range(MAX_LINES + 3):

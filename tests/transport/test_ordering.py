@@ -168,6 +168,15 @@ def test_bytes_that_come_after_the_decision_are_late(tmp_path: Path) -> None:
     assert (account.missing, account.late, account.duplicate) == (1, 1, 0)
 
 
+@pytest.mark.parametrize("lost", [(), (DATA_7,)])
+def test_copies_that_come_after_the_end_are_duplicates_but_what_was_lost_before_is_late(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    segments = numbered(close=True)
+    kept = [segment for place, segment in enumerate(segments) if place not in lost]
+    reading = read(tmp_path, [*kept, *(segment for segment in segments if segment.payload)])
+    account = reading.transport.accounts[1]
+    assert (account.missing, account.late, account.duplicate) == (len(lost), len(lost), 200 - len(lost))
+
+
 def test_the_first_copy_wins(tmp_path: Path) -> None:
     made = Conversation()
     made.handshake()
