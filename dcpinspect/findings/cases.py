@@ -62,10 +62,13 @@ def _advice(heaps: list[Heap]) -> str | None:
     if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
         return different.pop() if len(different) == 1 else None
     parts = []
+    told = [(vbucket, row) for (_, row), of in found.items() for vbucket in {heap.first.vbucket for heap in of}]
+    is_clear = len(told) == len(set(told))  # else a vbucket has two pieces of advice, each on another connection
     for (what, row), of in found.items():
         vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
         connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}" if of[0].first.connection > 0 else ""
-        where = f"vb {ranges(sorted(vbuckets))}" if vbuckets else connections
+        numbers = f"vb {ranges(sorted(vbuckets))}" if vbuckets else ""
+        where = numbers if numbers and is_clear else ", ".join(filter(None, (numbers, connections)))
         label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
         parts.append(f"{label}: {what}" if label else f"{what}")
     return "; ".join(parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dcpinspect.findings.cases import duration, in_common
@@ -72,3 +74,12 @@ def test_lengths_of_time_and_ranges() -> None:
     assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
     assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
     assert ranges([*range(0, 24, 2), 30, 31, 40]) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
+
+
+def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_where_it_differs() -> None:
+    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
+    collector = Collector({"broad": rule})
+    for row, connection, what in ((1, 1, "do a"), (2, 2, "do b")):
+        collector.add(replace(once("broad", row, 7, next_=what), connection=connection))
+    (found,) = collector.findings({})
+    assert found.next == "vb 7, connection 1: do a; vb 7, connection 2: do b"
