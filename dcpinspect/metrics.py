@@ -23,7 +23,7 @@ from dcpinspect.escape import clip, escape_rest
 from dcpinspect.protocol.opcodes import Opcode, opcode_code, opcode_name
 from dcpinspect.reading import Reading
 from dcpinspect.streams import words as w
-from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.connections import clients_of
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
@@ -322,11 +322,12 @@ class Metrics:
         for totals in self._pairs.values():
             totals.is_open = False
         found: dict[int, Pair] = {}
-        for number, link in links.items():
+        clients = clients_of(links.values(), sessions, sight)
+        for number in links:
             session = sessions.get(number) or Session()
             has_dcp = bool(session.open_row) or (number < len(table) and (table.producer[number] >= 0 or table.streams[number] > 0))
             if has_dcp:
-                client = client_of(link, session, sight)
+                client = clients[number]
                 name = client.name if client.is_named else f"{client.host} {UNKNOWN}"
                 found[number] = _label(name), _label(session.bucket or UNKNOWN)
             else:
@@ -475,7 +476,7 @@ class Metrics:
         names = ("client", "vbucket", "high_seqno")
         told = {(client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)}
         sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
-        clients = {number: client_of(link, sessions.get(number) or Session(), sight).name for number, link in links.items()}
+        clients = {number: client.name for number, client in clients_of(links.values(), sessions, sight).items()}
         runs = (own.has_position != 0) & np.isin(own.state, (ACCEPTED, STREAMING))
         last = np.where(own.request.form > 0, unbiased(own.request.end), np.uint64((1 << 64) - 1))
         found: list[int | None] = []

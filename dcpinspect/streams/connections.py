@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +57,30 @@ def flow_of(row: Connection, link: Link, session: Session, sight: Visibility) ->
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
 
 
-def client_of(link: Link, session: Session, sight: Visibility) -> Client:
-    """Returns the consumer that a connection belongs to, over all its connections.
+def clients_of(links: Iterable[Link], sessions: Mapping[int, Session], sight: Visibility) -> dict[int, Client]:
+    """Returns the consumer that each connection belongs to, over all its connections, by number of the connection.
 
-    Its name is its address with its DCP name up to the first colon, or with the agent if it has no name. Where the open may be missing,
-    nobody can tell whose connection it is: its number and a question mark stand for the name.
+    Its name is its address with its DCP name up to the first colon, or with the agent if it has no name. A name that stands for connections
+    to several buckets is a consumer for each bucket, because vbuckets of different buckets have nothing in common.
+    """
+    found: dict[int, Client] = {}
+    buckets: dict[str, dict[int, str | None]] = {}
+    for link in links:
+        session = sessions.get(link.number) or Session()
+        found[link.number] = client = _client_of(link, session, sight)
+        buckets.setdefault(client.name, {})[link.number] = session.bucket
+    for of in buckets.values():
+        if len({*of.values()} - {None}) > 1:
+            for number, bucket in of.items():
+                client = found[number]
+                found[number] = replace(client, is_named=False) if bucket is None else replace(client, name=f"{client.name}@{bucket}")
+    return found
+
+
+def _client_of(link: Link, session: Session, sight: Visibility) -> Client:
+    """Returns the consumer that a connection belongs to, whatever the bucket.
+
+    Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
     """
     host = link.client.rpartition(":")[0]
     if session.name:

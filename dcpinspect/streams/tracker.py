@@ -20,7 +20,7 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import RUNNING, Flow, client_of, connection_records, flow_of
+from dcpinspect.streams.connections import RUNNING, Flow, clients_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
@@ -299,7 +299,7 @@ class Tracker:
         flows = {
             link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links
         }
-        owners = {link.number: client_of(link, sessions.get(link.number) or Session(), sight) for link in links}
+        owners = clients_of(links, sessions, sight)
         clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
         ends = Ends.of(known, by_number, starved)

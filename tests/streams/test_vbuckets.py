@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.streams.told import opened, tables
+from tests.streams.told import Told, opened, tables
 
 
 def test_the_newest_stream_decides_and_sums_are_over_all() -> None:
@@ -44,6 +44,31 @@ def test_clients_are_told_apart_by_name_and_by_agent_when_they_have_none() -> No
     for talk in talks:
         talk.stream(7)
     assert [found["client"] for found in tables(*talks).vbuckets] == ["10.0.0.1 kafka", "10.0.0.1 spark"]
+
+
+def of_bucket(bucket: str | None, port: int) -> Told:
+    talk = Told("kafka", port=port)
+    talk.hello("test/1.0", "JSON", "Collections")
+    if bucket is not None:
+        talk.select_bucket(bucket)
+    talk.open("kafka:1", "producer")
+    return talk
+
+
+def test_a_client_of_two_buckets_is_a_client_of_each() -> None:
+    talks = [of_bucket(bucket, 50_000 + number) for number, bucket in enumerate(("travel", "beer", "travel", None))]
+    for start, talk in zip((0, 5, 0, 9), talks, strict=True):
+        stream = talk.stream(7, start=start, uuid=9)
+        stream.snapshot(start, start + 2, "memory")
+        stream.mutation(start + 2, "k")
+    found = tables(*talks)
+    assert {(one["client"], *one["connections"]) for one in found.vbuckets} == {
+        ("10.0.0.1 kafka@travel", 1, 3),
+        ("10.0.0.1 kafka@beer", 2),
+        ("10.0.0.1 kafka", 4),
+    }
+    assert "resumed" not in {gap["cause"] for gap in found.gaps}
+    assert [one["client"] for one in tables(*talks[:1], talks[2]).vbuckets] == ["10.0.0.1 kafka"]
 
 
 def test_high_seqnos_of_one_collection_are_not_the_vbuckets() -> None:
