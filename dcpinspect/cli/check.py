@@ -230,7 +230,8 @@ def check(
         if evidence is not None:
             status = status or log_remarks(evidence.logs)
         if is_checked and not reading.checker.has_dcp:
-            more = "" if find_ports else "; DCP may be on another port, try --port auto"
+            is_refused = any(one.rule == "login-refused" for one in found)
+            more = "" if find_ports or is_refused else "; DCP may be on another port, try --port auto"
             complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
 
