@@ -39,7 +39,7 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         sid=first.sid,
         places=places,
         seqnos=first.seqnos,
-        first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
+        first_time_ns=heap.first_time_ns,
         last_time_ns=heap.last_time_ns,
         count=heap.count,
         left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,

@@ -77,8 +77,9 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
-        if one.over != "recovered" and one.first_time_ns:
-            self.since_ns = min(self.since_ns or one.first_time_ns, one.first_time_ns)
+        began = [case.first_time_ns for case in one.each if case.over != "recovered" and case.first_time_ns]
+        if one.over != "recovered" and began:
+            self.since_ns = min(self.since_ns or min(began), *began)
 
     def phrases(self, cost: Cost) -> Iterable[str]:
         since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""
