@@ -21,7 +21,7 @@ def overview(reading: Reading) -> Overview:
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     tables = reading.tracker.tables(reading.engine.links)
-    own = reading.coverage.sums(lambda all_: all_.is_own & (all_.connection > 0))
+    own = reading.coverage.own
     others = {connection for connection, _ in reading.coverage.ways(lambda all_: ~all_.is_own)}
     unread = reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
     tls = [one for one in unread if one.connection and one.protocol == TLS]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dcpinspect.escape import cells, escape
 from dcpinspect.findings.finding import ranges
-from dcpinspect.render.lines import counted
+from dcpinspect.render.lines import counted, share_of
 
 MOST = 3
 """Number of files, clients and servers that have a line each."""
@@ -141,13 +141,8 @@ def _complete(found: dict[str, Any]) -> str:
     if not found["captured_bytes"]:
         return "; ".join(["nothing to decode", *lacks])
     plain = found["captured_bytes"] - found["tls_overhead_bytes"]
-    share = f"{_percent(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
+    share = f"{share_of(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
     return f"no: {', '.join(lacks)}; of what is there, {share}" if lacks else f"yes: {share}, no handshake is missing"
-
-
-def _percent(part: int, whole: int) -> str:
-    """Returns a percentage; 100 % only if nothing is missing."""
-    return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
 
 
 def _tls(found: dict[str, Any]) -> str:
