@@ -36,7 +36,7 @@ class LookedAt:
     rules: str = ""
     """What was checked, if not all rules: ``2 rules``."""
     nothing: str = NOTHING
-    """Text if nothing of what was asked for was found."""
+    """Text if nothing worse than notes was found."""
     damage: str = ""
     """What is wrong with the files themselves."""
     lost: int = 0
