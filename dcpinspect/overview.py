@@ -56,6 +56,7 @@ def overview(reading: Reading) -> Overview:
             {
                 "address": host,
                 "name": name or None,
+                "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
                 "agent": agent or None,
                 "connections": numbers,
                 "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
@@ -74,7 +75,8 @@ def overview(reading: Reading) -> Overview:
         "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
         "captured_bytes": own["unique"] + own["late"],
         "decoded_bytes": own["decoded"],
-        "skipped_bytes": own["skipped"] + own["unfinished"] + own["late"],
+        "skipped_bytes": own["skipped"] + own["unfinished"],
+        "late_bytes": own["late"],
         "missing_bytes": own["missing"],
         "holes": own["holes"],
         "tls_overhead_bytes": own["tls"],
@@ -92,6 +94,11 @@ def overview(reading: Reading) -> Overview:
 
 def _version(session: Session | None) -> str | None:
     return session.server_version if session is not None else None
+
+
+def _is_opened(session: Session | None) -> bool:
+    """Returns whether the capture has a DCP open, or its answer where the open itself was cut."""
+    return session is not None and (bool(session.open_row) or session.open_status is not None)
 
 
 def _next(reading: Reading) -> str | None:

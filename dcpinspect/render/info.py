@@ -93,7 +93,7 @@ def _traffic(found: dict[str, Any]) -> str:
 def _clients(found: dict[str, Any]) -> Iterator[str]:
     return _some(
         [
-            f"{escape(one['address'])}  {escape(one['name']) if one['name'] else 'no DCP open in the capture'}"
+            f"{escape(one['address'])}  {escape(one['name'] or _nameless(one))}"
             + (f", agent {escape(one['agent'])}" if one["agent"] else "")
             + f": {_numbers('connection', one['connections'])}"
             + (f", {counted(one['vbuckets'], 'vbucket')}" if one["vbuckets"] else "")
@@ -101,6 +101,11 @@ def _clients(found: dict[str, Any]) -> Iterator[str]:
         ],
         "clients",
     )
+
+
+def _nameless(client: dict[str, Any]) -> str:
+    """Returns why a client has no name."""
+    return "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
 
 
 def _servers(found: dict[str, Any]) -> Iterator[str]:
@@ -132,6 +137,8 @@ def _complete(found: dict[str, Any]) -> str:
         lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
     if found["skipped_bytes"]:
         lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
+    if found["late_bytes"]:
+        lacks.append(f"{counted(found['late_bytes'], 'byte')} came too late to be read")
     if found["unopened_records"]:
         lacks.append(f"{counted(found['unopened_records'], 'record')} of TLS not opened")
     if found["mid_stream"]:
