@@ -41,7 +41,7 @@ def overview(reading: Reading) -> Overview:
     encrypted = sorted({one.connection for one in tls})
     return {
         "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in reading.capture.files],
-        "first_time": reading.first_time_ns,
+        "first_time": reading.earliest_ns,
         "last_time": reading.last_time_ns,
         "packets": reading.coverage.packets_read,
         "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},

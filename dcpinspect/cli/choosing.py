@@ -54,7 +54,7 @@ class Choosing:
 
         if self.span is None:
             return self
-        bounds = self.span.within(reading.first_time_ns, reading.last_time_ns)
+        bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
         return replace(self, time=Within.of(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:
