@@ -198,6 +198,11 @@ class Coverage:
         """The sums over everything but other protocols."""
         return self.sums(lambda all_: all_.is_own)
 
+    @staticmethod
+    def plain_bytes(sums: Mapping[str, int]) -> int:
+        """Returns how many bytes were captured, without copies and without TLS itself. ``sums``: by field of ``Sizes``."""
+        return sums["unique"] + sums["late"] - sums["tls"]
+
     @property
     def packets_read(self) -> int:
         """Number of packets of all classes."""

@@ -21,7 +21,7 @@ def overview(reading: Reading) -> Overview:
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
     tables = reading.tracker.tables(reading.engine.links)
-    own = reading.coverage.sums(lambda all_: all_.is_own & (all_.connection > 0))
+    own = reading.coverage.own
     others = {connection for connection, _ in reading.coverage.ways(lambda all_: ~all_.is_own)}
     unread = reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
     tls = [one for one in unread if one.connection and one.protocol == TLS]
@@ -41,7 +41,7 @@ def overview(reading: Reading) -> Overview:
     encrypted = sorted({one.connection for one in tls})
     return {
         "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in reading.capture.files],
-        "first_time": reading.first_time_ns,
+        "first_time": reading.earliest_ns,
         "last_time": reading.last_time_ns,
         "packets": reading.coverage.packets_read,
         "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},
@@ -56,6 +56,7 @@ def overview(reading: Reading) -> Overview:
             {
                 "address": host,
                 "name": name or None,
+                "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
                 "agent": agent or None,
                 "connections": numbers,
                 "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
@@ -74,7 +75,8 @@ def overview(reading: Reading) -> Overview:
         "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
         "captured_bytes": own["unique"] + own["late"],
         "decoded_bytes": own["decoded"],
-        "skipped_bytes": own["skipped"] + own["unfinished"] + own["late"],
+        "skipped_bytes": own["skipped"] + own["unfinished"],
+        "late_bytes": own["late"],
         "missing_bytes": own["missing"],
         "holes": own["holes"],
         "tls_overhead_bytes": own["tls"],
@@ -92,6 +94,11 @@ def overview(reading: Reading) -> Overview:
 
 def _version(session: Session | None) -> str | None:
     return session.server_version if session is not None else None
+
+
+def _is_opened(session: Session | None) -> bool:
+    """Returns whether the capture has a DCP open, or its answer where the open itself was cut."""
+    return session is not None and (bool(session.open_row) or session.open_status is not None)
 
 
 def _next(reading: Reading) -> str | None:

@@ -128,7 +128,7 @@ class Captures:
         from dcpinspect.findings.within import Within
         from dcpinspect.tables.record_rows import RecordSelection
 
-        time = Within.of(self.span.within(reading.first_time_ns, reading.last_time_ns), reading.engine.links)
+        time = Within.of(self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links)
         kept = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
         if "findings" in tables:
             names = [file.name for file in reading.capture.files]

@@ -118,7 +118,9 @@ class Reading:
         names = [file.name for file in self.capture.files]
         self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)
         self.first_time_ns: int | None = None
-        """Capture time of the first packet, once one was read."""
+        """Capture time of the first packet, once one was read; lists count times from there."""
+        self.earliest_ns: int | None = None
+        """The earliest capture time of a packet so far: not always that of the first one."""
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
         self.clock_ns: int | None = None
@@ -332,8 +334,9 @@ class Reading:
                     self.engine.keys.add(text)
                 taken[number] = len(file.secrets)
             if len(packets):
-                latest = int(packets.time_ns.max())
+                earliest, latest = int(packets.time_ns.min()), int(packets.time_ns.max())
                 self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
+                self.earliest_ns = earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
                 self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 self.truncated += int((packets.captured < packets.wire).sum())
                 self.clock_ns = max(self.clock_ns or 0, latest)

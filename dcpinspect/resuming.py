@@ -33,7 +33,7 @@ _NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction
 """Modules whose objects have keys."""
 _CONSTANTS = ("default_legal_extras", "_no_release", "_NO_CHAINS", "_NONE_WAITING", "_NO_CURSORS")
 """Names of what objects are compared with, or call."""
-_OF_READING = ("first_time_ns", "last_time_ns", "clock_ns", "truncated", "messages")
+_OF_READING = ("first_time_ns", "earliest_ns", "last_time_ns", "clock_ns", "truncated", "messages")
 
 
 class NotKeptError(ValueError):

@@ -6,6 +6,9 @@ import pytest
 
 from dcpinspect.overview import overview, overview_records
 from dcpinspect.reading import Reading
+from dcpinspect.render.info import info_lines
+from dcpinspect.render.lines import share_of
+from dcpinspect.render.verdict import LookedAt
 from dcpinspect.streams.contracts import INFO
 from tests.peers.truth import SAMPLES
 
@@ -32,7 +35,18 @@ def test_several_captures_are_one_overview() -> None:
 @pytest.mark.parametrize("sample", ["rollback.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"])
 def test_every_captured_byte_is_decoded_skipped_or_of_another_protocol(sample: str) -> None:
     found = of(sample)
-    assert found["captured_bytes"] == found["decoded_bytes"] + found["skipped_bytes"] + found["tls_bytes"]  # type: ignore[operator] # numbers
+    assert found["captured_bytes"] == found["decoded_bytes"] + found["skipped_bytes"] + found["late_bytes"] + found["tls_bytes"]  # type: ignore[operator] # numbers
+
+
+@pytest.mark.parametrize("sample", ["capture-loss.pcap", "midstream.pcap"])
+def test_a_verdict_and_an_overview_have_one_share_of_decoded_bytes(sample: str) -> None:
+    with Reading([str(SAMPLES / sample)], track=True) as reading:
+        list(reading)
+        looked, found = LookedAt.of(reading), overview(reading)
+    assert (looked.decoded, looked.captured) == (found["decoded_bytes"], found["captured_bytes"] - found["tls_overhead_bytes"])
+    share = f"{share_of(looked.decoded, looked.captured)} of "
+    assert share in str(looked)
+    assert share in " ".join(map(str.strip, info_lines(found)))
 
 
 def test_the_record_has_the_columns_of_the_contract() -> None:

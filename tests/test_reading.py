@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from threading import enumerate as enumerate_threads
@@ -18,6 +19,7 @@ from dcpinspect import reading as reading_module
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem, open_capture
 from dcpinspect.errors import CaptureError
+from dcpinspect.overview import overview
 from dcpinspect.reading import Reading, ahead
 from tests import builders, damage
 from tests.builders import Recorded
@@ -50,6 +52,18 @@ def test_the_first_packets_time_is_known_once_it_was_read(tmp_path: Path) -> Non
         assert reading.first_time_ns is None
         list(reading)
         assert reading.first_time_ns == builders.START_NS
+
+
+def test_the_earliest_time_may_be_that_of_a_later_packet(tmp_path: Path) -> None:
+    segments = builders.recorded(builders.conversation(server=builders.mutation()))
+    back = [replace(one, time_ns=builders.START_NS - 10**6 * number) for number, one in enumerate(segments)]
+    path = tmp_path / "back.pcap"
+    path.write_bytes(builders.pcap(back))
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        assert (reading.first_time_ns, reading.earliest_ns) == (builders.START_NS, back[-1].time_ns)
+        found = overview(reading)
+    assert found["last_time"] - found["first_time"] == 10**6 * (len(back) - 1)
 
 
 def test_no_batch_is_empty(tmp_path: Path) -> None:

@@ -39,10 +39,14 @@ class Choosing:
 
     @property
     def nothing(self) -> str:
-        """Text if nothing was found."""
+        """Text if nothing worse than notes was found."""
+        from dcpinspect.findings.rule import SEVERITIES
+
         if self.known:
-            return "nothing new"
-        return "nothing wrong" if replace(self, limit=None, span=None, time=None) == Choosing() else "nothing of what was asked for"
+            return "nothing new is wrong"
+        severity = None if self.severity == SEVERITIES[-1] else self.severity
+        is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
+        return "nothing wrong" if is_all else "nothing wrong with what was asked for"
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading."""
@@ -50,7 +54,7 @@ class Choosing:
 
         if self.span is None:
             return self
-        bounds = self.span.within(reading.first_time_ns, reading.last_time_ns)
+        bounds = self.span.within(reading.earliest_ns, reading.last_time_ns)
         return replace(self, time=Within.of(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:

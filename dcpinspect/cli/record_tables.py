@@ -208,7 +208,7 @@ def _none_of(count: int, name: str) -> str:
 
 
 def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
-    return None if span is None else span.within(reading.first_time_ns, reading.last_time_ns)
+    return None if span is None else span.within(reading.earliest_ns, reading.last_time_ns)
 
 
 def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:

@@ -101,7 +101,7 @@ def timeline(
             finally:  # after Ctrl-C: writes what was read so far
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                bounds = time.within(reading.first_time_ns, reading.last_time_ns) if time is not None else None
+                bounds = time.within(reading.earliest_ns, reading.last_time_ns) if time is not None else None
                 found = stories(reading.tables, vbucket, connections, items, only, bounds)
                 if is_whole and not found and reading.messages:
                     refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))

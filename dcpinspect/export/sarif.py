@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dcpinspect.streams.links import Link
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-FINGERPRINT = "dcpinspect/evidence/v1"
+FINGERPRINT = "dcpinspect/evidence/v2"
 PAGE = "docs/rules.md"
 """Page with an anchor for each rule."""
 
@@ -164,10 +164,14 @@ def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -
 
 
 def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
-    """Returns a text that is the same in every reading with the same evidence: without rows, frames or numbers of connections."""
+    """Returns a text that is the same in every reading with the same evidence: without rows, frames or numbers of connections.
+
+    Times tell connections apart whose client used its port again.
+    """
     parts = [one.rule, one.cause or "", ",".join(map(str, one.vbuckets)), "" if one.sid is None else str(one.sid)]
-    parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset}" for place in one.places[:1]]
-    parts += [_ends(number, links) for number in one.connections] if not one.places else []
+    parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset} {place.time_ns}" for place in one.places[:1]]
+    began = {number: links[number].first_ns for number in one.connections if number in links}
+    parts += [f"{_ends(number, links)} {began.get(number, 0)}" for number in one.connections] if not one.places else []
     return sha256("\n".join(parts).encode()).hexdigest()
 
 

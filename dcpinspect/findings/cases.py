@@ -21,6 +21,8 @@ _VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
 """How many there were of something."""
+_COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
+"""A number and its noun."""
 
 
 def case_of(heap: Heap, rule: Rule) -> Finding:
@@ -39,7 +41,7 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         sid=first.sid,
         places=places,
         seqnos=first.seqnos,
-        first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
+        first_time_ns=heap.first_time_ns,
         last_time_ns=heap.last_time_ns,
         count=heap.count,
         left_out=heap.count - len(heap.shown) - bool(heap.last) + heap.unnamed,
@@ -84,7 +86,8 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     sids = {case.sid for case in cases}
     first = min((case.first_time_ns for case in cases if case.first_time_ns), default=0)
     last = max(case.last_time_ns for case in cases)
-    what = in_common([case.message for case in cases], heaps[0].first.shared)
+    messages = [case.message for case in cases]
+    what = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
     on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
     of = [f"{len(connections)} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
@@ -131,7 +134,7 @@ def shape(message: str) -> str:
 
 def in_common(messages: Sequence[str], shared: str | None) -> str:
     """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
-    first = messages[0]
+    first = max(messages, key=lambda one: len(_VALUE.sub("#", one)))  # one with plurals, if there is one
     if all(one == first for one in messages):
         return first
     if shared is not None:
@@ -144,6 +147,22 @@ def in_common(messages: Sequence[str], shared: str | None) -> str:
         return " or ".join(filter(None, (", ".join(known[:-1]), known[-1]))) if 0 < len(known) <= FEW else "several"
 
     return _VALUE.sub(named, first)
+
+
+def added_up(messages: Sequence[str]) -> str:
+    """What messages of one shape say together, if all their numbers count something."""
+    totals = map(sum, zip(*([number(found[1]) for found in _COUNTED.finditer(one)] for one in messages), strict=True))
+    return _COUNTED.sub(lambda found: counted(next(totals), found[2]), messages[0])
+
+
+def number(text: str) -> int:
+    """The number that ``counted`` wrote."""
+    return int(text.replace(",", ""))
+
+
+def counted(count: int, noun: str) -> str:
+    """Counts a noun: ``1 hole``, ``2 holes``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

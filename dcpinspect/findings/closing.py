@@ -73,7 +73,8 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
         (of, fault), place = why
         message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
         places += [place] if place is not None else []
-    yield Occurrence("connection-closed", "note", message, link.number, tuple(dict.fromkeys(places)), cause=cause, effect_of=of)
+    shown = tuple(dict.fromkeys(places))
+    yield Occurrence("connection-closed", "note", message, link.number, shown, cause=cause, effect_of=of, time_ns=link.closed_ns)
 
 
 def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:

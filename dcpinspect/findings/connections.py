@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from dcpinspect.coverage import DirectionCoverage, Sizes
+from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Key, Occurrence, Place
@@ -20,6 +21,9 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
+from dcpinspect.tables.messages import DIRECTIONS
+
+_LOSS = Cost("connection", "has capture loss", "have capture loss", is_usual=True)
 
 RULES = (
     Rule(
@@ -45,12 +49,23 @@ RULES = (
         "capture",
         "note",
         "bytes of a connection were not captured",
-        "",
+        "bytes that the snapshot length cut off",
         "capture nearer to the node, with a larger buffer; gaps that come from this have the cause capture-loss",
         whose="capture",
-        cost=Cost("connection", "has capture loss", "have capture loss", is_usual=True),
+        cost=_LOSS,
+        adds_up=True,
     ),
-    Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0", whose="capture"),
+    Rule(
+        "capture-cut",
+        "capture",
+        "note",
+        "packets were cut by the snapshot length",
+        "",
+        "capture with -s 0",
+        whose="capture",
+        cost=_LOSS,
+        adds_up=True,
+    ),
     Rule(
         "mid-stream-start",
         "capture",
@@ -68,6 +83,7 @@ RULES = (
         "",
         "--stats shows where they are and why",
         whose="capture",
+        adds_up=True,
     ),
     Rule(
         "connection-reuse-inferred",
@@ -86,6 +102,8 @@ _SKIPS: Mapping[str, tuple[str, Severity]] = {
     ABSURD_BODY: ("oversized-body", "warning"),
 }
 """The rule that tells of skipped bytes, with its severity, by the only reason why they were skipped."""
+_CUT: tuple[str, Severity] = ("capture-cut", "note")
+"""The same if all holes were made by the snapshot length."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -93,11 +111,6 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context, coverage, places = finished.context, finished.coverage, finished.places
     for link in context.links:
         yield from _session(context, link, places)
-        for direction, name in enumerate(("c2s", "s2c")):
-            if link.missing[direction]:
-                holes = f"{link.holes[direction]} hole{'s' if link.holes[direction] != 1 else ''}"
-                message = f"{link.missing[direction]:,} bytes in {holes}, {name}"
-                yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
     yield from _without_syn(context.links)
     listed = np.array([link.number for link in context.links], np.int64)
 
@@ -106,12 +119,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
 
     for one in coverage.where(may_tell):
+        yield from _missing(context, one)
         yield from _faults(context, one)
         yield from _undecoded(context, one)
-        if one.cut:
-            yield _of(
-                "capture-cut", one.connection, f"{one.cut:,} bytes cut off by the snapshot length", cause=("c2s", "s2c")[one.direction]
-            )
 
 
 def _of(
@@ -139,12 +149,23 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
             yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
 
 
+def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
+    name, lost = DIRECTIONS[one.direction], one.missing - one.cut
+    if lost and one.connection in context.by_number:
+        # nobody counts which holes snaplen made
+        where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
+        message = f"{counted(lost, 'byte')}{where}, {name}"
+        yield _of("capture-hole", one.connection, message, *_loss(context, one.connection, one.direction), cause=name)
+    if one.cut:
+        yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {name}", cause=name)
+
+
 def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    link, name = context.by_number.get(one.connection), ("c2s", "s2c")[one.direction]
+    link, name = context.by_number.get(one.connection), DIRECTIONS[one.direction]
     if link is not None and link.skipped[one.direction]:
         reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
-        cause = _SKIPS.get(reason)
-        message = f"{link.skipped[one.direction]:,} bytes are in no message, {name}"
+        cause = _CUT if reason == HOLE and one.missing == one.cut else _SKIPS.get(reason)
+        message = f"{counted(link.skipped[one.direction], 'byte')} in no message, {name}"
         yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
 
 
@@ -184,7 +205,7 @@ def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
         return
     offset, header = one.first_fault
     places = _loss(context, one.connection, one.direction)[:1]
-    cause = ("c2s", "s2c")[one.direction]
+    cause = DIRECTIONS[one.direction]
     if header[0] in MAGIC_DOCS:
         name = opcode_name(header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
         size = int.from_bytes(header[8:12], "big")

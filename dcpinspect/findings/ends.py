@@ -135,7 +135,7 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
         link.number,
         tuple(dict.fromkeys(place for place in shown if place is not None)),
         vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left})),
-        last_time_ns=link.closed_ns,
+        time_ns=link.closed_ns,
         rows=[row for row in streams.latest.row[left].tolist() if row > 0],
     )
 

@@ -67,7 +67,7 @@ OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(CLOSES, ("connection-closed",)),
     "bad-magic": ("connection-closed", "undecoded-bytes"),
     "oversized-body": ("connection-closed", "undecoded-bytes"),
-    "capture-hole": ("undecoded-bytes",),
+    **dict.fromkeys(("capture-hole", "capture-cut"), ("undecoded-bytes",)),
     "connection-reuse-inferred": ("mid-stream-start",),
 }
 """For each rule, the rules whose findings may be its effects. No effect has effects of its own."""

@@ -83,7 +83,7 @@ class Occurrence:
     is_over: bool | None = None
     """Whether the trouble has ended, if the rule knows."""
     time_ns: int = 0
-    """Time of the occurrence if no message shows it; 0: nobody knows."""
+    """Time when it began, if the first of ``places`` does not tell it; 0: that place tells it, or nobody knows."""
     client: str | None = None
     """The client that it is about, if no connection tells it."""
     rows: Collection[int] | Rows = field(default=(), compare=False)
@@ -93,6 +93,11 @@ class Occurrence:
     def key(self) -> Key:
         """What the occurrence has in common with others that are the same thing."""
         return self.rule, self.severity, self.cause, self.connection, self.vbucket, self.sid
+
+    @property
+    def began_ns(self) -> int:
+        """Time when it began: other messages that show it may be older, such as the request of a stream that ended. 0: nobody knows."""
+        return self.time_ns or (self.places[0].time_ns if self.places else 0)
 
 
 @dataclass(slots=True)
@@ -113,7 +118,9 @@ class Finding:
     """Evidence: messages that show the finding, the first offender first."""
     seqnos: tuple[int, ...]
     first_time_ns: int
+    """Time when the first occurrence began; 0: nobody knows. Evidence may be older."""
     last_time_ns: int
+    """Time of the last message that shows it, or when it ended."""
     count: int = 1
     left_out: int = 0
     """Number of further messages that show it, or of occurrences with no message among ``places``."""

@@ -60,7 +60,7 @@ class Heap:
         if len(occurrence.rows) > occurrence.count:
             self.unnamed += len({*occurrence.rows} - {place.row for place in occurrence.places})
         times = [place.time_ns for place in occurrence.places]
-        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
+        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, occurrence.time_ns, *times)
 
     @classmethod
     def joined(cls, heaps: Sequence[Heap]) -> Heap:
@@ -99,6 +99,12 @@ class Heap:
         left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
         advice = {what: place for what, place in self.advice.items() if place is None or not is_out(place)}
         return replace(self, shown=shown, last=() if is_last_out else self.last, count=left, advice=advice)
+
+    @property
+    def first_time_ns(self) -> int:
+        """Time when the first occurrence began; 0: nobody knows."""
+        began = [*(one.began_ns for one in self.shown), *(place.time_ns for place in self.last[:1])]
+        return min((one for one in began if one), default=0)
 
     @property
     def span(self) -> tuple[int, int]:

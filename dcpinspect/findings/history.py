@@ -365,7 +365,8 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )
-    return replace(loop, rows=_rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds]))
+    rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
+    return replace(loop, rows=rows, time_ns=times[0])
 
 
 def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
@@ -400,7 +401,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
                 is_over=_is_over(context, in_order, rounds),
             )
-            yield replace(found, rows=_rows(streams.finished.row[rounds]))
+            yield replace(found, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
         rounds = [number] if number is not None else []
 
 

@@ -108,7 +108,7 @@ def _loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Iterato
         is_over=None if is_over is False and not links[-1].closed else is_over,
     )
     rows = streams.opened.row[rounds]
-    yield replace(found, rows=rows[rows > 0])
+    yield replace(found, rows=rows[rows > 0], time_ns=int(times[0]))
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

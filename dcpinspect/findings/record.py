@@ -35,7 +35,7 @@ FINDINGS = RecordTable(
         _C("frames", "numbers", "last packet of each of these"),
         _C("evidence", "places", "the same messages in a way that can be compared between readings"),
         _C("seqnos", "seqnos", "seqnos in the message"),
-        _C("first_time", "time", "time of the first message that shows it"),
+        _C("first_time", "time", "time when it began; some messages that show it may be older"),
         _C("last_time", "time", "time of the last one"),
         _C("count", "number", "how often it happened"),
         _C("left_out", "number", "how many more messages show it than are in rows"),

@@ -58,6 +58,8 @@ class Rule:
     """Kinds by which the rule's findings are told apart."""
     reports: tuple[str, ...] = ()
     """Public reports of the same trouble."""
+    adds_up: bool = False
+    """Whether all numbers in its messages count something, so that a finding of several cases says their sums."""
     is_told_once: bool = False
     """Whether two vbuckets that share a cause already make one finding."""
     needs: tuple[Need, ...] = ()

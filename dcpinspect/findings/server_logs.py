@@ -235,7 +235,6 @@ class _Log:
             cause,
             shared=shared or message,
             seqnos=tuple(one for one in (event.start_seqno, event.rollback_seqno) if one is not None),
-            last_time_ns=event.time or 0,
             time_ns=event.time or 0,
             client=escape(event.name) if event.name is not None else None,
             facts={

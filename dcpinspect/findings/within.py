@@ -27,8 +27,8 @@ class Within:
     def has(self, case: Finding) -> bool:
         """Returns whether a case goes on in the span.
 
-        A case goes on from its first message to its last, and to the end if it is still open. If no message shows it, it goes on as long as
-        its connection.
+        A case goes on from when it began to its last message, and to the end if it is still open. If no message shows it, it goes on as
+        long as its connection.
         """
         since, until = self.bounds
         first, last = case.first_time_ns, case.last_time_ns

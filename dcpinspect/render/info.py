@@ -8,7 +8,7 @@ from typing import Any
 
 from dcpinspect.escape import cells, escape
 from dcpinspect.findings.finding import ranges
-from dcpinspect.render.lines import counted
+from dcpinspect.render.lines import counted, share_of
 
 MOST = 3
 """Number of files, clients and servers that have a line each."""
@@ -93,7 +93,7 @@ def _traffic(found: dict[str, Any]) -> str:
 def _clients(found: dict[str, Any]) -> Iterator[str]:
     return _some(
         [
-            f"{escape(one['address'])}  {escape(one['name']) if one['name'] else 'no DCP open in the capture'}"
+            f"{escape(one['address'])}  {escape(one['name'] or _nameless(one))}"
             + (f", agent {escape(one['agent'])}" if one["agent"] else "")
             + f": {_numbers('connection', one['connections'])}"
             + (f", {counted(one['vbuckets'], 'vbucket')}" if one["vbuckets"] else "")
@@ -101,6 +101,11 @@ def _clients(found: dict[str, Any]) -> Iterator[str]:
         ],
         "clients",
     )
+
+
+def _nameless(client: dict[str, Any]) -> str:
+    """Returns why a client has no name."""
+    return "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
 
 
 def _servers(found: dict[str, Any]) -> Iterator[str]:
@@ -132,6 +137,8 @@ def _complete(found: dict[str, Any]) -> str:
         lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
     if found["skipped_bytes"]:
         lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
+    if found["late_bytes"]:
+        lacks.append(f"{counted(found['late_bytes'], 'byte')} came too late to be read")
     if found["unopened_records"]:
         lacks.append(f"{counted(found['unopened_records'], 'record')} of TLS not opened")
     if found["mid_stream"]:
@@ -141,13 +148,8 @@ def _complete(found: dict[str, Any]) -> str:
     if not found["captured_bytes"]:
         return "; ".join(["nothing to decode", *lacks])
     plain = found["captured_bytes"] - found["tls_overhead_bytes"]
-    share = f"{_percent(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
+    share = f"{share_of(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
     return f"no: {', '.join(lacks)}; of what is there, {share}" if lacks else f"yes: {share}, no handshake is missing"
-
-
-def _percent(part: int, whole: int) -> str:
-    """Returns a percentage; 100 % only if nothing is missing."""
-    return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
 
 
 def _tls(found: dict[str, Any]) -> str:

@@ -64,6 +64,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def share_of(part: int, whole: int) -> str:
+    """Returns a share of bytes in words, rounded down, so that it is 100 % only if nothing is left out."""
+    return f"{part * 1000 // whole / 10:g} %" if whole else "none"
+
+
 def short_name(name: str) -> str:
     """Returns a command's name for lists: without ``dcp_`` if it stays unique."""
     short = name.removeprefix("dcp_")

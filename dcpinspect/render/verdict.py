@@ -12,7 +12,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.render.lines import counted
+from dcpinspect.render.lines import counted, share_of
 
 if TYPE_CHECKING:
     from dcpinspect.parts import Merged
@@ -31,32 +31,34 @@ class LookedAt:
     streams: int
     decoded: int
     """Number of bytes in messages."""
-    known: int
-    """Number of bytes that were captured or are known to be missing, without other protocols on ports that nobody asked for."""
+    captured: int
+    """Number of bytes that were captured, without TLS itself, and without other protocols on ports that nobody asked for."""
     rules: str = ""
     """What was checked, if not all rules: ``2 rules``."""
     nothing: str = NOTHING
-    """Text if nothing of what was asked for was found."""
+    """Text if nothing worse than notes was found."""
     damage: str = ""
     """What is wrong with the files themselves."""
+    lost: int = 0
+    """Number of bytes that are missing in the capture."""
 
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
         """Returns how much of a reading was checked by these rules."""
-        mine = reading.coverage.own
-        decoded, known = mine["decoded"], mine["unique"] + mine["missing"]
+        sums = reading.coverage.own
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
-        return cls(reading.messages, streams, decoded, known, some, nothing, damage)
+        return cls(reading.messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"])
 
     def __str__(self) -> str:
-        share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"
         parts = [
             counted(self.messages, "message"),
             counted(self.streams, "stream"),
-            f"{share} of bytes decoded",
+            f"{share_of(self.decoded, self.captured)} of bytes decoded",
+            f"{counted(self.lost, 'byte')} lost" if self.lost else "",
+            self.rules,
         ]
-        return ", ".join([*parts, *filter(None, [self.rules])])
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(slots=True)
@@ -77,8 +79,9 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
-        if one.over != "recovered" and one.first_time_ns:
-            self.since_ns = min(self.since_ns or one.first_time_ns, one.first_time_ns)
+        began = [case.first_time_ns for case in one.each if case.over != "recovered" and case.first_time_ns]
+        if one.over != "recovered" and began:
+            self.since_ns = min(self.since_ns or min(began), *began)
 
     def phrases(self, cost: Cost) -> Iterable[str]:
         since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""

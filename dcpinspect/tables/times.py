@@ -38,6 +38,9 @@ class Moment:
         return self.ns + {"epoch": 0, "start": first_ns}.get(self.counts_from, 0) + (last_ns() if self.counts_from == "end" else 0)
 
 
+_START = Moment("start", 0)
+
+
 def moment(text: str, option: str) -> Moment:
     """Parses the value of ``option``. Raises UsageError."""
     span = _SPAN.fullmatch(text.strip())
@@ -86,7 +89,8 @@ class Span:
 
     def bounds(self, first_ns: int) -> tuple[int, int]:
         """Returns [from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
-        low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (self.since, self.until))
+        since = None if self.since == _START else self.since  # packets may be older than the first one
+        low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (since, self.until))
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
 
     def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:

@@ -67,8 +67,8 @@ def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
 
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
     sums = coverage.sums(lambda all_: all_.connection > 0)
-    decoded, known = sums["decoded"], sums["unique"] + sums["missing"]
-    return LookedAt(messages, len(records["streams"]) if "streams" in records else 0, decoded, known)
+    streams = len(records["streams"]) if "streams" in records else 0
+    return LookedAt(messages, streams, sums["decoded"], coverage.plain_bytes(sums), lost=sums["missing"])
 
 
 def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:

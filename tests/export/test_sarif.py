@@ -126,14 +126,28 @@ def test_a_finding_is_known_again_beside_other_files_and_behind_other_messages(t
         stream.mutation(2, "l")
     alone, before = tmp_path / "alone.pcap", tmp_path / "before.pcap"
     alone.write_bytes(capture(talk))
-    before.write_bytes(capture(other, talk))
+    before.write_bytes(capture(other))
     (mine,) = [one for one in results([str(alone)]) if one["level"] == "error"]
-    both = [one for one in results([str(before)]) if one["level"] == "error"]
+    both = [one for one in results([str(before), str(alone)]) if one["level"] == "error"]
     assert len(both) == 2
     again = [one for one in both if one["fingerprints"] == mine["fingerprints"]]
     assert [one["properties"]["rows"] for one in again] != [mine["properties"]["rows"]]
     assert len(again) == 1
     assert len({one["fingerprints"][FINGERPRINT] for one in both}) == 2
+
+
+def test_two_connections_from_one_port_have_two_findings(tmp_path: Path) -> None:
+    talks = []
+    for name in "ab":
+        talk = opened(f"{name}:1")
+        talk.stream(7).snapshot(0, 9, "memory")
+        talk.control("make_coffee", "black")
+        talk.close(abort=True)
+        talks.append(talk)
+    path = tmp_path / "again.pcap"
+    path.write_bytes(capture(*talks))
+    found = results([str(path)])
+    assert len(found) == len({one["fingerprints"][FINGERPRINT] for one in found}) == 4
 
 
 def test_names_of_files_are_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

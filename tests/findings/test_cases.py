@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dcpinspect.findings.cases import duration, in_common
+from dcpinspect.findings.cases import added_up, duration, in_common
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.finding import ranges
 from dcpinspect.findings.rule import Rule
@@ -58,7 +58,7 @@ def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> Non
 
 
 def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> None:
-    assert several("1 item of 7", "2 items of 7").what == "1 or 2 item of 7"
+    assert several("1 item of 7", "2 items of 7").what == "1 or 2 items of 7"
     assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == '"a" or "b" of 10.0.0.1:5 or 10.0.0.2:6'
     assert several("told 5", "told 6", shared="told much").what == "told much"
 
@@ -67,6 +67,17 @@ def test_values_that_differ_are_listed_as_people_do() -> None:
     assert in_common(["5 missing behind 10", "3 missing behind 10"], None) == "3 or 5 missing behind 10"
     assert in_common(["5 missing", "3 missing", "12 missing"], None) == "3, 5 or 12 missing"
     assert in_common([f"{count} missing" for count in range(4)], None) == "several missing"
+
+
+def test_numbers_that_count_something_are_added_up() -> None:
+    assert added_up(["1 byte in 1 hole, s2c", "1,999 bytes in 3 holes, s2c"]) == "2,000 bytes in 4 holes, s2c"
+    rule = Rule("broad", "capture", "note", "", "", "", adds_up=True, whose="capture")
+    collector = Collector({"broad": rule})
+    for connection, what in ((1, "1 byte in 1 hole"), (2, "5 bytes in 1 hole"), (3, "6 bytes in 8 holes")):
+        collector.add(replace(once("broad", connection), connection=connection, message=what))
+    (found,) = collector.findings({})
+    assert found.what == "12 bytes in 10 holes"
+    assert [case.message for case in found.cases] == ["1 byte in 1 hole", "5 bytes in 1 hole", "6 bytes in 8 holes"]
 
 
 def test_lengths_of_time_and_ranges() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.protocol.encode import encode
@@ -9,8 +11,8 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, PSH
 from tests.damage import PORT, Talk, batches
-from tests.findings.checked import findings, told
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in, told
+from tests.streams.told import Told, opened, packets
 
 
 def test_controls_that_are_refused_or_unknown() -> None:
@@ -58,6 +60,23 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
     assert found.message.endswith(" bytes in 1 hole, s2c")
     assert found.places[0].row > 0
+
+
+@pytest.mark.parametrize("is_lossy", [False, True])
+def test_bytes_that_the_snapshot_length_cut_off_are_told_once(*, is_lossy: bool) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(2, "k", b"x" * 500)
+    if is_lossy:
+        with talk.lost():
+            stream.mutation(3, "k")
+    stream.mutation(9, "l")
+    found = {one.rule: one.message for one in found_in([packet.cut(300) for packet in packets(talk)])}
+    assert found.pop("capture-cut").endswith(" bytes cut off by the snapshot length, s2c")
+    lost = found.pop("capture-hole", "none")
+    assert lost.endswith(" bytes beside what was cut off, s2c") if is_lossy else lost == "none"
+    assert found == {}
 
 
 def test_bytes_that_start_no_message() -> None:

@@ -277,7 +277,7 @@ def test_a_connection_that_was_taken_for_a_new_one_explains_that_its_beginning_i
 
 def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     """Those that close a connection are tried beside their rule."""
-    tried = {"rollback-loop", "failover", "capture-hole", "bad-magic", "oversized-body", "connection-reuse-inferred"}
+    tried = {"rollback-loop", "failover", "capture-hole", "capture-cut", "bad-magic", "oversized-body", "connection-reuse-inferred"}
     tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

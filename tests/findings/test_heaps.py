@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dcpinspect.findings.heaps import Heap
@@ -12,6 +14,17 @@ def test_the_first_three_and_the_last_are_kept() -> None:
     (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings({})
     assert ([one.row for one in found.places], found.count, found.message) == ([1, 2, 3, 100], 100, "at 1")
     assert (found.first_time_ns, found.last_time_ns, found.next) == (1_000, 100_000, "do something")
+
+
+def test_a_case_begins_with_its_offender_not_with_older_evidence() -> None:
+    late = once("broad", 5)
+    shown = replace(late, places=(*late.places, *once("broad", 1).places))
+    (found,) = collected(shown).findings({})
+    assert (found.first_time_ns, found.last_time_ns) == (5_000, 5_000)
+    (found,) = collected(replace(late, time_ns=2_000)).findings({})
+    assert (found.first_time_ns, found.last_time_ns) == (2_000, 5_000)
+    (found,) = collected(replace(late, time_ns=9_000)).findings({})
+    assert (found.first_time_ns, found.last_time_ns) == (9_000, 9_000)
 
 
 def heap(*rows: int) -> Heap:

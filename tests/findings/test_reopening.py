@@ -36,6 +36,7 @@ def test_a_rollback_that_nobody_follows() -> None:
     assert (one.rule, one.severity, one.vbuckets) == ("rollback-not-followed", "error", (7,))
     assert one.message == "rollback to 100 never followed (9.0 s)"
     assert [place.row for place in one.places] == [8, 7]
+    assert one.first_time_ns == one.places[0].time_ns
 
 
 def test_a_rollback_that_is_followed_late_is_followed() -> None:

@@ -126,6 +126,8 @@ def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
     assert line == "nothing wrong: 1,200 messages, 4 streams, 100 % of bytes decoded"
     (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(1, 0, 899, 900, "1 rule asked"))
     assert line == "nothing wrong: 1 message, 0 streams, 99.8 % of bytes decoded, 1 rule asked"
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(2, 1, 900, 900, lost=1))
+    assert line == "nothing wrong: 2 messages, 1 stream, 100 % of bytes decoded, 1 byte lost"
 
 
 def test_packets_of_several_files_are_told_apart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dcpinspect.overview import overview
 from dcpinspect.reading import Reading
 from dcpinspect.render.info import MOST, info_lines
+from tests import builders
 from tests.peers.truth import SAMPLES
 
 
@@ -31,6 +33,15 @@ def test_many_clients_are_a_few_lines_and_a_number(found: dict[str, Any]) -> Non
 def test_lengths_of_time_are_told_in_the_units_of_a_clock(seconds: float, told: str, found: dict[str, Any]) -> None:
     found["last_time"] = found["first_time"] + int(seconds * 1e9)
     assert next(line for line in info_lines(found) if line.startswith("time")).endswith(told)
+
+
+def test_bytes_that_came_late_are_lost_and_not_in_no_message(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(400)), delay={4: 90})
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        found = overview(reading)
+    told = " ".join(map(str.strip, info_lines(found)))
+    assert "no: 1,448 bytes lost (1 hole), 144 bytes in no message, 1,448 bytes came too late to be read; of" in told
 
 
 def test_a_share_is_100_percent_only_where_nothing_is_left_out(found: dict[str, Any]) -> None:

@@ -27,6 +27,12 @@ def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
     assert verdict([replace(loop, over="recovered")]) == "1 client loops"
 
 
+def test_since_when_is_the_start_of_the_first_case_that_is_not_over() -> None:
+    cases = [finding(rule="orphaned-vbucket", vbuckets=(number,), first_time_ns=AT + number * 10**9, over="open") for number in range(3)]
+    one = replace(cases[0], vbuckets=(0, 1, 2), cases=(replace(cases[0], over="recovered"), *cases[1:]))
+    assert verdict([one]) == "3 vbuckets receive nothing since 22:13:21 UTC"
+
+
 def test_files_that_are_cut_or_damaged_are_said_before_notes() -> None:
     cut = ("a", "the last record is cut short (44 bytes of it are present)")
     assert damage_of([]) == ""

@@ -54,6 +54,13 @@ def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     assert "\x1b" not in str(refused.value)
 
 
+def test_from_the_start_on_is_everything_also_what_is_older_than_the_first_packet() -> None:
+    since, until = Span(moment("0s", "--since"), moment("1s", "--until"), lambda: LAST).bounds(FIRST)
+    assert since < 0
+    assert until == FIRST + S
+    assert Span(moment("1us", "--since"), None, lambda: LAST).bounds(FIRST)[0] == FIRST + 1_000
+
+
 def test_the_end_is_looked_for_only_if_a_bound_counts_from_there() -> None:
     def last() -> int:
         raise AssertionError
