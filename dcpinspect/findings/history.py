@@ -342,7 +342,9 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
     last = rounds[-1]
     found, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
-    is_wrong = found.resume_uuid is not None and found.asked.start <= to and found.asked.uuid != found.resume_uuid
+    asked = found.asked
+    assert asked is not None  # a loop is made of requests that were captured
+    is_wrong = found.resume_uuid is not None and asked.start <= to and asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
@@ -361,7 +363,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         next_=f"{_ADVICE[cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
-        facts={"asked": found.asked.start, "told": to, "times": len(rounds), "items sent again": again},
+        facts={"asked": asked.start, "told": to, "times": len(rounds), "items sent again": again},
         is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )
