@@ -28,7 +28,8 @@ def evidence(kind: str, lacks: str | None, row: Mapping[str, Any]) -> str:
     if kind == "before-capture":
         return f"{side}'s capture begins after seqno {row['began']}"
     if row["reached"] is not None:
-        more = ", with capture loss behind that" if row["is_lost"] and kind == "not-reached" else ""
+        behind = ", with capture loss behind that" if row["is_lost"] and kind == "not-reached" else ""
+        more = ", with capture loss within that" if kind == "capture-loss" else behind
         return f"{side}'s streams cover {row['began'] + 1}–{row['reached']}{more}"
     gap = f"{where} goes from {row['gap_after']} to {row['gap_before']}" if row["gap_after"] is not None else f"{where} covers it"
     if kind == "not-sent" and row["cause"] == w.UNEXPLAINED and row["high"] is None:

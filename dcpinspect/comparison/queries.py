@@ -174,6 +174,7 @@ with alone as (
 ), ranges as (
   select b.vbucket, b.uuid, min(s.began) as began, arg_min(s.is_asked, s.began) as is_asked, max(s.reached) as reached,
          arg_max(s.asked_end, s.reached) as asked_end, arg_max(s.is_lost, s.reached) as is_lost,
+         min(s.reached) filter (where s.is_lost) as lost_from,
          arg_max(s.connection, s.reached) as connection,
          arg_max(s.stream, s.reached) as stream, max(b.upto) as upto, min(b.above) as above
   from branches_{lacks} b join streams_{lacks} s on b.stream = s.stream
@@ -203,6 +204,7 @@ select
     when a.seqno <= r.began then 'not-asked'
     when a.seqno > r.reached and a.seqno > r.asked_end then 'not-asked'
     when a.seqno > r.reached then 'not-reached'
+    when a.seqno > r.lost_from then 'capture-loss'
     when exists (from gaps_{lacks} g where g.stream in (select stream from branches_{lacks} b where b.vbucket = a.vbucket)
                  and g.cause = {loss} and g.after < a.seqno and g.before > a.seqno) then 'capture-loss'
     else 'not-asked'

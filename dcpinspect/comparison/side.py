@@ -197,6 +197,8 @@ class Side:
         """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
         streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
         ends = Ends.of(self.tracker.state.known, links, {})
+        connections = self.tracker.state.known.connections
+        losses = connections.losses.array[streams.connection, np.maximum(connections.producer[streams.connection], 0)]
         asked = streams.request.form > 0
         has_seqno = streams.seen > 0
         first, last = unbiased(streams.first), unbiased(streams.last)
@@ -211,7 +213,7 @@ class Side:
             "began": pa.array(begin, pa.uint64()),
             "reached": pa.array(np.maximum(begin, reached), pa.uint64()),
             "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~asked),
-            "is_lost": pa.array(ends.is_lost),
+            "is_lost": pa.array(ends.is_lost | (losses != streams.position_losses)),
             "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
             "open_row": pa.array(streams.opened.row),
             "collections": pa.array(

@@ -154,6 +154,10 @@ class Clients:
         """Connections of which the capture lacks something."""
         return frozenset(number for number in self._context.owners if not self._context.sight.is_complete(number))
 
+    def is_whole(self, connection: int) -> bool:
+        """Returns whether the capture lacks nothing of the client of a connection, on any of its connections."""
+        return self._incomplete.isdisjoint(self.may_be(connection))
+
     @cached_property
     def _asked(self) -> tuple[Groups, Table]:
         """Streams by vbucket and stream-id, in order of their requests or first messages; and the time up to which each lasted, 0 if it was

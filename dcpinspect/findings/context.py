@@ -165,7 +165,8 @@ class Context:
     def request(self, stream: int) -> Place | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
         row = self.streams[stream]
-        return self.place(row, row.opened, of_consumer=True) if row.request.form else None
+        is_there = row.request.form or row.request.filter == CUT_VALUE
+        return self.place(row, row.opened, of_consumer=True) if is_there else None
 
     def answer(self, stream: int) -> Place | None:
         """Returns the place of the answer to a stream's request."""

@@ -60,11 +60,11 @@ RULES = (
         "stream",
         "warning",
         "a client is rolled back to 0, and its uuid is in no failover log of the capture",
-        "uuid 0; no failover log of the vbucket is in the capture; clients that already have a failover log; no vbucket of the "
-        "connection has a common history",
-        "start again from 0; the checkpoint is from another bucket, or is wrong",
+        "uuid 0; no failover log of the vbucket is in the capture; clients that already have a failover log; clients of which "
+        "something was not captured; no vbucket of the connection has a common history",
+        "start again from 0; the checkpoint is from another bucket, from a branch that the server has lost, or is wrong",
         reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
-        whose="client",
+        whose="unknown",
         cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
     ),
     Rule(
@@ -108,7 +108,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             if wrong is not None:
                 yield wrong
             elif number not in explained:
-                yield from _unknown_uuid(context, number)
+                yield from _unknown_uuid(context, clients, number)
 
 
 def loops(context: Context) -> Iterator[Sequence[int]]:
@@ -173,14 +173,14 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
     )
 
 
-def _unknown_uuid(context: Context, number: int) -> Iterator[Occurrence]:
+def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:
     row = context.streams[number]
     uuid = int(row.request.uuid) & _MASK
     if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
         return
     logs = context.logs.of(number)
-    if not logs or not logs.are_whole:
-        return
+    if not logs or not logs.are_whole or not context.sent(number).are_whole or not clients.is_whole(int(row.connection)):
+        return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
     more = ", …" if len(log.entries) > SHOWN else ""
@@ -342,7 +342,9 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
     last = rounds[-1]
     found, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
-    is_wrong = found.resume_uuid is not None and found.asked.start <= to and found.asked.uuid != found.resume_uuid
+    asked = found.asked
+    assert asked is not None  # a loop is made of requests that were captured
+    is_wrong = found.resume_uuid is not None and asked.start <= to and asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
@@ -361,7 +363,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         next_=f"{_ADVICE[cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
-        facts={"asked": found.asked.start, "told": to, "times": len(rounds), "items sent again": again},
+        facts={"asked": asked.start, "told": to, "times": len(rounds), "items sent again": again},
         is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )

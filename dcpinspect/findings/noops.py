@@ -28,7 +28,8 @@ RULES = (
         "noop",
         "warning",
         "a noop has no answer within its interval, 5 s at most; an error if the producer then closes the connection",
-        "answers with another opaque; less than 2 s, or than ten times the slowest answer before; after a hole on the consumer's side",
+        "answers with another opaque; less than 2 s, or than ten times the slowest answer before; after a hole on the consumer's side, "
+        "or without any message of the consumer",
         "answer noops at once, and do not wait for data to be processed",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
@@ -41,7 +42,8 @@ RULES = (
         "noop",
         "warning",
         "a noop is sent while the one before has no answer",
-        "an answer that is late by no more than earlier answers took; after a hole on the consumer's side",
+        "an answer that is late by no more than earlier answers took; after a hole on the consumer's side, or without any message of "
+        "the consumer",
         "a server fault: note its version",
         needs=("noops",),
         whose="server",
@@ -133,7 +135,7 @@ def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> O
 
 def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
     until = context.until_ns(link)
-    is_read = is_whole and link.lost_at_end[1 - peer.producer] is None
+    is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
     for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
         waited = until - noop.place.time
@@ -162,6 +164,12 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
         yield _with(found, kept.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
 
+def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
+    """Returns whether the capture has what the consumer says, up to the end; it may have only the producer's packets."""
+    consumer = 1 - peer.producer
+    return bool(context.tracker.state.connections[link.number].last_row[consumer] > 0 and link.lost_at_end[consumer] is None)
+
+
 def _since(peer: Peer, time_ns: int) -> str:
     """Returns what comes from the consumer later than an answer takes."""
     return GOES_ON if peer.consumer_time > time_ns + patience(peer) else SILENT
@@ -169,7 +177,7 @@ def _since(peer: Peer, time_ns: int) -> str:
 
 def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
     events, count = [*kept.overlaps.told], kept.overlaps.count
-    is_read = is_whole and link.lost_at_end[1 - peer.producer] is None
+    is_read = is_whole and _hears_consumer(context, link, peer)
     if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
         events.append(_noticed(peer.open, peer.older))
         count += 1

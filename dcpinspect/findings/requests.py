@@ -209,10 +209,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             if not tells[number]:
                 continue
             row = context.streams[number]
-            if row.request.form and row.answer in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
-                yield from _answered(context, clients, asked, place, is_granted_later=place < granted)
-                if row.answer == w.A_ROLLBACK:
-                    yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
+            yield from _answered(context, clients, asked, place, is_granted_later=place < granted)
+            if row.answer == w.A_ROLLBACK and row.request.form:
+                yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
+            elif row.answer == w.A_ROLLBACK:
+                yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
             yield from _ended(context, asked, place)
 
 
@@ -224,7 +225,7 @@ def _may_tell(streams: Streams) -> Mask:
     is_denied = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
     wants_nothing = (streams.answer == w.A_ACCEPTED) & (asked.end == LEAST) & (asked.flags & TO_AN_END == 0)
     is_ended = (streams.state == ENDED) & (streams.reason > 0)
-    found: Mask = ((asked.form > 0) & (is_bad | is_denied | wants_nothing)) | is_ended
+    found: Mask = ((asked.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
     return found
 
 
@@ -307,7 +308,7 @@ def _answered(context: Context, clients: Clients, asked: _Asked, place: int, *, 
     elif row.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
         yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass)
-    elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
+    elif row.answer == w.A_ACCEPTED and row.request.form and _asks_for_nothing(row):
         wanted = asked.wanting_more(place)
         if wanted is not None:
             why = "a rollback" if context.streams.answer[numbers[place - 1]] == w.A_ROLLBACK else "it had asked for more"
@@ -365,8 +366,9 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
     connection = int(row.connection)
     session = context.session(connection)
     places: list[Place | None] = [context.request(number), context.answer(number)]
-    asked = plain(row.request.start)
-    of_one = partial(occurrence, context, number, seqnos=(asked,), facts={"asked": asked})
+    asked: dict[str, int | str] = {"asked": plain(row.request.start)} if row.request.form else {}
+    seqnos = (plain(row.request.start),) if row.request.form else ()
+    of_one = partial(occurrence, context, number, seqnos=seqnos, facts=asked)
     if status == Status.KEY_EEXISTS:
         since = ""
         if live is not None and (opened := context.request(live)) is not None:
@@ -453,7 +455,7 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed it; None if it did not, or nobody
     knows."""
     found = context.rollbacks.of(number)
-    start, to = found.asked.start, found.to
+    start, to = plain(context.streams.request.start[number]), found.to
     if to is None:
         return occurrence(
             context,
@@ -486,6 +488,27 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
     )
 
 
+def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> Occurrence:
+    """Returns the occurrence of a rollback whose request was not captured. ``has_stream``: the client has a stream of the vbucket later."""
+    found = context.rollbacks.of(number)
+    to = "a seqno that is not in the capture" if found.to is None else str(found.to)
+    uuid = _uuid_fact(found.resume_uuid)
+    told: dict[str, int | str] = {} if found.to is None else {"told": found.to, "resume at": found.to, **uuid}
+    return occurrence(
+        context,
+        number,
+        "rollback",
+        "note" if has_stream else "warning",
+        f"rolled back to {to}; what was asked for is not in the capture",
+        (context.request(number), context.answer(number)),
+        cause="unknown",
+        shared="rolled back; what was asked for is not in the capture",
+        next_="capture whole packets (tcpdump -s 0), because what was asked for is missing here",
+        seqnos=() if found.to is None else (found.to,),
+        facts=told,
+    )
+
+
 def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
     return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
@@ -498,7 +521,7 @@ def _not_honoured(context: Context, clients: Clients, asked: _Asked, place: int)
     if later == len(asked.numbers):
         return None
     again = asked.numbers[later]
-    if not context.streams.request.form[again]:  # a stream whose request is missing was accepted
+    if not row.request.form or not context.streams.request.form[again]:  # a stream whose request is missing was accepted
         return None
     other = context.streams[again]
     asked_ns = int(other.opened.time)

@@ -120,6 +120,8 @@ class Captured:
         streams = self.context.streams
         for number, one in self.context.rollbacks.everything():
             asked = one.asked
+            if asked is None:
+                continue
             key = (int(streams.vbucket[number]), asked.uuid, asked.start, asked.snapshot_start, asked.snapshot_end, one.to)
             found[key].append(number)
         for numbers in found.values():

@@ -177,8 +177,8 @@ def connection_records(
                 sum(link.holes),
                 sum(link.skipped),
                 int(row.streams),
-                link.first_ns or None,
-                link.last_ns or None,
+                link.first_ns,
+                link.last_ns,
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

@@ -133,7 +133,7 @@ ROLLBACKS = RecordTable(
         _SID,
         _STREAM,
         _C("client", "text", "one client over all its connections, by address and name"),
-        _C("requested_start", "u64", "seqno asked to start after"),
+        _C("requested_start", "u64", "seqno asked to start after; null if the request was not captured"),
         _C(
             "snapshot_start",
             "u64",

@@ -61,13 +61,15 @@ class Explanation:
         return _SHARED[self.cause]
 
 
-def explain_rollback(asked: Asked, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
-    """The first cause that holds; ``rollback``: None if not captured; ``log``: the nearest known of the vbucket on that server."""
+def explain_rollback(asked: Asked | None, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
+    """The first cause that holds; ``asked``, ``rollback``: None if not captured; ``log``: the nearest of the vbucket on that server."""
     if rollback is None:
         return Explanation("unknown", "the rollback seqno is not in the capture", None)
+    resume = max((entry for entry in log or () if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
+    if asked is None:
+        return Explanation("unknown", "what the request asked for is not in the capture", resume)
     if not log:
         return Explanation("unknown", "the capture has no failover log of the vbucket", None)
-    resume = max((entry for entry in log if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
     low, high = asked.snapshot_start, asked.snapshot_end
     if asked.start == high:
         low = high

@@ -19,7 +19,7 @@ from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.kinds import UPR_LAYOUT
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollback import Asked, Explanation, VbucketFacts, explain_rollback
-from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Streams
+from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.records import Records, Values
 
@@ -35,7 +35,8 @@ _HAS_PURGE = 4
 class Rollback:
     """A request that was answered with a rollback."""
 
-    asked: Asked
+    asked: Asked | None
+    """None where the capture lacks it."""
     to: int | None
     """None where the capture lacks the seqno, and so of what would work."""
     why: Explanation
@@ -56,7 +57,7 @@ class Rollbacks:
     def __init__(self, streams: Streams, snapshots: Snapshots, logs: FailoverLogs, clients: Mapping[int, str]) -> None:
         """``clients``: name of the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
-        is_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
+        is_rolled = streams.answer == w.A_ROLLBACK
         self._clients = clients
         is_wanted = np.isin(streams.vbucket, streams.vbucket[is_rolled])
         self._keys = logs.key(streams.connection, streams.vbucket)
@@ -80,15 +81,12 @@ class Rollbacks:
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
-        start, low, high = _plain(row.request.start), _plain(row.request.snapshot_start), _plain(row.request.snapshot_end)
+        asked = _asked(row)
         to = _plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
-        if row.request.form != 1:
-            low = high = start
-        asked = Asked(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
         log = self._logs.nearest(number)
         if log is not None and not log.entries:
             log = None
-        seen = self._seen(number, asked.uuid)
+        seen = self._seen(number, asked.uuid if asked is not None else 0)
         why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
         snapshot = None if to is None else self._resumable(number, to, why.resume_uuid, log)
         return Rollback(asked, to, why, log, seen, snapshot)
@@ -142,6 +140,7 @@ class Rollbacks:
         """Returns the table of rollbacks, in order of requests."""
         numbers = np.array(list(self._found), dtype=np.int64)
         rows = self._streams[numbers]
+        is_asked = rows.request.form > 0
         found = list(self._found.values())
         columns: dict[str, Values] = {
             "connection": Numbers(rows.connection),
@@ -149,11 +148,11 @@ class Rollbacks:
             "sid": Numbers(rows.sid, rows.sid >= 0),
             "stream": Numbers(rows.ordinal),
             "client": [self._clients[connection] for connection in rows.connection.tolist()],
-            "requested_start": Numbers(unbiased(rows.request.start)),
+            "requested_start": Numbers(unbiased(rows.request.start), is_asked),
             "snapshot_start": Numbers(unbiased(rows.request.snapshot_start), rows.request.form == 1),
             "snapshot_end": Numbers(unbiased(rows.request.snapshot_end), rows.request.form == 1),
-            "vbucket_uuid": Numbers(rows.request.uuid.view(np.uint64)),
-            "request_flags": [list(bit_names(STREAM_FLAGS, one.asked.flags)) for one in found],
+            "vbucket_uuid": Numbers(rows.request.uuid.view(np.uint64), is_asked),
+            "request_flags": [one.asked and list(bit_names(STREAM_FLAGS, one.asked.flags)) for one in found],
             "rollback_seqno": Numbers(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
             "failover_log": [list(one.log.entries) if one.log is not None else None for one in found],
             "purge_seqno": [one.seen.purge_seqno for one in found],
@@ -169,6 +168,16 @@ class Rollbacks:
             "time": Numbers(rows.answered.time),
         }
         return Records(ROLLBACKS, columns, len(found), file=rows.opened.frame >> FILE_SHIFT)
+
+
+def _asked(row: Stream) -> Asked | None:
+    """Returns what a stream request asked for; None if it was not captured."""
+    if not row.request.form:
+        return None
+    start, low, high = _plain(row.request.start), _plain(row.request.snapshot_start), _plain(row.request.snapshot_end)
+    if row.request.form != 1:
+        low = high = start
+    return Asked(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
 
 
 def _plain(seqno: int) -> int:

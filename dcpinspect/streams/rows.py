@@ -165,7 +165,7 @@ class Connection(Struct[T]):
     is_based: T = number("Whether ``counted`` and ``acked`` have everything since the window was granted.")
     slowest: T = number("Longest answer time of a stream request so far.")
     streams: T = number("Number of streams that the connection had.")
-    closed_time: T = number("Time of the latest answer to a close that was not captured.")
+    closed_time: T = number("Time of the latest answer to a close that was not captured; LEAST for none.", reset=LEAST)
     markers_acked: T = number("Acknowledgements of markers.")
     opaque: T = number("Opaque of the newest stream.")
     opaque_key: T = number("Key of the stream that ``opaque`` is of.", of="keys")

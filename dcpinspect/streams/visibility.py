@@ -14,7 +14,7 @@ import numpy as np
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import GREATEST, Connections, Losses
+from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Losses
 from dcpinspect.streams.state import Known
 from dcpinspect.structs import Ints
 
@@ -41,9 +41,9 @@ class Visibility:
         self._losses: Losses = known.losses
         self._links = links
 
-    def between(self, connection: int, direction: int, since_ns: int = 0, until_ns: int | None = None) -> Sight:
-        """Returns how complete the capture is for what a side said between two times; without ``until_ns``, up to the end of the
-        connection."""
+    def between(self, connection: int, direction: int, since_ns: int = LEAST, until_ns: int | None = None) -> Sight:
+        """Returns how complete the capture is for what a side said between two times; without them, from the beginning of the connection
+        or up to its end."""
         link = self._links[connection]
         if not link.has_handshake and link.first_ns > since_ns:
             return "unknown"

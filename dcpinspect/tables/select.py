@@ -58,6 +58,7 @@ class Selection:
     numbers: tuple[range, ...] = ()
     """Ranges of rows."""
     vbuckets: tuple[range, ...] = ()
+    """Ranges of the vbuckets that messages are about; HELLO is about none, although the vbucket of its header is 0."""
     commands: Commands | None = None
     connections: tuple[range, ...] = ()
     keys: re.Pattern[str] | None = None
@@ -81,7 +82,8 @@ class Selection:
         if self.numbers:
             keep &= within(batch.row, self.numbers)
         if self.vbuckets:
-            keep &= within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
+            about = batch.vbuckets_of(np.arange(len(batch)))
+            keep &= within(about.values, self.vbuckets) & (True if about.valid is None else about.valid)
         if self.commands is not None:
             client, server = np.zeros(256, dtype=np.bool_), np.zeros(256, dtype=np.bool_)
             client[list(self.commands.client)] = True

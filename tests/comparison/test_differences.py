@@ -127,6 +127,27 @@ def test_a_stream_that_asked_for_less_is_no_difference(tmp_path: Path) -> None:
     assert [one for one in brief(found) if one[0] != "snapshot"] == [("not-asked", "b", 1, 7, 7)]
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_was_lost_between_two_streams_is_capture_loss(tmp_path: Path, *, is_lost: bool) -> None:
+    """The end of the first stream was captured, and its last event before that was not, or was never sent."""
+    whole, _ = pair(ALL, ALL)
+    talk, stream = streaming()
+    documents(4, 5)(stream)
+    if is_lost:
+        with talk.lost():
+            stream.mutation(6, "k6")
+            stream.mutation(7, "k7")
+    stream.end("state-changed")
+    again = talk.stream(7, start=7, uuid=0xABCD, log=[(0xABCD, 0)])
+    again.snapshot(7, 9, "memory", "checkpoint")
+    again.mutation(8, "k8")
+    again.mutation(9, "k9")
+    found = told(tmp_path, whole, talk)
+    kind = "capture-loss" if is_lost else "not-asked"
+    assert [one for one in brief(found) if one[0] != "snapshot"] == [(kind, "b", 6, 7, 2)]
+    assert [row["evidence"] for row in found.rows] == [f"B's streams cover 1–9{', with capture loss within that' if is_lost else ''}"]
+
+
 def test_who_is_ahead_is_told(tmp_path: Path) -> None:
     found = told(tmp_path, *pair(ALL, documents(4, 5)))
     assert brief(found) == [("not-reached", "b", 6, 9, 4)]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+
+import pytest
 
 from dcpinspect.findings.finding import Finding
 from tests.findings.checked import findings
@@ -142,6 +145,29 @@ def test_a_log_of_which_the_capture_lacks_a_part_tells_nothing_either() -> None:
     talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
     talk.failover_log(7, [(branch, 0) for branch in range(100, 110)])
     assert findings(talk, rules=RULES, snaplen=150) == []
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("begins_late", [False, True])
+def test_a_log_that_was_not_captured_may_have_the_uuid(*, is_lost: bool, begins_late: bool) -> None:
+    before = opened(port=50_001)
+    with before.lost() if is_lost else nullcontext():
+        before.stream(7, log=((OLD, 0),))
+    if begins_late:
+        before.begin()
+    before.noop()
+    before.close()
+    talk = opened(port=50_002)
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    talk.stream(7, log=LOG)
+    assert rules(before, talk) == ([] if is_lost or begins_late else [("unknown-vbucket-uuid", None)])
+
+
+def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    talk.stream(7, log=LOG)
+    assert [one.whose for one in found(talk)] == ["unknown"]
 
 
 # -- no-common-history ---------------------------------------------------------------------------------------------

@@ -229,6 +229,19 @@ def test_an_overlap_whose_answer_may_be_in_a_hole() -> None:
     assert check(talk) == []
 
 
+@pytest.mark.parametrize("seconds", [1, 9])
+def test_without_the_consumers_direction_nobody_knows_of_answers(seconds: int) -> None:
+    talk = nooping()
+    talk.begin()
+    for opaque in (8, 9):
+        ask(talk, opaque)
+        with talk.lost():
+            answer(talk, opaque)
+    talk.wait(seconds)
+    talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    assert check(talk) == []
+
+
 # -- noop-opaque --------------------------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings, found_in
+from tests.findings.checked import checked, findings, found_in
 from tests.streams.told import Told, opened, packets
 
 NEW, OLD = 0xB, 0xA
@@ -242,6 +242,24 @@ def test_a_request_that_was_under_way_follows_nothing() -> None:
     talk.stream_answer(first, rollback=100)
     talk.stream_answer(second, log=LOG)
     assert [one.severity for one in rollbacks(talk)] == ["warning"]
+
+
+def test_the_answer_to_a_request_that_was_cut_off_is_told() -> None:
+    talk = opened(connection_buffer_size="1000")
+    talk.stream(6, start=150, status=Status.ERANGE)
+    talk.stream(7, start=150, rollback=100)
+    talk.stream(8, start=150, rollback=100)
+    talk.stream(8, start=100)
+    captured = [packet.cut(54 + 24) if packet.size == 72 else packet for packet in packets(talk)]
+    checker, engine = checked(captured, (), ["stream-refused", "rollback", "end-zero-reopen", "bad-stream-range"])
+    refused, open_, followed = checker.findings(engine.links, engine.coverage)
+    assert (refused.rule, refused.severity, refused.cause, refused.vbuckets) == ("stream-refused", "error", "erange", (6,))
+    assert [(one.rule, one.severity, one.vbuckets) for one in (open_, followed)] == [
+        ("rollback", "warning", (7,)),
+        ("rollback", "note", (8,)),
+    ]
+    assert {one.message for one in (open_, followed)} == {"rolled back to 100; what was asked for is not in the capture"}
+    assert [len(one.places) for one in (refused, open_, followed)] == [2, 2, 2]
 
 
 def test_a_request_that_was_refused_for_now_is_followed_by_the_next_one() -> None:

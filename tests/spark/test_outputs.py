@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.stored import SCHEMAS
-from tests.spark.cuts import cut, packets_of
+from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import ran
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -34,6 +35,16 @@ def test_connections_say_where_and_when_they_were_captured(tmp_path: Path) -> No
     packets = packets_of(SAMPLES / "tour.pcapng")
     assert [packets[row["connection_id"]].time_ns for row in rows] == [row["first_time_ns"] for row in rows]
     assert {row["capture_point"] for row in rows} == {"sample_captures"}
+
+
+def test_a_connection_at_time_0_is_a_copy_of_the_one_that_another_point_has(tmp_path: Path) -> None:
+    packets = [replace(packet, time_ns=0) for packet in packets_of(SAMPLES / "rollback.pcap")]
+    ran(tmp_path / "out", *(written(tmp_path / name, packets) for name in ("near.pcap", "far.pcap")), point_rule="stem")
+    rows = table(tmp_path / "out", "connections").to_pylist()
+    assert {row["first_time_ns"] for row in rows} == {0}
+    originals = {row["client"]: row["connection_id"] for row in rows if row["duplicate_of"] is None}
+    assert len(originals) == 2
+    assert {row["client"]: row["duplicate_of"] for row in rows if row["duplicate_of"] is not None} == originals
 
 
 def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.lookup import find_key, refill_slots
@@ -377,6 +380,19 @@ def test_what_follows_a_close_and_a_hole_may_be_of_the_next_stream() -> None:
     assert closed_around("asked") == [(1, 1), (2, 3)]
     assert closed_around("answered") == [(1, 1), (2, 3)]
     assert closed_around("lost") == [(3, 1)]  # nothing tells
+
+
+@pytest.mark.parametrize("time_ns", [0, 1])
+def test_a_hole_closes_no_stream_where_all_times_are_equal(time_ns: int) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.mutation(2, "b")
+    stream.mutation(3, "c")
+    (found,) = Seen([replace(packet, time_ns=time_ns) for packet in packets(talk)]).streams
+    assert (found["items"], found["last_seqno"], found["verdict"]) == (2, 3, "advancing")
 
 
 def test_the_close_of_a_stream_is_not_that_of_the_second_request_for_it() -> None:

@@ -74,6 +74,20 @@ def test_a_log_in_a_hole_explains_nothing() -> None:
     assert [one["cause"] for one in tables(talk).rollbacks] == ["unknown"]
 
 
+def test_a_rollback_whose_request_was_cut_off() -> None:
+    talk = opened()
+    talk.stream(7, start=150, rollback=100)
+    talk.stream(7, start=100, log=LOG)
+    captured = [packet.cut(54 + 24) if packet.size == 72 else packet for packet in packets(talk)]
+    seen = Seen(captured)
+    assert [(stream["answer"], stream["requested_start"]) for stream in seen.streams] == [("rollback", None), ("accepted", None)]
+    (listed,) = seen.rollbacks
+    unknown = ("requested_start", "snapshot_start", "snapshot_end", "vbucket_uuid", "request_flags")
+    assert {name: listed[name] for name in unknown} == dict.fromkeys(unknown)
+    assert (listed["rollback_seqno"], listed["resume_start"], listed["resume_uuid"]) == (100, 100, "0x000000000000000b")
+    assert listed["explanation"] == "what the request asked for is not in the capture"
+
+
 def test_a_rollback_whose_seqno_was_cut_off() -> None:
     talk = opened()
     talk.stream(7, start=150, rollback=100)

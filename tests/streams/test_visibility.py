@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dcpinspect.streams.visibility import EVER, Visibility
@@ -54,6 +56,14 @@ def test_a_loss_is_of_its_direction_and_of_its_time() -> None:
     assert sight.has_lost(1, SERVER)
     assert not sight.has_lost(1, SERVER, 1)
     assert not sight.is_complete_so_far(1)
+
+
+@pytest.mark.parametrize("time_ns", [0, 1])
+def test_times_that_are_all_equal_hide_no_loss(time_ns: int) -> None:
+    for captured in (packets(events(5)), packets(events())[6:]):
+        found = Seen([replace(packet, time_ns=time_ns) for packet in captured])
+        sight = Visibility(found.tracker.state.known, {link.number: link for link in found.links})
+        assert not sight.is_complete(1)
 
 
 def test_of_several_losses_each_counts_for_its_own_time() -> None:
