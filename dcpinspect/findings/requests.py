@@ -157,11 +157,13 @@ RULES = (
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above the last seqno that the client received for the vbucket; a note if the vbucket had left the node for "
-        "more than 2 s in between",
-        "another client; capture loss",
+        "a stream starts above the last seqno that the client received for the vbucket. It is a note if they may have been received where "
+        "nobody captured. The client had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
+        "back to the node with a new branch",
+        "another client; seqnos that another member of the client's group received in between; capture loss",
         "look at how the client writes checkpoints; it stored a position that it had not received",
-        whose="client",
+        causes=("not-received", "not-captured"),
+        whose={"not-received": "client", "not-captured": "unknown"},
         cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
     ),
 )
