@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dcpinspect.findings.context import Context
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams import words as w
-from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.rows import GREATEST
 from dcpinspect.streams.transitions import ENDED
 
@@ -39,6 +39,8 @@ class Turn:
     is_rollback: bool
     reaction_ns: int | None
     """How long the client took to ask again; None if it did not."""
+    next: int
+    """The stream that it asked for then; -1 for none."""
     is_granted: bool
     """Whether it was granted a stream of the vbucket later."""
 
@@ -49,6 +51,8 @@ class Reopened(NamedTuple):
     turns: list[Turn]
     vbucket: Rows
     reaction_ns: Rows
+    server: Rows
+    """Where the client reopened each, as ``Clients.servers`` numbers them."""
 
 
 class Clients:
@@ -88,10 +92,10 @@ class Clients:
                 told = row.answered if is_rollback else row.finished
                 time_ns = told.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
-                reaction = int(in_order[later]) - time_ns if later < len(numbers) else None
                 if time_ns in times[place + 1 : place + 2]:
-                    reaction = 0
-                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, granted_ns >= time_ns))
+                    later = place + 1
+                reaction, again = (int(times[later]) - time_ns, numbers[later]) if later < len(numbers) else (None, -1)
+                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, again, granted_ns >= time_ns))
         for turns in found.values():
             turns.sort(key=lambda turn: (turn.time_ns, turn.row))
         return found
@@ -103,8 +107,16 @@ class Clients:
         for client, turns in self.turns.items():
             those = [turn for turn in turns if turn.reaction_ns is not None and turn.is_granted and not turn.is_rollback]
             vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
-            found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64))
+            servers = self.servers.of[self._context.streams.connection[[turn.next for turn in those]]]
+            found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
         return found
+
+    @cached_property
+    def servers(self) -> Names:
+        """The servers of the connections, as numbers."""
+        context = self._context
+        servers = {number: link.server for number, link in context.by_number.items()}
+        return Names(servers, len(context.tracker.state.connections))
 
     @cached_property
     def _reactions(self) -> dict[str, tuple[list[int], list[int]]]:

@@ -17,6 +17,13 @@ from collections.abc import Collection, Mapping
 
 from dcpinspect.findings import wire
 
+_IN_A_STREAM = (
+    *("event-before-marker", "seqno-not-increasing", "seqno-repeated-after-advanced", "seqno-outside-snapshot"),
+    *("seqno-below-request-start", "marker-overlap", "marker-behind", "first-marker-start", "snapshot-incomplete", "gap-unexplained"),
+    *("duplicate-key-in-snapshot", "cas-regress", "commit-without-prepare", "collection-outside-filter"),
+    *("event-for-unknown-collection", "event-after-collection-end", "manifest-uid-backwards"),
+)
+"""Rules about a message's place in its stream: they mean nothing if it is the message of another stream."""
 SILENCES: Mapping[str, Collection[str]] = {
     **{rule.id: ("stream-refused",) for rule in wire.RULES if rule.severity != "note"},
     "bad-stream-range": ("stream-refused",),
@@ -32,6 +39,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
+    "opaque-mismatch": _IN_A_STREAM,
     "role-violation": ("missing-response", "bad-stream-range"),
     "consumer-refused": ("ack-early",),
     "wrong-failover-entry": ("unknown-vbucket-uuid",),

@@ -30,7 +30,10 @@ NO_FIT = "no-fit"
 
 _ALL_BYTES = "count all bytes of every message of a stream: header, framing extras, extras, key and value"
 _WIRE_BYTES = "count the bytes on the wire, and only those of the producer's requests that belong to streams"
-_NEXT = {"without-flex-frames": f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most messages themselves (MB-40277)"}
+_NEXT = {
+    "without-flex-frames": f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most messages themselves (MB-40277)",
+    "without-prepare-surplus": "count each prepare as header and body plus 2 bytes, because servers do; the rest is counted well",
+}
 
 _OVER_NODES = (
     "a node that replicates with full eviction acknowledges a message twice if the message had to wait for the "

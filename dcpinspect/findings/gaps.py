@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import LOST, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
+from dcpinspect.streams.gaps import Missing
 from dcpinspect.streams.rows import Gap, Gaps
 from dcpinspect.streams.server_reports import At
 
@@ -56,6 +58,9 @@ RULES = (
     ),
 )
 
+MOST_SEQNOS = 1000
+"""Greatest number of missing seqnos that a finding lists; it counts all of them."""
+
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded, with the number of the others."""
@@ -66,13 +71,31 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
-    for one in unexplained.missing:
-        seqno = plain(one.event.seqno)
-        what = f"{key_text(one.event)} " if finished.with_keys else ""
-        message = f"{what}seqno {seqno} was sent to {elsewhere(context, one.stream, one.other)}, not here"
-        here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends))
-        there = context.at(one.other, At.of(one.event.place))
-        yield occurrence(context, one.stream, "item-missing", "error", message, (here, there), seqnos=(seqno,))
+    missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
+    yield from (_missing(context, list(ones), with_keys=finished.with_keys) for _, ones in missing)
+
+
+def _between(one: Missing) -> tuple[int, int]:
+    """Returns the stream that lacks events, and the one that has them."""
+    return one.stream, one.other
+
+
+def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occurrence:
+    """Returns the occurrence of all events that one stream lacks and another one has."""
+    first = ones[0]
+    seqnos = sorted(plain(seqno) for one in ones for seqno in one.seqnos)
+    if len(seqnos) == 1:
+        what = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
+    else:
+        what = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
+    message = f"{what} sent to {elsewhere(context, first.stream, first.other)}, not here"
+    here = [context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends)) for one in ones]
+    there = [context.at(one.other, At.of(one.event.place)) for one in ones]
+    places = [place for pair in zip(here[:SHOWN], there, strict=False) for place in pair]
+    told = occurrence(
+        context, first.stream, "item-missing", "error", message, places, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
+    )
+    return replace(told, rows=[place.row for place in here])
 
 
 def _sees_every_seqno(context: Context) -> Mask:

@@ -16,6 +16,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
+from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tracker import Tables
@@ -162,27 +163,53 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
+    of_vbucket = Groups([streams.vbucket, streams.sid])
     for gap in tables.all_gaps.of_cause(w.RESUMED):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
+        if any(_is_handed_over(context, old, one, number) for one in of_vbucket.together(number)):
+            continue
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
         width = start - after
-        message = f"resumed at {start}, received only to {after}: {width} seqno{'s' if width > 1 else ''} never delivered"
-        may_be_elsewhere = _was_elsewhere(context, streams[old], streams[number])
-        severity: Severity = "note" if may_be_elsewhere else "warning"
-        next_ = _ELSEWHERE if may_be_elsewhere else None
-        yield _of(context, number, "resume-skipped", severity, message, *places, seqnos=(start, after), next_=next_)
+        next_ = _elsewhere(context, old, number)
+        what = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if next_ else 'never delivered'}"
+        message = f"resumed at {start}, received only to {after}: {what}"
+        severity: Severity
+        severity, cause = ("note", "not-captured") if next_ else ("warning", "not-received")
+        seqnos = (start, after)
+        yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=next_, seqnos=seqnos)
 
 
-_ELSEWHERE = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the client received there"
+_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the client received there"
+_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the client received there"
+_GROUP = "look at the group's other members: the client had closed the stream, and one of them may have received these seqnos meanwhile"
 
 
-def _was_elsewhere(context: Context, old: Stream, new: Stream) -> bool:
-    """Whether the vbucket had left the server when ``old`` ended, and was back when the client asked for it: who had it is not captured."""
-    servers = {context.by_number[int(stream.connection)].server for stream in (old, new)}
-    is_moved = old.state == ENDED and old.reason == MOVED and len(servers) == 1
-    return bool(is_moved and new.opened.time - old.finished.time > PATIENCE_NS)
+def _elsewhere(context: Context, old: int, new: int) -> str | None:
+    """Returns what to look at if seqnos between two streams of a client may have been received where nobody captures, else None."""
+    before, after = context.streams[old], context.streams[new]
+    is_later = after.opened.time - before.finished.time > PATIENCE_NS
+    if is_later and before.closed_row >= 0:
+        return _GROUP
+    if context.by_number[int(before.connection)].server != context.by_number[int(after.connection)].server:
+        return None
+    if is_later and before.state == ENDED and before.reason == MOVED:
+        return _LEFT
+    branches = context.logs.newest(old), context.logs.newest(new)
+    return _BRANCH if None not in branches and branches[0] != branches[1] else None
+
+
+def _is_handed_over(context: Context, old: int, other: int, new: int) -> bool:
+    """Returns whether another member of the client's group had the vbucket in between, and received all that ``new`` leaves out."""
+    before, between, after = (context.streams[one] for one in (old, other, new))
+    if context.names.of[between.connection] == context.names.of[after.connection]:
+        return False
+    member, own = (context.session(int(stream.connection)) for stream in (between, after))
+    is_of_group = bool(own.service) and (member.service, member.bucket) == (own.service, own.bucket)
+    is_between = before.at.time <= between.opened.time <= after.opened.time and between.answer == w.A_ACCEPTED
+    has_all = between.request.start <= before.position and between.has_position and between.position >= after.request.start
+    return bool(is_of_group and is_between and has_all and context.logs.newest(other) == context.logs.newest(new))
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

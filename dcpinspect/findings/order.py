@@ -282,6 +282,16 @@ class _Seen:
     a: int
     b: int
     snapshot: Snapshot | None
+    streams: Streams
+
+    @property
+    def owner(self) -> str:
+        """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words; empty if there is none."""
+        streams, row = self.streams, int(self.batch.row[self.index])
+        is_its = (streams.connection == int(self.batch.connection[self.index])) & (streams.opaque == self.a)
+        is_its &= (streams.opened.row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
+        found = streams.vbucket[is_its]
+        return f"; the opaque is that of vbucket {found[-1]}'s stream" if len(found) else ""
 
     @property
     def name(self) -> str:
@@ -342,7 +352,12 @@ def _two(seen: _Seen) -> tuple[int, ...]:
 _CASES = {
     w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} for a vbucket never opened", _stray),
     w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} after stream end", _stray),
-    w.OPAQUE_MISMATCH: _Case("opaque-mismatch", lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}", _stray),
+    w.OPAQUE_MISMATCH: _Case(
+        "opaque-mismatch",
+        lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}",
+        _stray,
+        shared="a message has another opaque than its stream",
+    ),
     w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
     w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} {seen.seqno} before any marker", _one),
     w.NOT_INCREASING: _Case(
@@ -530,7 +545,7 @@ class _Lookup:
     def __getitem__(self, index: int) -> _Seen:
         row = self._row(index)
         snapshot = int(row.snapshot)
-        return _Seen(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None)
+        return _Seen(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None, self._streams)
 
 
 def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity | None]:

@@ -37,7 +37,8 @@ RULES = (
         "stream",
         "error",
         "a stream ends, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
-        "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move",
+        "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
+        "If it moved, only others that the client reopened on another node count",
         "streams that reached their requested end, that the client closed, or that ended because of missing "
         "collections or privileges; clients that are gone; streams that are open on another connection; capture loss "
         "that may hide the request",
@@ -101,8 +102,11 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
         )
         return
     reopened = clients.reopened[client]
-    others = np.flatnonzero(reopened.vbucket != row.vbucket)
     reason = int(row.reason)
+    is_proof = reopened.vbucket != row.vbucket
+    if reason == MOVED:  # what came back to the node does not show that the capture has the node that this one went to
+        is_proof &= reopened.server != clients.servers.of[row.connection]
+    others = np.flatnonzero(is_proof)
     if not len(others) and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
         return
     name = w.END_REASONS[reason]
@@ -111,19 +115,13 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     those = f"{len(others)} {were}, in {slowest} or less" if len(others) else "others go on"
     message = f'ended "{name}", never reopened ({those})'
     last = reached(row)
-    again = [context.request(_after(context, reopened.turns[one])) for one in others[:1].tolist()]
+    again = [context.request(reopened.turns[one].next) for one in others[:1].tolist()]
     places = (context.place(row, row.finished), context.request(turn.stream), *again)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
     told_of = [turn.stream]
     yield occurrence(
         context, turn.stream, "orphaned-vbucket", "error", message, places, cause=name, seqnos=last, explains=told_of, facts=facts
     )
-
-
-def _after(context: Context, turn: Turn) -> int:
-    """Returns the stream that the client asked for after a turn."""
-    numbers = context.of_client.together(turn.stream)
-    return next(one for one in numbers if context.streams.opened.time[one] >= turn.time_ns and one != turn.stream)
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
@@ -31,6 +31,11 @@ from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
 
 ENDLESS = 2**64 - 1
 
+STALE_MAP = "stale-map"
+"""Cause of a refusal by a node that does not have the vbucket, and that the client asked again and again."""
+MOST_ASKED = 3
+"""Greatest number of times that a client may ask for a vbucket on a connection to a node that does not have it."""
+
 RULES = (
     Rule(
         "bad-stream-range",
@@ -53,6 +58,7 @@ RULES = (
         "change what the status names; 'dcpinspect explain STATUS' has its meaning",
         whose={
             "not-my-vbucket": "normal",
+            STALE_MAP: "client",
             "etmpfail": "server",
             "tmpfail": "server",
             "eacces": "client",
@@ -157,11 +163,13 @@ RULES = (
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above the last seqno that the client received for the vbucket; a note if the vbucket had left the node for "
-        "more than 2 s in between",
-        "another client; capture loss",
+        "a stream starts above the last seqno that the client received for the vbucket. It is a note if they may have been received where "
+        "nobody captured. The client had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
+        "back to the node with a new branch",
+        "another client; seqnos that another member of the client's group received in between; capture loss",
         "look at how the client writes checkpoints; it stored a position that it had not received",
-        whose="client",
+        causes=("not-received", "not-captured"),
+        whose={"not-received": "client", "not-captured": "unknown"},
         cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
     ),
 )
@@ -193,6 +201,19 @@ _ASKED_AGAIN = {
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 _END_FIRST = "ask for an end at or above the start; a client that has all up to the end needs no stream"
 _FOLLOWED = "nothing is left to do, the client followed the rollback"
+_LATER = "ask again later, with growing pauses; the server refuses only for now"
+_AFTER_REFUSAL: dict[int, str] = {
+    Status.ETMPFAIL: _LATER,
+    Status.ENOMEM: _LATER,
+    Status.EACCESS: "give the user a role that may read this data over DCP; until then, the server refuses its requests",
+    Status.EINVAL: "correct the flags or the JSON value of the request",
+    Status.ERANGE: "resume from a seqno, and with a snapshot around it, that the vbucket's stream delivered",
+    Status.UNKNOWN_COLLECTION: "ask for the manifest, and name only collections that it has",
+    Status.UNKNOWN_SCOPE: "ask for the manifest, and name only scopes that it has",
+    Status.DCP_STREAM_ID_INVALID: "name a stream-id if, and only if, 'enable_stream_id' is on",
+    Status.NOT_SUPPORTED: "turn on noops first, and do not combine a filter with sync writes",
+}
+"""What to do about a refused stream request, by its status."""
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
@@ -267,6 +288,9 @@ class _Asked:
         is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
         for place in np.flatnonzero(is_open).tolist():
             self._open[int(streams.connection[numbers[place]])].append(place)
+        is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
+        self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
+        """By connection, how often its node answered that it does not have the vbucket."""
 
     def wanting_more(self, place: int) -> int | None:
         """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
@@ -307,7 +331,8 @@ def _answered(context: Context, clients: Clients, asked: _Asked, place: int, *, 
             yield not_honoured
     elif row.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
-        yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass)
+        is_stale = not may_pass and asked.asked_wrong[int(row.connection)] > MOST_ASKED
+        yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass, is_stale=is_stale)
     elif row.answer == w.A_ACCEPTED and row.request.form and _asks_for_nothing(row):
         wanted = asked.wanting_more(place)
         if wanted is not None:
@@ -359,8 +384,9 @@ def _wants(streams: Streams, _: Watcher | None) -> Mask:
     return np.isin(streams.vbucket, streams.vbucket[is_bad])
 
 
-def _refused(context: Context, number: int, live: int | None, *, is_granted_later: bool) -> Occurrence:
-    """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the connection."""
+def _refused(context: Context, number: int, live: int | None, *, is_granted_later: bool, is_stale: bool) -> Occurrence:
+    """Returns the occurrence of a refusal. ``live``: the stream of the vbucket that was open on the connection. ``is_stale``: the client
+    goes on asking a node that does not have the vbucket."""
     row = context.streams[number]
     status = int(row.status)
     connection = int(row.connection)
@@ -387,8 +413,13 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
-    advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None
     cause = status_name(status).replace("_", "-")
+    advice = _AFTER_REFUSAL.get(status)
+    if status == Status.NOT_MY_VBUCKET:
+        advice = _elsewhere(context, number)
+        names = session.redirects.get(int(row.vbucket), "")
+        is_told_to = names is None or _node(context, connection, names) == context.by_number[connection].server
+        cause = STALE_MAP if is_stale and not is_told_to else cause
     return of_one("stream-refused", severity, message, places, cause=cause, next_=advice)
 
 
@@ -399,14 +430,17 @@ def _elsewhere(context: Context, number: int) -> str:
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
         return "ask for a new cluster map, and then the node that it names for the vbucket"
-    server = context.by_number[connection].server
-    node = redirects[vbucket]
-    if node is None:
+    if (named := redirects[vbucket]) is None:
         return "the map in the answer has no active node for the vbucket; ask again when a new map names one"
-    node = node.replace("$HOST", server.rpartition(":")[0])
-    if node == server:
+    node = _node(context, connection, named)
+    if node == context.by_number[connection].server:
         return f"the map in the answer names this same node, {node}; it is still taking over, so ask again later"
     return f"the map in the answer names {node}, so ask there"
+
+
+def _node(context: Context, connection: int, named: str) -> str:
+    """Returns the address of a node that a map names, which a connection's server sent."""
+    return named.replace("$HOST", context.by_number[connection].server.rpartition(":")[0])
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:

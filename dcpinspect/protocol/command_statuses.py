@@ -83,7 +83,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
             " or the start is above the vbucket's high seqno",
         ),
         (Status.ROLLBACK, "Discard what is above the rollback seqno, and ask again from there"),
-        (Status.EACCESS, "The user may not read what the filter asks for"),
+        (Status.EACCESS, "The user may not read the bucket, or the collections that the filter names"),
         (Status.ENOMEM, "No memory for the stream or its failover log; ask again later"),
         (Status.NOT_SUPPORTED, "Noops must be enabled first (xattrs, collections), or filter and sync writes exclude each other"),
         (Status.ETMPFAIL, "Not now (the vbucket warms up, or receives its first disk snapshot); ask again later"),

@@ -7,7 +7,7 @@ a document that it did ask for has to come, unless a later change of the same do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +70,8 @@ class Comparison:
     """``connection``: the connection of ``event``; ``seqno``: its seqno, biased; ``row``: its row."""
     seqno: int = 0
     row: int = 0
+    seqnos: tuple[int, ...] = ()
+    """Seqnos, biased, of all events in the gap that had to come."""
 
     def or_rather(self, other: Comparison) -> Comparison:
         """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", and both before "not
@@ -186,9 +188,10 @@ class Disputes:
         inside = theirs.table[theirs.between(after, before)]
         if not len(inside):
             return None
-        place = self._missing(gap, other, inside, mine, theirs, asked)
-        if place is not None:
-            return self._shown(w.UNEXPLAINED, other, inside[place])
+        missing = self._missing(gap, other, inside, mine, theirs, asked)
+        if missing:
+            found = self._shown(w.UNEXPLAINED, other, inside[missing[0]])
+            return replace(found, seqnos=tuple(inside.seqno[missing].tolist()))
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
         if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside.opcode.tolist()):
             return self._shown(w.INVISIBLE, other, inside[0])
@@ -197,14 +200,15 @@ class Disputes:
     def _shown(self, cause: int, other: int, event: Event) -> Comparison:
         return Comparison(cause, other, event, int(self._streams.connection[other]), int(event.seqno), int(event.place.row))
 
-    def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> int | None:
-        """Returns the place, among the events inside the gap, of the first event that had to come; None if there is none."""
+    def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> list[int]:
+        """Returns the places, among the events inside the gap, of the events that had to come."""
         number = int(self._gaps.snapshot[gap])
         if number < 0 or asked.collections is None:
-            return None
+            return []
         snapshot = self._snapshots[number]
         if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted:
-            return None
+            return []
+        found = []
         start, end = self._range(number)
         # A backfill lacks what compaction purged. A first marker begins at the seqno that the client asked for, not at its first item.
         is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
@@ -224,8 +228,8 @@ class Disputes:
             if not is_all_there and not self._is_latest(other, row, end, theirs, (seqno, key, collection)):
                 continue
             if not mine.came_later(seqno, end, key, collection) and not theirs.ended_later(seqno, end, collection):
-                return place
-        return None
+                found.append(place)
+        return found
 
     def _is_latest(self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]) -> bool:
         """Returns whether an event, (seqno, key, collection), in ``row`` of a stream is the latest event of its key up to seqno ``end``.

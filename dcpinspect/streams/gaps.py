@@ -86,11 +86,14 @@ class Unexplained:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An event that another stream brought and that had to come on this stream, too."""
+    """Events that another stream brought and that had to come on this stream, too, in one gap."""
 
     stream: int
     other: int
     event: Event
+    """The first of them."""
+    seqnos: tuple[int, ...]
+    """The seqno of each, biased."""
     gap: Gap | None
     """The gap that lacks it, if the kernel wrote the gap."""
     snapshot: int
@@ -188,7 +191,7 @@ class ExplainedGaps:
 
     def named(self) -> dict[Name, Comparison]:
         """Returns what other streams tell of gaps, without events, by the names of the gaps, which hold in any reading."""
-        return {self._name(number): replace(tale, event=None) for number, tale in self._told.items()}
+        return {self._name(number): replace(tale, event=None, seqnos=()) for number, tale in self._told.items()}
 
     def _name(self, number: int) -> Name:
         if number < len(self.table):
@@ -207,18 +210,18 @@ class ExplainedGaps:
     def unexplained(self) -> Unexplained:
         """The gaps that nothing explains."""
         told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
-        missing = [self._missing(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
+        missing = [self._missing(number, tale, tale.event) for number, tale in told if tale.event is not None]
         numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in told])
         flags = self.table.flags[numbers]
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
 
-    def _missing(self, number: int, other: int, event: Event) -> Missing:
+    def _missing(self, number: int, tale: Comparison, event: Event) -> Missing:
         if number < len(self.table):
             gap = self.table[number]
-            return Missing(int(gap.stream), other, event, gap, -1)
+            return Missing(int(gap.stream), tale.stream, event, tale.seqnos, gap, -1)
         extra = self._extras[number - len(self.table)]
-        return Missing(extra.stream, other, event, None, extra.snapshot)
+        return Missing(extra.stream, tale.stream, event, tale.seqnos, None, extra.snapshot)
 
     def of_cause(self, cause: int) -> list[Extra]:
         """Returns the gaps between streams that have this cause, in order of the row that ends each."""

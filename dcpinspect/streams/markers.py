@@ -80,8 +80,9 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
         lose_oso(state, message, stream)
     marker = state.markers[message.detail]
     suspended = stream.suspended != 0
-    is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end  # nobody knows what it announces
-    if marker.layout != k.UPR_LAYOUT and not suspended and not is_inverted:
+    is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end
+    is_strange = is_inverted or message.opaque != stream.opaque  # nobody knows what it announces, or to which stream
+    if marker.layout != k.UPR_LAYOUT and not suspended and not is_strange:
         take_back(stream, marker.end)
     position = w.LATER
     if stream.markers == 0:
@@ -103,9 +104,9 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
         elif marker.start <= before.end and not is_prologue:
             before.is_overlapped = 1
             is_merged = 1
-            if not suspended and not is_inverted:
+            if not suspended and not is_strange:
                 note(state, w.BEHIND if is_behind else w.OVERLAP, message, stream.number, marker.start, marker.end)
-        elif not suspended and not is_inverted and is_behind:
+        elif not suspended and not is_strange and is_behind:
             note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
     leave_snapshot(state, message, stream, True)
     if marker.flags & DISK != 0 and marker.end > stream.disk_end:
@@ -115,7 +116,7 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     snapshot.position = position
     say_marker(snapshot, marker)
     begin_order(stream, snapshot.number, -1)
-    if is_inverted:
+    if is_strange:
         stream.suspended = 1
         snapshot.is_tainted = 1
     is_from_latest = stream.request.flags & FROM_LATEST != 0

@@ -81,8 +81,8 @@ WALKS = (
             Step(
                 ("enter",),
                 "`Enter`",
-                "Its stream ended because the vbucket moved, and no other stream followed.",
-                ("state-changed", "never reopened"),
+                "The server ended its stream, and no other stream followed.",
+                ("disconnected", "never reopened"),
             ),
             Step(
                 ("e",),

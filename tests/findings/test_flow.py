@@ -264,6 +264,7 @@ def test_messages_that_a_consumer_does_not_count(cause: str) -> None:
     assert (found.rule, found.cause, found.severity) == ("under-acknowledged", cause, "warning")
     assert found.message.startswith(f"under-acknowledged by {owed:,} bytes: {5 if 'marker' in cause else 4} x ")
     assert {place.direction for place in found.places} == {"c2s"}
+    assert ("header and body plus 2 bytes" in found.next) == (cause == "without-prepare-surplus")
 
 
 def test_framing_extras_that_a_consumer_does_not_count() -> None:

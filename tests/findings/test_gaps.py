@@ -205,6 +205,19 @@ def test_a_change_that_another_stream_brought_had_to_come() -> None:
     assert of("gap-unexplained", one, two) == []
 
 
+def test_all_changes_that_had_to_come_are_counted_and_named() -> None:
+    talks = opened("one:1", "include-delete-times"), opened("two:1", "include-delete-times", port=50_001)
+    for talk in talks:
+        stream = talk.stream(7, log=LOG)
+        stream.snapshot(0, 2, "memory", "checkpoint")
+        events(stream, (1, 2))
+        stream.snapshot(3, 12, "memory", "checkpoint")
+        events(stream, range(3, 13) if talk is talks[0] else (3, 7, 9, 10, 11, 12))
+    (found,) = of("item-missing", *talks)
+    assert found.message == "4 documents, seqnos 4–6, 8, were sent to connection 1, not here"
+    assert (found.count, found.seqnos, len(found.places)) == (4, (4, 5, 6, 8), 4)
+
+
 def test_files_are_read_again_for_it(tmp_path: Path) -> None:
     path = tmp_path / "two.pcap"
     path.write_bytes(pcap(Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets(*pair())))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.rows import Snapshots
 from tests.findings.checked import findings
 from tests.peers.script import Stream
@@ -217,17 +218,60 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     assert of("resume-skipped", first, third) == []
 
 
-@pytest.mark.parametrize(("waited", "severity"), [(1, "warning"), (3, "note")])
-def test_a_vbucket_that_left_the_node_may_have_been_streamed_by_another_one(waited: int, severity: str) -> None:
+def skipped(*talks: Told) -> list[tuple[str, str, str]]:
+    """Severity, who has to act, and the message of each."""
+    return [(one.severity, one.whose, one.message) for one in findings(*talks) if one.rule == "resume-skipped"]
+
+
+SKIPPED = ("warning", "client", "resumed at 11, received only to 8: 3 seqnos never delivered")
+UNSEEN = ("note", "unknown", "resumed at 11, received only to 8: 3 seqnos not in this capture")
+
+
+def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0.1", close: bool = False) -> Told:
+    talk = opened(name, port=port)
+    talk.host = host
+    stream = talk.stream(7, start=start, log=[(0xA, 0)])
+    stream.snapshot(start, last, "memory")
+    stream.mutation(last, "k")
+    if close:
+        talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=99))
+        stream.end("closed")
+    return talk
+
+
+@pytest.mark.parametrize(("waited", "found"), [(1, SKIPPED), (3, UNSEEN)])
+@pytest.mark.parametrize("close", [True, False])
+def test_another_node_or_another_member_may_have_delivered_what_came_meanwhile(waited: int, found: object, close: bool) -> None:
+    """The vbucket left the node, or the client had closed the stream."""
     talk = opened("c:1")
     stream = talk.stream(7)
     stream.snapshot(0, 8, "memory")
     stream.mutation(8, "k")
-    stream.end("state-changed")
+    if close:
+        talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=99))
+    stream.end("closed" if close else "state-changed")
     talk.wait(waited)
-    talk.stream(7, start=9)
-    (found,) = [one for one in findings(talk) if one.rule == "resume-skipped"]
-    assert (found.severity, found.message) == (severity, "resumed at 9, received only to 8: 1 seqno never delivered")
+    talk.stream(7, start=11)
+    assert skipped(talk) == [found]
+
+
+@pytest.mark.parametrize(("log", "found"), [([(0xA, 0)], SKIPPED), ([(0xB, 9), (0xA, 0)], UNSEEN)])
+def test_a_new_branch_shows_that_another_node_was_promoted_meanwhile(log: list[tuple[int, int]], found: object) -> None:
+    first = received("c:1", 0, 8, port=50_001)
+    first.close("server", abort=True)
+    again = opened("c:1", port=50_002)
+    again.stream(7, start=11, log=log)
+    assert skipped(first, again) == [found]
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "last", "is_found"), [("c:2", 8, 11, False), ("d:2", 8, 11, True), ("c:2", 8, 10, True), ("c:2", 9, 11, True)]
+)
+def test_another_member_of_the_group_received_what_the_client_left_out(name: str, start: int, last: int, is_found: bool) -> None:
+    first = received("c:1", 0, 8, port=50_001, close=True)
+    member = received(name, start, last, port=50_002, host="10.0.0.9", close=True)
+    again = received("c:1", 11, 12, port=50_003)
+    assert skipped(first, member, again) == [SKIPPED] * is_found
 
 
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:

@@ -306,6 +306,33 @@ def test_a_message_with_another_opaque_is_named_by_its_seqno() -> None:
     assert [one.seqnos for one in findings(talk) if one.rule == "opaque-mismatch"] == [(9,)]
 
 
+def two_streams() -> tuple[Told, Stream, Stream]:
+    talk = opened()
+    one, other = talk.stream(7), talk.stream(8)
+    for stream in (one, other):
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(5, "a")
+        stream.mutation(9, "b")
+    return talk, one, other
+
+
+@pytest.mark.parametrize("seqno", [4, 5, 99])
+def test_a_message_of_another_stream_is_one_fault_and_the_stream_is_named(seqno: int) -> None:
+    talk, one, other = two_streams()
+    Stream(talk, other.vbucket, one.opaque).mutation(seqno, "b")
+    (found,) = findings(talk)
+    assert (found.rule, found.vbuckets) == ("opaque-mismatch", (8,))
+    assert found.message.endswith("; the opaque is that of vbucket 7's stream")
+
+
+def test_a_marker_of_another_stream_says_nothing_of_the_snapshots_of_this_one() -> None:
+    talk, one, other = two_streams()
+    Stream(talk, other.vbucket, one.opaque).snapshot(12, 15, "memory")
+    other.snapshot(10, 14, "memory")
+    other.mutation(14, "c")
+    assert [one.rule for one in findings(talk)] == ["opaque-mismatch"]
+
+
 def test_a_commit_of_a_later_prepare_is_one_fault() -> None:
     talk = opened(enable_sync_writes="true")
     stream = talk.stream(7)

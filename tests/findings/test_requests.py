@@ -83,6 +83,34 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
     assert (found.rule, found.severity) == ("stream-refused", severity)
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (Status.ETMPFAIL, "ask again later, with growing pauses; the server refuses only for now"),
+        (Status.ENOMEM, "ask again later, with growing pauses; the server refuses only for now"),
+        (Status.EACCESS, "give the user a role that may read this data over DCP; until then, the server refuses its requests"),
+        (0x1234, "change what the status names; 'dcpinspect explain STATUS' has its meaning"),
+    ],
+)
+def test_what_to_do_about_a_refusal_depends_on_its_status(status: int, advice: str) -> None:
+    talk = opened()
+    talk.stream(7, status=status)
+    assert [one.next for one in warnings(talk)] == [advice]
+
+
+@pytest.mark.parametrize(
+    ("times", "nodes", "cause", "whose"),
+    [
+        (3, ["b:1"], "not-my-vbucket", "normal"),
+        (4, ["b:1"], "stale-map", "client"),
+        (4, ["10.0.0.2:11210"], "not-my-vbucket", "normal"),
+    ],
+)
+def test_a_client_that_asks_the_wrong_node_again_and_again_has_an_old_map(times: int, nodes: list[str], cause: str, whose: str) -> None:
+    (found,) = warnings(redirected(*[7] * times, nodes=nodes))
+    assert (found.rule, found.cause, found.whose, found.count) == ("stream-refused", cause, whose, times)
+
+
 def test_a_vbucket_that_moved_is_a_note_once_it_was_found() -> None:
     talk = opened()
     talk.stream(7, status=Status.NOT_MY_VBUCKET)
