@@ -31,7 +31,7 @@ RULES = (
         "undo what the consumer has above the seqno, and resume there",
         whose="normal",
         cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
-        causes=("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "consumer-ahead", "unknown"),
+        causes=("strict-uuid", "unknown-uuid", "no-uuid", "leading-consumer", "snapshot-mismatch", "purge", "consumer-ahead", "unknown"),
     ),
     Rule(
         "checkpoint-range",

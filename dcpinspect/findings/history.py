@@ -345,7 +345,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     asked = found.asked
     assert asked is not None  # a loop is made of requests that were captured
     is_wrong = found.resume_uuid is not None and asked.start <= to and asked.uuid != found.resume_uuid
-    cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
+    cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause in ("unknown-uuid", "no-uuid") or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
     right = f"; for {to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""

@@ -89,6 +89,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
     "cause of a rollback": {
         "strict-uuid": "a request from 0, with a uuid that the log does not have and the flag that forbids it",
         "unknown-uuid": "back to 0, because the log does not have the client's uuid, so there is no common history",
+        "no-uuid": "back to 0, because the client sent a seqno without the uuid of its history",
         "leading-consumer": "the client is ahead of where its branch was left, or of the server",
         "snapshot-mismatch": "back to the start of a snapshot, because the client is in the middle of it, and the"
         " server does not have all of it",

@@ -14,6 +14,7 @@ from dcpinspect.protocol.flags import STRICT
 _SHARED = {
     "strict-uuid": "start 0 with a foreign uuid and the strict flag; send uuid 0",
     "unknown-uuid": "no history in common, the uuids are not in the server's logs",
+    "no-uuid": "seqnos were asked for without a vbucket uuid, so the server cannot know their history",
     "leading-consumer": "the consumer is ahead of the branch point, or of the server",
     "snapshot-mismatch": "the snapshot straddles the branch point, so roll back to its start",
     "purge": "tombstones up to the purge seqno are gone",
@@ -98,7 +99,7 @@ def predicted_rollback(asked: Asked, log: Log, *, high: int | None, is_exact: bo
         return 0, "purge"
     place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
     if place is None:
-        return 0, "strict-uuid" if asked.start == 0 else "unknown-uuid"
+        return 0, "strict-uuid" if asked.start == 0 else "unknown-uuid" if asked.uuid else "no-uuid"
     low, end = asked.snapshot_start, asked.snapshot_end
     if asked.start == low:
         end = asked.start
@@ -116,6 +117,8 @@ def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None
     low, high = span
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", _SHARED["strict-uuid"]
+    if rollback == 0 and place is None and not asked.uuid:
+        return "no-uuid", f"seqno {asked.start} was asked for without a vbucket uuid, so the server cannot know its history"
     if rollback == 0 and place is None:
         return "unknown-uuid", f"no history in common, uuid 0x{asked.uuid:016x} is not in the server's log"
     if place is not None:

@@ -18,6 +18,7 @@ LOG: Log = ((NEW, 100), (OLD, 0))
     [
         (Asked(0, 0, 0, FOREIGN, STRICT), 0, LOG, "strict-uuid", OLD),
         (Asked(50, 50, 50, FOREIGN, 0), 0, LOG, "unknown-uuid", OLD),
+        (Asked(50, 50, 50, 0, 0), 0, LOG, "no-uuid", OLD),
         (Asked(150, 150, 150, OLD, 0), 100, LOG, "leading-consumer", NEW),
         (Asked(150, 150, 150, NEW, 0), 120, LOG, "leading-consumer", NEW),
         (Asked(110, 90, 120, OLD, 0), 90, LOG, "snapshot-mismatch", OLD),
@@ -80,7 +81,8 @@ def test_a_rollback_that_is_predicted_has_the_cause_that_would_explain_it(
     seqno, cause = found
     assert seqno <= start
     explained = explain_rollback(asked, seqno, log, VbucketFacts(purge)).cause
-    at_zero = {"purge", "leading-consumer", "snapshot-mismatch", "unknown-uuid"}  # which one it was, nobody can tell from the seqno 0
+    # which one it was, nobody can tell from the seqno 0
+    at_zero = {"purge", "leading-consumer", "snapshot-mismatch", "unknown-uuid", "no-uuid"}
     assert explained in (cause, "unknown") or (seqno == 0 and {explained, cause} <= at_zero)
 
 
