@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.rows import GREATEST
@@ -65,6 +65,8 @@ class Clients:
         self._nameless: dict[str, list[int]] = defaultdict(list)
         self._granted: dict[int, Rows] = {}
         """Streams that were granted, by vbucket and stream-id, as ``_asked`` groups them."""
+        self._is_left: dict[tuple[str, int], bool] = {}
+        """By client and server: whether fewer of the vbuckets that moved away were asked for again than were not."""
         self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
         for number, owner in context.owners.items():
             self._of_host[owner.host].append(number)
@@ -110,6 +112,21 @@ class Clients:
             servers = self.servers.of[self._context.streams.connection[[turn.next for turn in those]]]
             found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
         return found
+
+    def shows_moves(self, client: str, connection: int) -> Mask:
+        """Returns which of the streams that a client reopened show that it could reopen all that moved from the server of a connection.
+
+        Perhaps nobody captures where they moved to. So a few that came back to this server do not show it, but as many as did not do.
+        """
+        server, reopened = int(self.servers.of[connection]), self.reopened[client]
+        if (client, server) not in self._is_left:
+            streams = self._context.streams
+            left = [turn for turn in self.turns[client] if not turn.is_rollback and int(streams.reason[turn.stream]) == MOVED]
+            left = [turn for turn in left if int(self.servers.of[streams.connection[turn.stream]]) == server]
+            came_back = sum(turn.reaction_ns is not None for turn in left)
+            self._is_left[client, server] = 2 * came_back < len(left)
+        shown: Mask = reopened.server != server
+        return shown if self._is_left[client, server] else np.ones(len(shown), dtype=np.bool_)
 
     @cached_property
     def servers(self) -> Names:

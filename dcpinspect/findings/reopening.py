@@ -38,7 +38,7 @@ RULES = (
         "error",
         "a stream ends, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
         "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
-        "If it moved, only others that the client reopened on another node count",
+        "If fewer of those that moved came back than did not, only others reopened on another node count",
         "streams that reached their requested end, that the client closed, or that ended because of missing "
         "collections or privileges; clients that are gone; streams that are open on another connection; capture loss "
         "that may hide the request",
@@ -104,8 +104,8 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     reopened = clients.reopened[client]
     reason = int(row.reason)
     is_proof = reopened.vbucket != row.vbucket
-    if reason == MOVED:  # what came back to the node does not show that the capture has the node that this one went to
-        is_proof &= reopened.server != clients.servers.of[row.connection]
+    if reason == MOVED:
+        is_proof &= clients.shows_moves(client, int(row.connection))
     others = np.flatnonzero(is_proof)
     if not len(others) and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
         return

@@ -81,8 +81,8 @@ WALKS = (
             Step(
                 ("enter",),
                 "`Enter`",
-                "The server ended its stream, and no other stream followed.",
-                ("disconnected", "never reopened"),
+                "Its stream ended because the vbucket moved, and no other stream followed.",
+                ("state-changed", "never reopened"),
             ),
             Step(
                 ("e",),

@@ -19,13 +19,11 @@ def test_9_vbuckets_that_are_never_reopened(tmp_path: Path) -> None:
         stream.snapshot(0, 5, "memory")
         stream.mutation(5, "k")
         stream.end("state-changed")
-    moved = opened(port=50_001)
-    moved.server = "node2"
     for vbucket in (16, 800):
-        moved.stream(vbucket, start=5)
-    moved.wait(60)
-    moved.noop()
-    case = Case(tmp_path, talk, moved)
+        talk.stream(vbucket, start=5)
+    talk.wait(60)
+    talk.noop()
+    case = Case(tmp_path, talk)
     found = case.finding("orphaned-vbucket")
     assert (found.vbuckets, found.severity, found.over, found.whose) == ((17, 801), "error", "open", "client")
     assert case.accusations == ["orphaned-vbucket"]

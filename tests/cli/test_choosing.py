@@ -25,7 +25,7 @@ def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str,
 def test_a_finding_is_cut_down_to_the_vbuckets_that_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     several = {one["rule"]: one for one in found(capsys, ORPHANS, "--vbucket", "45,48")}
     assert several["orphaned-vbucket"]["vbuckets"] == [45]
-    assert several["orphaned-vbucket"]["message"].startswith('ended "disconnected", never reopened')
+    assert several["orphaned-vbucket"]["message"].startswith('ended "state-changed", never reopened')
     assert several["rollback-not-followed"]["vbuckets"] == [48]
     assert "credentials-in-clear" not in several
 

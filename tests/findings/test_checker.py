@@ -66,7 +66,7 @@ def test_the_story_of_forgotten_vbuckets() -> None:
     found = [one for one in check(SAMPLES / "orphans.pcap") if one.severity != "note"]
     assert [(one.rule, one.cause, one.vbuckets) for one in found] == [
         ("rollback-not-followed", None, (48,)),
-        ("orphaned-vbucket", "disconnected", (42, 45)),
+        ("orphaned-vbucket", "state-changed", (42, 45)),
         ("rollback", "leading-consumer", (48,)),
     ]
 

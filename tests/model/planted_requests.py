@@ -209,13 +209,13 @@ for _reason in ("too-slow", "backfill-failed", "rollback", "lost-privileges", 99
         return ended
 
 
-@plant("a vbucket that was cut off is never asked for again", "orphaned-vbucket")
+@plant("a vbucket that moved is never asked for again", "orphaned-vbucket")
 def _(talk: Talk) -> Said:
     ends = []
     for vbucket in (VB, VB + 1, VB + 2):
         talk.stream(vbucket)
         talk.snapshot(vbucket, 0, 3)
-        ends.append(talk.end(vbucket, "disconnected"))
+        ends.append(talk.end(vbucket, "state-changed"))
     for vbucket in (VB, VB + 2):
         talk.stream(vbucket, 3, uuid=UUID)
     talk.wait(2.5)

@@ -4,7 +4,7 @@
 asks to go on where it was, and is sent back to 0, because tombstones that it would need are purged; it sends no control that would
 tell it of the purge seqno. At the third time it names, for vbucket 31, a branch that its failover log does not have.
 
-``orphans``: a consumer reads eight vbuckets. The server ends all of them at once; it reopens six, and two never. Another one
+``orphans``: a consumer reads eight vbuckets. All of them end because the vbuckets moved; it reopens six, and two never. Another one
 was rolled back at the start, and is never asked for again. The rest goes on for three seconds as if nothing was the matter.
 """
 
@@ -81,7 +81,7 @@ def _forgetful() -> Conversation:
         for seqno in (4, 7, 9):
             _item(stream, seqno)
     for stream in streams:
-        stream.end("disconnected")
+        stream.end("state-changed")
     again = [
         talk.stream(vbucket, start=9, uuid=UUID + vbucket, log=[(UUID + vbucket, 0)]) for vbucket in vbuckets if vbucket not in (42, 45)
     ]
