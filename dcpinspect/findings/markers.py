@@ -49,6 +49,8 @@ RULES = (
     ),
 )
 
+MOST_BETWEEN = 64
+"""Greatest number of streams, opened while a client was away, that are asked whether they received what it skipped."""
 _NEXT = "take the snapshot as ended"
 _BARE = (
     "negotiate collections, or take the snapshot as ended; without collections, the server does not say which seqnos the client cannot see"
@@ -163,11 +165,12 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
-    of_vbucket = Groups([streams.vbucket, streams.sid])
+    opened = _Opened(streams)
     for gap in tables.all_gaps.of_cause(w.RESUMED):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
-        if any(_is_handed_over(context, old, one, number) for one in of_vbucket.together(number)):
+        asked = opened.between(number, int(streams[old].at.time), int(streams[number].opened.time))
+        if any(_is_handed_over(context, old, one, number) for one in asked):
             continue
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
@@ -200,16 +203,37 @@ def _elsewhere(context: Context, old: int, new: int) -> str | None:
     return _BRANCH if None not in branches and branches[0] != branches[1] else None
 
 
+class _Opened:
+    """Streams by vbucket and stream-id, in the order in which they were opened."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._times, self._groups = streams.opened.time, Groups([streams.vbucket, streams.sid])
+        self._in_order: dict[int, tuple[Rows, Rows]] = {}
+
+    def between(self, stream: int, since_ns: int, until_ns: int) -> list[int]:
+        """Returns the first streams of the vbucket of a stream that were opened in that time."""
+        group = int(self._groups.of[stream])
+        if group not in self._in_order:
+            numbers = np.array(self._groups[group], dtype=np.int64)
+            times = self._times[numbers]
+            order = np.argsort(times, kind="stable")
+            self._in_order[group] = times[order], numbers[order]
+        times, numbers = self._in_order[group]
+        first, behind = np.searchsorted(times, since_ns, "left"), np.searchsorted(times, until_ns, "right")
+        found: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
+        return found
+
+
 def _is_handed_over(context: Context, old: int, other: int, new: int) -> bool:
-    """Returns whether another member of the client's group had the vbucket in between, and received all that ``new`` leaves out."""
+    """Returns whether another member of the client's group received all that ``new`` leaves out, on a stream that it opened in between."""
     before, between, after = (context.streams[one] for one in (old, other, new))
     if context.names.of[between.connection] == context.names.of[after.connection]:
         return False
     member, own = (context.session(int(stream.connection)) for stream in (between, after))
     is_of_group = bool(own.service) and (member.service, member.bucket) == (own.service, own.bucket)
-    is_between = before.at.time <= between.opened.time <= after.opened.time and between.answer == w.A_ACCEPTED
+    is_accepted = between.answer == w.A_ACCEPTED
     has_all = between.request.start <= before.position and between.has_position and between.position >= after.request.start
-    return bool(is_of_group and is_between and has_all and context.logs.newest(other) == context.logs.newest(new))
+    return bool(is_of_group and is_accepted and has_all and context.logs.newest(other) == context.logs.newest(new))
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

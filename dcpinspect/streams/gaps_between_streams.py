@@ -14,7 +14,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import GREATEST, Connections, Stream, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Stream, Streams
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
@@ -64,6 +64,7 @@ def resumed_gaps(
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
     before_of, before_of_host = (of.previous for of in (mine, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)))
+    went_on = _latest_before(streams, mine)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
     may_skip = (streams.answer[later] == w.A_ACCEPTED) & (streams.request.flags[later] & FROM_LATEST == 0)
@@ -77,9 +78,8 @@ def resumed_gaps(
         time_ns = int(stream.opened.time)
         if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):
             continue
-        earlier = mine.together(number)
-        if _received_meanwhile(streams, earlier[: earlier.index(before)], old):
-            continue
+        if went_on[before] > old.opened.time:
+            continue  # it received more of the vbucket beside ``old``, as from another node
         if sight.has_lost(old.connection, connections.producer[old.connection], old.position_losses) or not _is_over(old, time_ns, links):
             continue
         if sight.has_lost(old.connection, 1 - connections.producer[old.connection]):
@@ -114,9 +114,18 @@ def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping
     return found
 
 
-def _received_meanwhile(streams: Streams, others: list[int], old: Stream) -> bool:
-    """Returns whether one of the streams that began before ``old`` went on beside it, as streams to another node may."""
-    return bool((streams.latest.time[others] > old.opened.time).any()) if others else False
+def _latest_before(streams: Streams, groups: Groups) -> Table:
+    """Returns, for each stream of the groups, the latest time of all streams before it in its group; ``LEAST`` for none."""
+    rows, found = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
+    latest = streams.latest.time[rows]
+    rank = np.argsort(np.argsort(latest, kind="stable"), kind="stable")
+    above = np.repeat(np.arange(len(groups)), groups.counts) * len(rows)  # so that the greatest rank so far begins anew with each group
+    greatest = np.maximum.accumulate(rank + above) - above
+    has_before = np.ones(len(rows), dtype=np.bool_)
+    has_before[groups.begins] = False
+    places = np.flatnonzero(has_before)
+    found[rows[places]] = np.sort(latest)[greatest[places - 1]]
+    return found
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:

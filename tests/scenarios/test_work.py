@@ -289,6 +289,13 @@ def loops(number: int, vbucket: int) -> list[Exchange]:
     return [(from_60(1), rolled_back(vbucket))] * 2 + [({}, granted(vbucket, 0x100 + number) + ended(vbucket, 2))]
 
 
+def skipping(number: int, vbucket: int) -> list[Exchange]:
+    start = 10 * number
+    told = marker(start, start + 1, vbucket, vbucket) + builders.mutation(start + 1, vbucket=vbucket, opaque=vbucket)
+    asked = {"start_seqno": start, "vbucket_uuid": 1, "snapshot_start_seqno": start, "snapshot_end_seqno": start}
+    return [(asked, granted(vbucket) + told + ended(vbucket, 3))]
+
+
 def outside(_: int, vbucket: int) -> list[Exchange]:
     return [
         ({}, granted(vbucket) + marker(0, 10, vbucket, vbucket) + ended(vbucket, 2)),
@@ -406,6 +413,7 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "rollbacks of requests at once": (24, asked_at_once),
     "requests of open streams": (24, lambda n: asking_again(n, while_open)),
     "requests up to 0": (24, lambda n: asking_again(n, up_to_0)),
+    "requests that skip seqnos": (16, lambda n: asking_again(n, skipping)),
     "requests outside their snapshots": (16, lambda n: asking_again(n, outside)),
     "requests with unknown uuids": (3, lambda n: asking_again(n, unknown_uuids)),
     "rollback loops": (12, lambda n: asking_again(n, loops)),
