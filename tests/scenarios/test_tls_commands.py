@@ -65,7 +65,7 @@ def test_secrets_that_do_not_fit_leave_the_connection_encrypted(version: str, tm
     wrong.write_text(re.sub("[0-9a-f]{8}$", "00000000", made.keylog.read_text(), flags=re.MULTILINE))
     told = " ".join(rows(capsys, "info", path, "--keylog", str(wrong)))
     assert "on connection 1, not decrypted: the secrets in the key log           do not fit" in told
-    assert "no: TLS is not decrypted; of what is there, 0.0 % of " in told
+    assert "no: TLS is not decrypted; of what is there, 0 % of " in told
     (link,) = [json.loads(line) for line in rows(capsys, "connections", path, "-f", "ndjson", "--keylog", str(wrong))]
     assert ": not decrypted; the secrets in the key log do not fit; client random " in link["tls"]
     assert link["verdict"] == "unknown-capture"
