@@ -27,7 +27,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
-from dcpinspect.transport.connections import endpoint_text
+from dcpinspect.transport.connections import endpoint_text, halves
 from dcpinspect.transport.headers import FLAGS, PAYLOAD, PORTS, SEQ, WIRE, HeaderParser
 from dcpinspect.transport.ordering import distance
 from dcpinspect.transport.reassembly import Reassembler
@@ -230,7 +230,9 @@ def taped(path: Path, sizes: Mapping[Flow, int], port: int = PORT) -> list[Packe
     for batch in batches:
         headers = parser.parse(batch)
         for row, i in zip(headers.tcp, headers.index.tolist(), strict=True):
-            source, target = (endpoint_text(row[4 * end : 4 * end + 4], int(row[PORTS + end])) for end in (0, 1))
+            source, target = (
+                endpoint_text(np.stack(halves(row[2 * end : 2 * end + 2]), axis=-1).ravel(), int(row[PORTS + end])) for end in (0, 1)
+            )
             flow = (source, target, 0) if (source, target, 0) in sizes else (target, source, 1)
             begins = bool(row[FLAGS] & SYN)
             if begins:

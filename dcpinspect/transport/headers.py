@@ -23,8 +23,14 @@ are: IP fragment of a datagram that another packet completed; IP fragment of a d
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE = 0, 8, 10, 11, 12, 13, 14, 15
-COLUMNS = 16
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE = 0, 4, 6, 7, 8, 9, 10, 11
+COLUMNS = 12
+
+HALF = 1 << 31
+FIRST_OF_IPV4 = -HALF << 32
+"""First number of an IPv4 address, as ``Headers.tcp`` has it."""
+_MAPPED = 0xFFFF - HALF << 32
+"""Second number of the IPv4 address 0.0.0.0."""
 
 _MAX_FRAME = 1 << 20
 """Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
@@ -43,9 +49,10 @@ class Headers:
     index: Column
     """Place in the batch of each used packet."""
     tcp: Column
-    """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), and source and destination port.
-    Then: sequence and acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on
-    the wire."""
+    """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
+    acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire.
+
+    The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
 
     @property
     def unusual(self) -> Column:
@@ -240,13 +247,11 @@ def parse_headers(
         index[used] = i
         if version == 4:
             for side in range(2):
-                tcp[used, 4 * side] = 0
-                tcp[used, 4 * side + 1] = 0
-                tcp[used, 4 * side + 2] = 0xFFFF
-                tcp[used, 4 * side + 3] = be32(data, addresses + 4 * side)
+                tcp[used, 2 * side] = FIRST_OF_IPV4
+                tcp[used, 2 * side + 1] = _MAPPED + be32(data, addresses + 4 * side)
         else:
-            for word in range(8):
-                tcp[used, word] = be32(data, addresses + 4 * word)
+            for half in range(4):
+                tcp[used, half] = (be32(data, addresses + 8 * half) - HALF) << 32 | be32(data, addresses + 8 * half + 4)
         tcp[used, PORTS] = source
         tcp[used, PORTS + 1] = target
         tcp[used, SEQ] = be32(data, inner + 4)

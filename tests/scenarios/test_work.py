@@ -470,4 +470,5 @@ def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatc
     path.write_bytes(make(n))
     steps(path)  # what is made once
     one, two, four = growth(make, n, path)
-    assert four - two <= (2.1 if kind in BOUNDED else 2.03) * (two - one) + 50, f"{one:,}, {two:,}, {four:,} steps"
+    # 2.05: a hash table of streams may be filled again, once, between 2 n and 4 n
+    assert four - two <= (2.1 if kind in BOUNDED else 2.05) * (two - one) + 50, f"{one:,}, {two:,}, {four:,} steps"
