@@ -33,6 +33,8 @@ NO_TEST_FILE = {
     "findings/rule.py": "the same",
     "streams/kinds.py": "names of numbers",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
+    "export/line_text.py": "the kernel of export/line_rows.py",
+    "export/number_text.py": "a part of the kernels of export/row_text.py and export/line_text.py",
     "protocol/utf8.py": "a part of the kernels of export/row_text.py and protocol/json_check.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }

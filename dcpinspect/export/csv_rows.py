@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.escape import FORMULA_STARTS
-from dcpinspect.export.row_text import put_number
+from dcpinspect.export.number_text import put_number
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.tables.messages import MessageBatch

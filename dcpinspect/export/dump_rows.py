@@ -9,7 +9,8 @@ import numpy as np
 from dcpinspect.distinct import distinct
 from dcpinspect.escape import escape
 from dcpinspect.export.line_rows import LineRows, completed
-from dcpinspect.export.row_text import Texts, hex_digit, put_integer
+from dcpinspect.export.number_text import hex_digit, put_integer
+from dcpinspect.export.row_text import Texts
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.fields import Field

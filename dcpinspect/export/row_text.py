@@ -12,6 +12,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.export.number_text import (
+    hex_digit,
+    put_cas_time,
+    put_hex,
+    put_integer,
+    put_offsets,
+    put_remark,
+    put_time,
+    put_wire_number,
+    put_wire_time,
+)
 from dcpinspect.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
 from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.utf8 import character_size, sequence_size
@@ -68,7 +79,6 @@ _ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
 _ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
 """Greatest number of bytes that operations write; ``row_run`` adds the room for spans, fragments and bytes beside the batch."""
 
-TENTHS_TO = 1 << 31
 REFUSED = -1
 UNLIMITED = 1 << 62
 """The limit for texts that are shown whole."""
@@ -162,127 +172,6 @@ class ProgramBuilder:
 
 
 @inline
-def tenth(value: int) -> int:
-    """Returns a tenth of a number from 0 to ``TENTHS_TO``, rounded down. A division that handles signs takes a third more time."""
-    return value * 0xCCCC_CCCD >> 35
-
-
-@inline
-def put_number(out: Octets, at: int, high: int, low: int) -> int:
-    """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64 bits within signed arithmetic."""
-    start = at
-    if high > 0:
-        value = high
-        while value > 0:
-            out[at] = 48 + value % 10
-            value //= 10
-            at += 1
-        for i in range((at - start) // 2):
-            out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
-        divisor = 100_000_000
-        while divisor > 0:
-            out[at] = 48 + low // divisor % 10
-            divisor //= 10
-            at += 1
-        return at
-    if low == 0:
-        out[at] = 48
-        return at + 1
-    while low > 0:
-        left = tenth(low)
-        out[at] = 48 + low - 10 * left
-        low = left
-        at += 1
-    for i in range((at - start) // 2):
-        out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
-    return at
-
-
-@inline
-def put_integer(out: Octets, at: int, value: int) -> int:
-    """Writes a signed integer in decimal; returns the place behind it."""
-    if value < 0:
-        out[at] = 45
-        at += 1
-        value = -value
-    return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
-
-
-@inline
-def put_wire_number(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
-    """Writes a big-endian number of the wire in decimal; returns the place behind it."""
-    high, low = 0, 0  # high and low are in units of 10^9; a byte at a time, no step exceeds 63 bits
-    for i in range(size):
-        low = low * 256 + data[start + i]
-        high = high * 256 + low // 1_000_000_000
-        low %= 1_000_000_000
-    return put_number(out, at, high, low)
-
-
-@inline
-def hex_digit(value: int) -> int:
-    """Returns the letter of a hexadecimal digit."""
-    return 48 + value + (39 if value > 9 else 0)  # measured: an array of letters takes five times as long
-
-
-@inline
-def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
-    """Writes bytes as hexadecimal digits; returns the place behind them."""
-    # slices, so that no index can be negative: this takes a third of the time of data[start + i]
-    source, target = data[start : start + size], out[at : at + 2 * size]
-    for i in range(size):
-        target[2 * i] = hex_digit(source[i] >> 4)
-        target[2 * i + 1] = hex_digit(source[i] & 15)
-    return at + 2 * size
-
-
-@inline
-def put_two(out: Octets, at: int, value: int) -> int:
-    """Writes two digits; returns the place behind them."""
-    out[at] = 48 + value // 10
-    out[at + 1] = 48 + value % 10
-    return at + 2
-
-
-@inline
-def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
-    """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place behind them."""
-    days, rest = seconds // 86400, seconds % 86400
-    # the date of a day number, by eras of 400 years that begin on 1 March
-    shifted = days + 719468
-    era = shifted // 146097
-    day_of_era = shifted - era * 146097
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_index = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month_index + 2) // 5 + 1
-    month = month_index + 3 if month_index < 10 else month_index - 9
-    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
-    at = put_two(out, at, year // 100)
-    at = put_two(out, at, year % 100)
-    out[at] = 45
-    at = put_two(out, at + 1, month)
-    out[at] = 45
-    at = put_two(out, at + 1, day)
-    out[at] = separator
-    at = put_two(out, at + 1, rest // 3600)
-    out[at] = 58
-    at = put_two(out, at + 1, rest // 60 % 60)
-    out[at] = 58
-    return put_two(out, at + 1, rest % 60)
-
-
-@inline
-def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
-    """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
-    for i in range(digits):
-        left = tenth(value)
-        out[at + digits - 1 - i] = 48 + value - 10 * left
-        value = left
-    return at + digits
-
-
-@inline
 def put_constant(out: Octets, at: int, text: Octets) -> int:
     """Writes all of a text; returns the place behind it."""
     copy(out, at, text, 0, len(text))
@@ -336,92 +225,6 @@ def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_strin
         else:
             at = put_escape(out, at, 117, byte, 4)
         i += 1
-    return at
-
-
-@inline
-def put_time(out: Octets, at: int, time_ns: int) -> int:
-    """Writes a capture time in the form of RFC 3339; returns the place behind it."""
-    at = put_seconds(out, at, time_ns // 1_000_000_000, 84)
-    out[at] = 46
-    at = put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
-    out[at] = 90
-    return at + 1
-
-
-@inline
-def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
-    """Writes the time in four bytes of the message, or that there is none; returns the place behind it."""
-    seconds = 0
-    for i in range(4):
-        seconds = seconds * 256 + data[start + i]
-    if seconds == 0:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
-        return at + 4
-    at = put_seconds(out, at, seconds, 32)
-    out[at], out[at + 1], out[at + 2], out[at + 3] = 32, 85, 84, 67
-    return at + 4
-
-
-@inline
-def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int) -> int:
-    """Writes when a CAS was made, as a JSON string, or null if it contains no time; with ``is_remark``, in brackets, or nothing.
-
-    Returns the place behind it. See ``meanings.cas_time``.
-    """
-    high, low = 0, 0
-    for i in range(8):
-        byte = data[start + i] if i < 6 else 0  # the last two bytes are a counter, not part of the time
-        low = low * 256 + byte
-        high = high * 256 + low // 1_000_000_000
-        low %= 1_000_000_000
-    if high < 1_200_000_000 or high >= 4_102_444_800:
-        if is_remark:
-            return at
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 117, 108, 108
-        return at + 4
-    if is_remark:
-        out[at] = 32
-        at += 1
-    out[at] = 40 if is_remark else 34
-    at = put_seconds(out, at + 1, high, 32)
-    if low > 0:
-        out[at] = 46
-        at = put_fraction(out, at + 1, low // 1_000_000, 3)
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 32, 85, 84, 67, 41 if is_remark else 34
-    return at + 5
-
-
-@inline
-def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
-    """Writes a number of the message in brackets, unless it has only one digit; returns the place behind it."""
-    above = 0
-    for i in range(size - 1):
-        above |= data[start + i]
-    if above == 0 and data[start + size - 1] <= 9:
-        return at
-    out[at], out[at + 1] = 32, 40
-    at = put_wire_number(out, at + 2, data, start, size)
-    out[at] = 41
-    return at + 1
-
-
-@inline
-def put_offsets(out: Octets, at: int, place: int, size: int, width: int) -> int:
-    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns the place behind them."""
-    start = at
-    out[at] = 40
-    at += 1
-    if size > 0:
-        at = put_integer(out, at, place)
-    if size > 1:
-        out[at] = 44 if size == 2 else 45
-        at = put_integer(out, at + 1, place + size - 1)
-    out[at] = 41
-    at += 1
-    while at < start + width:
-        out[at] = 32
-        at += 1
     return at
 
 
