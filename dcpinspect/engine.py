@@ -9,37 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, PacketBatch
 from dcpinspect.coverage import Coverage, Directions, left
+from dcpinspect.decoding import Decoding, Frames
 from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
 from dcpinspect.protocol.brief import FEW, MAGICS, BriefDirections, Told
-from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
-from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence, Part
-from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes, joined
+from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
-from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.naming import NameTeller
-from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
-from dcpinspect.tables.losses import NO_LOSSES, Losses
-from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
-
-_AT_END = np.iinfo(np.int64).max
-"""The release of messages that only the end of the input released: after every packet."""
 
 
 class Keeper(Protocol):
@@ -52,22 +44,9 @@ class Keeper(Protocol):
         """
 
 
-class Frames(NamedTuple):
-    """What was framed, and has not been decoded yet."""
-
-    parts: list[Part]
-    told: list[Told]
-    begun: Rows
-    """Connections on which a direction has begun to say something."""
-    has_handshake: Mask
-    """Whether the handshake of each of these connections was captured."""
-    is_last: bool
-
-
 MOST_SILENT = 10_000
 """Number of silent connections that tables have. A connection is silent if it said nothing, or only noops, in at most ``FEW`` bytes of
 payload in each direction."""
-_IDLE = np.isin(np.arange(256), (Opcode.NOOP, Opcode.DCP_NOOP))
 _AT_ONCE = 1 << 14
 """Number of connections whose columns are made at once."""
 
@@ -138,23 +117,17 @@ class Engine:
         self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
-        self._files = files
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
-        self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind returns; 0: none
         self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
         self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[Rows] = []
         self._origin_ns: int | None = None
-        self._waiting_keys: dict[int, bytes] = {}
-        # Decoding alone uses the following.
-        self._sessions = Sessions()
-        self._requests = Requests()
-        self._namer = NameTeller()
-        self._numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+        numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+        self._decoding = Decoding(files, self._endpoints, numbering)
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
         """Returns the messages that these packets completed, in row order; None if there are none."""
@@ -194,9 +167,7 @@ class Engine:
 
     def decode(self, found: Frames) -> MessageBatch | None:
         """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for everything that was found, in order."""
-        self._sessions.begin(found.begun, found.has_handshake)
-        self._requests.begin(found.begun, found.has_handshake)
-        return self._messages(found.parts, found.told, at_end=found.is_last) if found.parts or found.told else None
+        return self._decoding.decode(found, self._origin_ns or 0)
 
     @property
     def coverage(self) -> Coverage:
@@ -256,7 +227,7 @@ class Engine:
         self._brief.forget(np.array(numbers, dtype=np.int64))
         self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
         self._accounts.leave(numbers)
-        self._requests.leave(connections)
+        self._decoding.leave(connections)
         self.tls.leave(connections)
         self.transport.keep(self.there)
 
@@ -264,7 +235,7 @@ class Engine:
         """Returns these connections without those that said next to nothing, except for the first ones."""
         if len(connections) <= MOST_SILENT:
             return connections
-        says = np.isin(connections, list(self.tls.connections)) | grown(self._speaks, int(connections[-1]) + 1)[connections]
+        says = np.isin(connections, list(self.tls.connections)) | self._decoding.speak(connections)
         for start in range(0, len(connections), _AT_ONCE):
             sizes = self._directions(connections[start : start + _AT_ONCE]).sizes
             is_more = (sizes.missing > 0) | (sizes.captured > FEW)
@@ -464,90 +435,6 @@ class Engine:
         self._begun.append(connections)
         self._evidence.orient(connections[has_handshake])
 
-    def _messages(self, parts: Sequence[Part], told: Sequence[Told], *, at_end: bool) -> MessageBatch:
-        lost: list[tuple[int, int, int, int, int]] = []
-        rows = 0
-        for part in parts:
-            lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
-            rows += len(part.framed.start)
-        framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
-        counts = [len(part.framed.start) for part in parts]
-        connections = np.repeat(np.array([part.connection for part in parts], dtype=np.int64), counts)
-        directions = np.repeat(np.array([part.direction for part in parts], dtype=np.int64), counts)
-        connections = np.concatenate([connections, *(one.connection for one in told)])
-        directions = np.concatenate([directions, *(one.direction for one in told)])
-        release = np.full(len(connections), _AT_END) if at_end else framed.release
-        order = np.lexsort((framed.stream_offset, directions, connections, release))
-        connections, directions = connections[order], directions[order]
-        start, length, stream_offset, time_ns = (
-            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
-        )
-        missing = _missing(framed, order)
-        incomplete = np.zeros(len(order), dtype=np.bool_)
-        incomplete[missing.row] = True
-        losses = _losses(lost, order)
-        after_loss = np.zeros(len(order), dtype=np.bool_)
-        after_loss[losses.before] = True
-        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
-        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
-        row = self._numbering.rows(release[order], connections, at_end=at_end)
-        pairs = self._requests.pair(decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss)
-        vbucket, from_request = _vbuckets(decoded, pairs)
-        batch = MessageBatch(
-            files=self._files,
-            endpoints=self._endpoints,
-            data=framed.data,
-            start=start,
-            length=length,
-            row=row,
-            file=framed.file[order],
-            frame=framed.frame[order],
-            last_file=framed.last_file[order],
-            last_frame=framed.last_frame[order],
-            time_ns=time_ns,
-            connection=connections,
-            direction=directions,
-            stream_offset=stream_offset,
-            heuristic=framed.heuristic[order],
-            missing=missing,
-            decoded=decoded,
-            vbucket=vbucket,
-            vbucket_from_request=from_request,
-            request_row=pairs.row,
-            request_stream_offset=pairs.stream_offset,
-            rtt_ns=pairs.rtt_ns,
-            losses=losses,
-            origin_ns=self._origin_ns or 0,
-            names=self._namer.names,
-        )
-        self._remember_keys(batch)
-        self._namer.feed(batch)
-        is_idle = _IDLE[decoded.opcode] & decoded.fits & (decoded.problem == 0) & ~decoded.is_server & ~incomplete & ~after_loss
-        speaks = connections[~is_idle]
-        if len(speaks) and (most := int(speaks.max())) >= len(self._speaks):
-            self._speaks = grown(self._speaks, most + 1)
-        self._speaks[speaks] = True
-        return batch
-
-    def _remember_keys(self, batch: MessageBatch) -> None:
-        """Gives the batch the keys of earlier requests that it answers, and keeps the keys of requests that still wait at its end."""
-        asked = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
-        answered = np.asarray(asked, dtype=np.int64)
-        earlier = answered[answered < batch.row[0]].tolist()
-        batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
-        may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
-        waiting = np.flatnonzero(may_wait)
-        if not len(waiting):
-            return
-        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # which has several answers
-        waiting = waiting[~is_done][-WAITING:]
-        for index in waiting.tolist():
-            key = batch.key_of(index)
-            if key is not None:
-                self._waiting_keys[int(batch.row[index])] = key
-        for row in list(self._waiting_keys)[: max(0, len(self._waiting_keys) - WAITING)]:
-            del self._waiting_keys[row]
-
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
         """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next one."""
         spans: dict[int, tuple[int, int]] = {}
@@ -586,32 +473,3 @@ def _first_header(data: Bytes, is_start: bool) -> int:
 
 def _number(connection: int, direction: int) -> int:
     return 2 * (connection - 1) + direction
-
-
-def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
-    """Returns the losses before rows, from rows that have not been sorted yet."""
-    if not lost:
-        return NO_LOSSES
-    table = np.array(lost, dtype=np.int64)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    table[:, 0] = place[table[:, 0]]
-    return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
-
-
-def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
-    """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
-    none."""
-    own = ~decoded.is_response & ~decoded.is_server
-    answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
-    values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
-    return Numbers(values, own | answered), answered
-
-
-def _missing(framed: Framed, order: Rows) -> Missing:
-    """Returns the missing ranges by row of the sorted messages."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    row = place[framed.missing_row]
-    by_row = np.lexsort((framed.missing_start, row))
-    return Missing(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])

@@ -12,7 +12,8 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
-from dcpinspect.engine import Engine, Frames, Keeper
+from dcpinspect.decoding import Frames
+from dcpinspect.engine import Engine, Keeper
 from dcpinspect.kernel import expect_much
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.numbering import ByPacket
 from dcpinspect.parts import packed, unpacked
 from dcpinspect.protocol import resync
 from dcpinspect.reading import Reading
@@ -27,7 +28,7 @@ from dcpinspect.streams.state import NOTHING
 from dcpinspect.structs import Rows, Struct, Tables
 
 _FORMAT = "dcpinspect.reading/1"
-_KEPT = ("coverage", "engine", "findings", "numbering", "protocol", "streams", "tables", "transport")
+_KEPT = ("coverage", "decoding", "engine", "findings", "numbering", "protocol", "streams", "tables", "transport")
 """Modules and packages whose objects are kept."""
 _NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction")
 """Modules whose objects have keys."""
@@ -96,9 +97,10 @@ def _named(reading: Reading) -> dict[str, Any]:
     """Returns the objects that a reading has from its maker, by names."""
     engine, checker = reading.engine, reading.checker
     found: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
-    found |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_files", "_ports")}
+    found |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_ports")}
     found |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
-    found |= {"engine": engine, "opened_by": engine._numbering._opened_by}  # type: ignore[attr-defined] # those of parts have it
+    numbering: ByPacket = engine._decoding._numbering  # type: ignore[assignment] # that of parts
+    found |= {"engine": engine, "files": engine._decoding._files, "opened_by": numbering._opened_by}
     found |= {"redactor": reading.redactor}
     found |= {
         "layers": engine.transport._unusual._layers,

@@ -372,7 +372,7 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
         "flows": engine.transport._tables.flows.array,
         "accounts": engine._accounts._rows,
         "lost": engine._lost,
-        "requests": engine._requests._tables.times,
+        "requests": engine._decoding._requests._tables.times,
     }
     numbers = {name: table.view(np.uint8).reshape(len(table), -1).any(axis=1).sum() for name, table in tables.items()}
     names = engine._clients.count

@@ -1,0 +1,182 @@
+"""The second half of the engine: what was framed becomes rows of messages, with what earlier messages of their connection tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.growing import grown
+from dcpinspect.numbering import Numbering
+from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
+from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.evidence import Part
+from dcpinspect.protocol.framed import Framed, joined
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.session import Sessions
+from dcpinspect.streams.naming import NameTeller
+from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
+from dcpinspect.tables.losses import NO_LOSSES, Losses
+from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+
+_AT_END = np.iinfo(np.int64).max
+"""The release of messages that only the end of the input released: after every packet."""
+_IDLE = np.isin(np.arange(256), (Opcode.NOOP, Opcode.DCP_NOOP))
+
+
+class Frames(NamedTuple):
+    """What was framed, and has not been decoded yet."""
+
+    parts: list[Part]
+    told: list[Told]
+    begun: Rows
+    """Connections on which a direction has begun to say something."""
+    has_handshake: Mask
+    """Whether the handshake of each of these connections was captured."""
+    is_last: bool
+
+
+class Decoding:
+    """What messages mean that depends on earlier ones: features, requests that wait for an answer, names. It carries this from batch to
+    batch."""
+
+    def __init__(self, files: Sequence[str], endpoints: Endpoints, numbering: Numbering) -> None:
+        self._files, self._endpoints, self._numbering = files, endpoints, numbering
+        self._sessions = Sessions()
+        self._requests = Requests()
+        self._namer = NameTeller()
+        self._waiting_keys: dict[int, bytes] = {}
+        self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
+
+    def decode(self, found: Frames, origin_ns: int) -> MessageBatch | None:
+        """Returns the messages of what was framed, in row order; None if there are none. Call this once for everything that was framed, in
+        order.
+
+        ``origin_ns``: capture time of the first packet of the reading.
+        """
+        self._sessions.begin(found.begun, found.has_handshake)
+        self._requests.begin(found.begun, found.has_handshake)
+        return self._messages(found.parts, found.told, origin_ns, at_end=found.is_last) if found.parts or found.told else None
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops what waits of connections on which nothing comes any more."""
+        self._requests.leave(connections)
+
+    def speak(self, connections: Rows) -> Mask:
+        """Returns whether other messages than noops have come of these connections, which rise."""
+        return grown(self._speaks, int(connections[-1]) + 1)[connections]
+
+    def _messages(self, parts: Sequence[Part], told: Sequence[Told], origin_ns: int, *, at_end: bool) -> MessageBatch:
+        lost: list[tuple[int, int, int, int, int]] = []
+        rows = 0
+        for part in parts:
+            lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
+            rows += len(part.framed.start)
+        framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
+        counts = [len(part.framed.start) for part in parts]
+        connections = np.repeat(np.array([part.connection for part in parts], dtype=np.int64), counts)
+        directions = np.repeat(np.array([part.direction for part in parts], dtype=np.int64), counts)
+        connections = np.concatenate([connections, *(one.connection for one in told)])
+        directions = np.concatenate([directions, *(one.direction for one in told)])
+        release = np.full(len(connections), _AT_END) if at_end else framed.release
+        order = np.lexsort((framed.stream_offset, directions, connections, release))
+        connections, directions = connections[order], directions[order]
+        start, length, stream_offset, time_ns = (
+            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
+        )
+        missing = _missing(framed, order)
+        incomplete = np.zeros(len(order), dtype=np.bool_)
+        incomplete[missing.row] = True
+        losses = _losses(lost, order)
+        after_loss = np.zeros(len(order), dtype=np.bool_)
+        after_loss[losses.before] = True
+        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
+        row = self._numbering.rows(release[order], connections, at_end=at_end)
+        pairs = self._requests.pair(decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss)
+        vbucket, from_request = _vbuckets(decoded, pairs)
+        batch = MessageBatch(
+            files=self._files,
+            endpoints=self._endpoints,
+            data=framed.data,
+            start=start,
+            length=length,
+            row=row,
+            file=framed.file[order],
+            frame=framed.frame[order],
+            last_file=framed.last_file[order],
+            last_frame=framed.last_frame[order],
+            time_ns=time_ns,
+            connection=connections,
+            direction=directions,
+            stream_offset=stream_offset,
+            heuristic=framed.heuristic[order],
+            missing=missing,
+            decoded=decoded,
+            vbucket=vbucket,
+            vbucket_from_request=from_request,
+            request_row=pairs.row,
+            request_stream_offset=pairs.stream_offset,
+            rtt_ns=pairs.rtt_ns,
+            losses=losses,
+            origin_ns=origin_ns,
+            names=self._namer.names,
+        )
+        self._remember_keys(batch)
+        self._namer.feed(batch)
+        is_idle = _IDLE[decoded.opcode] & decoded.fits & (decoded.problem == 0) & ~decoded.is_server & ~incomplete & ~after_loss
+        speaks = connections[~is_idle]
+        if len(speaks) and (most := int(speaks.max())) >= len(self._speaks):
+            self._speaks = grown(self._speaks, most + 1)
+        self._speaks[speaks] = True
+        return batch
+
+    def _remember_keys(self, batch: MessageBatch) -> None:
+        """Gives the batch the keys of earlier requests that it answers, and keeps the keys of requests that still wait at its end."""
+        asked = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
+        answered = np.asarray(asked, dtype=np.int64)
+        earlier = answered[answered < batch.row[0]].tolist()
+        batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
+        may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
+        waiting = np.flatnonzero(may_wait)
+        if not len(waiting):
+            return
+        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # which has several answers
+        waiting = waiting[~is_done][-WAITING:]
+        for index in waiting.tolist():
+            key = batch.key_of(index)
+            if key is not None:
+                self._waiting_keys[int(batch.row[index])] = key
+        for row in list(self._waiting_keys)[: max(0, len(self._waiting_keys) - WAITING)]:
+            del self._waiting_keys[row]
+
+
+def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
+    """Returns the losses before rows, from rows that have not been sorted yet."""
+    if not lost:
+        return NO_LOSSES
+    table = np.array(lost, dtype=np.int64)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    table[:, 0] = place[table[:, 0]]
+    return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
+
+
+def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
+    """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
+    none."""
+    own = ~decoded.is_response & ~decoded.is_server
+    answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
+    values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
+    return Numbers(values, own | answered), answered
+
+
+def _missing(framed: Framed, order: Rows) -> Missing:
+    """Returns the missing ranges by row of the sorted messages."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    row = place[framed.missing_row]
+    by_row = np.lexsort((framed.missing_start, row))
+    return Missing(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])
