@@ -119,6 +119,19 @@ def _(talk: Talk) -> Said:
     return later
 
 
+for _kind in ("memory", "disk"):
+
+    @plant(f"a stream stops inside a snapshot from {_kind}", "snapshot-stalled")
+    def _(talk: Talk, kind: str = _kind) -> Said:
+        talk.stream(VB)
+        talk.stream(VB + 1)
+        talk.marker(VB, 0, 90, kind)
+        last = talk.mutation(VB, 2 + talk.dice.below(80))
+        talk.wait(31)
+        talk.snapshot(VB + 1, 0, 3)
+        return last
+
+
 @plant("a document comes twice in one snapshot", "duplicate-key-in-snapshot")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
