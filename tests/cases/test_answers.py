@@ -35,7 +35,7 @@ VERDICTS = {
     "orphans.pcap": "3 vbuckets receive nothing since 12:01:00 UTC · 4 notes",
     "rollback.pcap": "nothing wrong: 161 messages, 11 streams, 100 % of bytes decoded · 3 vbuckets",
     "snapshots.pcap": "nothing wrong: 167 messages, 7 streams, 100 % of bytes decoded · 2 vbuckets were",
-    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 1 vbucket was asked",
+    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 2 vbuckets were ended",
     "upr.pcap": "2 vbuckets have messages that break the protocol · 1 vbucket has a failover log",
 }
 
