@@ -176,6 +176,26 @@ def owed(number: int) -> Told:
     return talk
 
 
+def standing(number: int) -> Told:
+    talk = opened("mirror:1")
+    stream = talk.stream(88)
+    stream.snapshot(0, 5000 + number, "disk")
+    stream.mutation(17 + number, "k")
+    talk.wait(41)
+    talk.noop()
+    return talk
+
+
+def anew(number: int) -> Told:
+    talk = opened("mirror:1")
+    for _ in range(6 + number):
+        stream = talk.stream(7, log=((0xA, 0),))
+        stream.snapshot(0, 9, "disk")
+        stream.mutation(4, "k")
+        stream.close()
+    return talk
+
+
 FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "rollback": (rolled_back, "{} vbuckets were rolled back"),
     "stream-refused": (refused, "{} vbuckets were refused"),
@@ -184,6 +204,8 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "flow-control-stall": (stalled, "{} connections have stalled since 22:13:20 UTC"),
     "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
     "server-owes-seqno": (owed, "{} vbuckets wait for the server since 22:13:20 UTC"),
+    "snapshot-stalled": (standing, "{} vbuckets stand still inside a snapshot since 22:13:20 UTC"),
+    "reconnect-loop": (anew, "{} clients read the same again and again since 22:13:20 UTC"),
 }
 
 
