@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.rows import GREATEST
@@ -26,6 +28,8 @@ FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Range of the reasons of stream ends after which a client that goes on asks for the vbucket again."""
 MOVED = 2
 """The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
+_DEVIATIONS = 3
+"""Standard deviations by which the vbuckets that did not come back must be fewer than a node's even share, to be too few for a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class Turn:
     """How long the client took to ask again; None if it did not."""
     next: int
     """The stream that it asked for then; -1 for none."""
-    is_granted: bool
-    """Whether it was granted a stream of the vbucket later."""
+    granted: int
+    """The first stream of the vbucket that it was granted later; -1 for none."""
 
 
 class Reopened(NamedTuple):
@@ -55,6 +59,11 @@ class Reopened(NamedTuple):
     """Where the client reopened each, as ``Clients.servers`` numbers them."""
 
 
+_Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
+"""By vbucket: when servers last said where it is active, and at which node. And of these nodes, by name, those to which a client has
+captured connections, each with its address."""
+
+
 class Clients:
     """What the clients of a reading did about rollbacks and ended streams."""
 
@@ -65,8 +74,9 @@ class Clients:
         self._nameless: dict[str, list[int]] = defaultdict(list)
         self._granted: dict[int, Rows] = {}
         """Streams that were granted, by vbucket and stream-id, as ``_asked`` groups them."""
-        self._is_left: dict[tuple[str, int], bool] = {}
-        """By client and server: whether fewer of the vbuckets that moved away were asked for again than were not."""
+        self._shows_moves: dict[tuple[str, int], bool] = {}
+        """By client and server: whether the client could have reopened all that moved away from the server."""
+        self._moves: dict[str, _Moves] = {}
         self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
         for number, owner in context.owners.items():
             self._of_host[owner.host].append(number)
@@ -86,7 +96,8 @@ class Clients:
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
             in_order = np.sort(times)  # requests may have been read before what the server had said earlier
-            granted_ns = int(times[streams.answer[numbers] == w.A_ACCEPTED].max(initial=0))
+            granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
+            granted_ns = streams.opened.time[granted]
             for place, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
@@ -97,7 +108,9 @@ class Clients:
                 if time_ns in times[place + 1 : place + 2]:
                     later = place + 1
                 reaction, again = (int(times[later]) - time_ns, numbers[later]) if later < len(numbers) else (None, -1)
-                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, again, granted_ns >= time_ns))
+                first = int(np.searchsorted(granted_ns, time_ns))
+                then = int(granted[first]) if first < len(granted) else -1
+                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, again, then))
         for turns in found.values():
             turns.sort(key=lambda turn: (turn.time_ns, turn.row))
         return found
@@ -107,26 +120,60 @@ class Clients:
         """The ended streams that each client reopened and was granted."""
         found = {}
         for client, turns in self.turns.items():
-            those = [turn for turn in turns if turn.reaction_ns is not None and turn.is_granted and not turn.is_rollback]
+            those = [turn for turn in turns if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback]
             vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
-            servers = self.servers.of[self._context.streams.connection[[turn.next for turn in those]]]
+            servers = self.servers.of[self._context.streams.connection[[turn.granted for turn in those]]]
             found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
         return found
 
-    def shows_moves(self, client: str, connection: int) -> Mask:
-        """Returns which of the streams that a client reopened show that it could reopen all that moved from the server of a connection.
+    def shows_moves(self, client: str, connection: int) -> bool:
+        """Returns whether a client could have reopened all vbuckets that moved from the server of a connection, by what it did reopen.
 
-        Perhaps nobody captures where they moved to. So a few that came back to this server do not show it, but as many as did not do.
+        Perhaps nobody captures where they moved to. If some were reopened on other nodes, an unseen node may have taken the rest, unless
+        that is far less than an even share. If they only came back to this server, they show it once they are as many as the rest.
         """
-        server, reopened = int(self.servers.of[connection]), self.reopened[client]
-        if (client, server) not in self._is_left:
+        server = int(self.servers.of[connection])
+        if (client, server) not in self._shows_moves:
             streams = self._context.streams
             left = [turn for turn in self.turns[client] if not turn.is_rollback and int(streams.reason[turn.stream]) == MOVED]
             left = [turn for turn in left if int(self.servers.of[streams.connection[turn.stream]]) == server]
-            came_back = sum(turn.reaction_ns is not None for turn in left)
-            self._is_left[client, server] = 2 * came_back < len(left)
-        shown: Mask = reopened.server != server
-        return shown if self._is_left[client, server] else np.ones(len(shown), dtype=np.bool_)
+            again = [int(self.servers.of[streams.connection[turn.granted]]) for turn in left if turn.granted >= 0]
+            elsewhere, missing = [one for one in again if one != server], sum(turn.reaction_ns is None for turn in left)
+            share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
+            is_shown = missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
+            self._shows_moves[client, server] = is_shown
+        return self._shows_moves[client, server]
+
+    def sees_move(self, client: str, turn: Turn) -> bool | None:
+        """Returns whether a client has captured connections to the node to which a vbucket moved, by what servers said of it later; None if
+        nothing tells where it moved to."""
+        row = self._context.streams[turn.stream]
+        if client not in self._moves:
+            self._moves[client] = self._told_moves(client)
+        said, known = self._moves[client]
+        time_ns, node = said.get(int(row.vbucket), (0, ""))
+        if time_ns <= turn.time_ns or known.get(node) == self._context.by_number[int(row.connection)].server:
+            return None  # not told, or told by who did not know yet that it moved
+        return node in known
+
+    def _told_moves(self, client: str) -> _Moves:
+        """Returns what servers said of where the vbuckets in the bucket of a client are active; nothing if they name no node as the capture
+        does."""
+        sessions, links, own = self._context.tracker.conversation.sessions, self._context.by_number, self._of_name[client]
+        buckets = {self._context.session(number).bucket for number in own} - {None}
+        those = [number for number, one in sessions.items() if number in links and (number in own or one.bucket in buckets)]
+        listings = [(number, listing) for number in those for listing in sessions[number].listings]
+        found: dict[int, tuple[int, str]] = {}
+        for number, (nodes, at) in sorted(listings, key=lambda one: one[1].at.time_ns):
+            server = links[number].server
+            found |= {vbucket: (at.time_ns, (node or server).replace("$HOST", _host(server))) for vbucket, node in nodes.items()}
+        named = {node for _, node in found.values()}
+        if len({_host(node) for node in named}) == len(named):  # a map names the port without TLS
+            by_host = {_host(links[number].server): links[number].server for number in own}
+            known = {node: by_host[_host(node)] for node in named if _host(node) in by_host}
+        else:
+            known = {links[number].server: links[number].server for number in own if links[number].server in named}
+        return (found, known) if known else ({}, {})
 
     @cached_property
     def servers(self) -> Names:
@@ -239,3 +286,7 @@ class Clients:
         """Returns whether the client of a connection may have been told something, on any of its connections, that was not captured."""
         context = self._context
         return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self._incomplete & self.may_be(connection))
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]

@@ -24,6 +24,7 @@ from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshot
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.tracker import Tables, Tracker
+from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
@@ -263,6 +264,26 @@ class Context:
         for link in self.links:
             found[link.server] = max(found[link.server], int(known[link.number].last_row[self.producer(link.number)]))
         return found
+
+    def runs_whole(self, stream: int) -> bool:
+        """Returns whether a stream is open, and nothing that could have ended it is missing in either direction."""
+        row = self.streams[stream]
+        connection = int(row.connection)
+        of, link = self.tracker.state.connections[connection], self.by_number[connection]
+        producer = self.producer(connection)
+        if not ACCEPTED <= row.state <= STREAMING or of.losses[producer] != row.losses:
+            return False
+        if link.lost_at_end != (None, None) or of.closed_time >= row.opened.time:
+            return False
+        last = int(of.last_loss[1 - producer])
+        return last < 0 or int(self.tracker.state.known.losses.after_row[last]) < int(row.opened.row)
+
+    def is_brought(self, stream: int, seqno: int) -> bool:
+        """Returns whether a later stream of a stream's client has come to a seqno of the vbucket."""
+        streams, row, client = self.streams, self.streams[stream], self.clients.get(int(self.streams.connection[stream]))
+        later = (streams.vbucket == row.vbucket) & (streams.sid == row.sid) & (streams.opened.row > row.opened.row)
+        later &= (streams.has_position != 0) & (streams.position >= seqno + LEAST)
+        return client is not None and client in {self.clients.get(int(one)) for one in streams.connection[later]}
 
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
         """Returns whether a side may have said something between two times that was not captured; without ``until_ns``, at any time after

@@ -19,7 +19,7 @@ from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import GREATEST, LEAST
-from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, ENDED, STREAMING
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, ENDED
 
 RULES = (
     Rule(
@@ -72,20 +72,6 @@ def _is_reached(context: Context, number: int) -> bool:
     return bool(row.has_position and row.position >= row.request.end)
 
 
-def _runs_whole(context: Context, number: int) -> bool:
-    """Returns whether a stream is open, and nothing that could have ended it is missing in either direction."""
-    row = context.streams[number]
-    connection = int(row.connection)
-    of, link = context.tracker.state.connections[connection], context.by_number[connection]
-    producer = context.producer(connection)
-    if not ACCEPTED <= row.state <= STREAMING or of.losses[producer] != row.losses:
-        return False
-    if link.lost_at_end != (None, None) or of.closed_time >= row.opened.time:
-        return False
-    last = int(of.last_loss[1 - producer])
-    return last < 0 or int(context.tracker.state.known.losses.after_row[last]) < int(row.opened.row)
-
-
 def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
     streams = context.streams
     if context.is_starved(link.number):
@@ -99,7 +85,7 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         row = streams[number]
         snapshot = int(row.snapshot)
         is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (COMPLETE, COMPLETE_ADVANCED)
-        if not _is_reached(context, number) or not is_complete or not _runs_whole(context, number):
+        if not _is_reached(context, number) or not is_complete or not context.runs_whole(number):
             continue
         since = int(row.at.time)
         patience = max(PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0))
@@ -121,7 +107,7 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return
-    left = [number for number in numbers if not _is_reached(context, number) and _runs_whole(context, number)]
+    left = [number for number in numbers if not _is_reached(context, number) and context.runs_whole(number)]
     if not left:
         return
     streams = context.streams

@@ -48,7 +48,7 @@ SILENCES: Mapping[str, Collection[str]] = {
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
 
 SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
-    "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "silent-connection"),
+    "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
 }
 """Rules that have nothing to add about a connection, in the time that a more specific rule speaks of."""
 
@@ -72,6 +72,7 @@ OWNS: Mapping[str, Collection[str]] = {
     "failover": ("rollback", "stream-refused"),
     "rollback-not-followed": ("rollback",),
     "orphaned-vbucket": ("stream-end-reason",),
+    "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),
     "bad-magic": ("connection-closed", "undecoded-bytes"),
     "oversized-body": ("connection-closed", "undecoded-bytes"),

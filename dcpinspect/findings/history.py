@@ -17,6 +17,7 @@ from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
@@ -59,7 +60,8 @@ RULES = (
         "unknown-vbucket-uuid",
         "stream",
         "warning",
-        "a client is rolled back to 0, and its uuid is in no failover log of the capture",
+        "a client is rolled back to 0, and its uuid is in no failover log of the capture; a note if the client went on, and was"
+        " sent no log of the vbucket before, because its uuid may be older than the capture",
         "uuid 0; no failover log of the vbucket is in the capture; clients that already have a failover log; clients of which "
         "something was not captured; no vbucket of the connection has a common history",
         "start again from 0; the checkpoint is from another bucket, from a branch that the server has lost, or is wrong",
@@ -182,6 +184,9 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     if not logs or not logs.are_whole or not context.sent(number).are_whole or not clients.is_whole(int(row.connection)):
         return  # a log that was not captured may name it
     log = context.logs.nearest(number) or logs[-1]
+    # without a log that told the client better, the uuid may be right, and older than the capture: a failover may have lost its branch
+    is_older = not context.sent(number).place(int(row.opened.time), int(row.opened.row), side="left")
+    severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
     more = ", …" if len(log.entries) > SHOWN else ""
     message = f"uuid 0x{uuid:016x} is unknown to the server (log: {entries}{more})"
@@ -189,7 +194,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
     shared = "uuids are unknown to the server"
-    yield occurrence(context, number, "unknown-vbucket-uuid", "warning", message, places, seqnos=(start,), shared=shared, facts=facts)
+    yield occurrence(context, number, "unknown-vbucket-uuid", severity, message, places, seqnos=(start,), shared=shared, facts=facts)
 
 
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:

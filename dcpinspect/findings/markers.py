@@ -169,6 +169,8 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     for gap in tables.all_gaps.of_cause(w.RESUMED):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
+        if _are_two(context, old, number):
+            continue
         asked = opened.between(number, int(streams[old].at.time), int(streams[number].opened.time))
         if any(_is_handed_over(context, old, one, number) for one in asked):
             continue
@@ -201,6 +203,15 @@ def _elsewhere(context: Context, old: int, new: int) -> str | None:
         return _LEFT
     branches = context.logs.newest(old), context.logs.newest(new)
     return _BRANCH if None not in branches and branches[0] != branches[1] else None
+
+
+def _are_two(context: Context, old: int, new: int) -> bool:
+    """Returns whether two streams belong to two clients whose names begin alike, such as two replications of XDCR: their connections to
+    one node were open at the same time, under different names."""
+    before, after = (int(context.streams.connection[one]) for one in (old, new))
+    names, links = [context.session(one).name for one in (before, after)], [context.by_number[one] for one in (before, after)]
+    is_beside = links[0].server == links[1].server and links[1].first_ns < int(context.streams.latest.time[old])
+    return is_beside and None not in names and names[0] != names[1]
 
 
 class _Opened:

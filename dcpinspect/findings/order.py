@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.strays import Strays
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
@@ -95,7 +96,8 @@ RULES = (
         "snapshot",
         "error",
         "an event comes before any snapshot marker of its stream",
-        "streams whose beginning was not captured; cache transfers; after a hole",
+        "streams whose beginning was not captured; cache transfers; events of a marker that has the opaque of this stream and another"
+        " vbucket; after a hole",
         SERVER,
         whose="server",
         cost=WRONG_DATA,
@@ -126,7 +128,7 @@ RULES = (
         "snapshot",
         "error",
         "an event lies outside the range of its snapshot marker",
-        "OSO snapshots; markers without a range; after a hole",
+        "OSO snapshots; markers without a range; events of a marker that has the opaque of this stream and another vbucket; after a hole",
         SERVER,
         whose="server",
         cost=WRONG_DATA,
@@ -438,11 +440,19 @@ _CASES = {
 class Order(Watcher):
     """Reports the anomalies that the tracker noticed."""
 
+    def __init__(self) -> None:
+        self._strays = Strays()
+
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns the kernel's anomalies among the messages of the batch."""
         state = fed.tracker.state
-        found = state.used(state.anomalies)
-        return _anomalies(fed.batch, found, state.known.streams, state.known.snapshots)
+        streams, snapshots = state.known.streams, state.known.snapshots
+        found = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
+        return _anomalies(fed.batch, found, streams, snapshots)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops these connections, as in ``Watcher``."""
+        self._strays.leave(connections)
 
     def reconsider(self, context: Context, found: Collector) -> None:
         """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
@@ -558,4 +568,4 @@ def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity 
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 
 
-RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",))
+RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",), kept=(Strays,))

@@ -1,4 +1,4 @@
-"""Clients that connect again and again, and each time begin where they had begun before."""
+"""Clients that ask for a vbucket again and again, and each time begin where they had begun before."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.findings.cases import duration
+from dcpinspect.findings.clients import FIRST_BAD_END, LAST_BAD_END
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
@@ -19,66 +20,112 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import GREATEST
-from dcpinspect.streams.transitions import ACCEPTED, STREAMING
+from dcpinspect.streams.transitions import ACCEPTED, ENDED, STREAMING
 
 LEAST_TIMES = 5
-"""Number of connections that make a loop: a client may fail twice for reasons of its own."""
+"""Number of streams that make a loop: a client may fail twice for reasons of its own."""
 PAUSE_NS = 60_000_000_000
-"""Greatest time between the end of a connection and the next request, for "again and again"."""
-_CLIENT = 0
+"""Greatest time between the end of a stream and the next request, for "again and again"."""
+_CLIENT, _OK = 0, 0
+
+BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED = (
+    *("by-client", "by-server", "reset"),
+    *("stream-closed", "stream-ended", "stream-finished"),
+)
+"""Causes: what ended most of the streams. The first three ended their connection."""
 
 RULES = (
     Rule(
         "reconnect-loop",
         "stream",
         "warning",
-        "a client connects five times or more, one connection after the other. Each is closed while a stream runs that has "
-        "delivered items, and the next one asks for the vbucket from no higher seqno, within a minute",
-        "streams that end, or deliver nothing; a rollback in between; requests from the latest seqno",
+        "a client asks for a vbucket five times or more, each time from no higher seqno, within a minute. Each stream before had delivered"
+        " items when its connection was closed or the server ended it, or when the client closed it and asked again on the same connection;"
+        " a note if each had finished, and the client asked again on the same connection",
+        "streams that deliver nothing; a rollback in between; requests from the latest seqno; finished streams, and streams that the client"
+        " closed, where the next one is on another connection, because that may be another job of the same name",
         "look in the client's log for what it did last on a connection, and let it store checkpoints",
-        ("by-client", "by-server", "reset"),
-        whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
-        cost=Cost("client", "connects again and again", "connect again and again", lasts=True),
+        (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
+        whose={BY_SERVER: "server", RESET: "unknown", **dict.fromkeys((BY_CLIENT, CLOSED, ENDED_EARLY, FINISHED), "client")},
+        cost=Cost("client", "reads the same again and again", "read the same again and again", lasts=True),
     ),
 )
 
 
-_SERVER_CLOSES = "read what came last on a connection, and the server's log for why it closes them; let the client store checkpoints"
-"""What to do where it is the server that closes."""
+_RESUMES = "let the client store checkpoints, and resume each stream from the last seqno that it received"
+_NEXT = {
+    BY_SERVER: "read what came last on a connection, and the server's log for why it closes them; let the client store checkpoints",
+    CLOSED: _RESUMES,
+    ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the server ended them",
+    FINISHED: f"{_RESUMES}, unless it is meant to read everything each time",
+}
+"""What to do, by cause, where it is not what the rule says."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client and vbucket by vbucket."""
     context = finished.context
-    again = _asks_again(context)
+    ends = _Ends(context)
+    again = _asks_again(context, ends)
     for numbers in context.of_client.having(again, LEAST_TIMES - 1):
         in_order, rounds = InOrder(context, numbers), numbers[:1]
         for number in numbers[1:]:
             if not again[number]:
-                yield from _loop(context, in_order, rounds)
+                yield from _loop(context, ends, in_order, rounds)
                 rounds = []
             rounds.append(number)
-        yield from _loop(context, in_order, rounds)
+        yield from _loop(context, ends, in_order, rounds)
 
 
-def _asks_again(context: Context) -> Mask:
-    """Returns a mask of streams from no higher seqno than the stream before, which had delivered items when its connection was closed."""
-    streams = context.streams
-    closed_ns = np.full(len(context.tracker.state.connections), GREATEST, dtype=np.int64)
-    for number, link in context.by_number.items():
-        if link.closed in ("fin", "rst"):
-            closed_ns[number] = link.closed_ns
-    ended_ns = closed_ns[streams.connection]
-    is_asked = (streams.answer == w.A_ACCEPTED) & (streams.request.form > 0) & (streams.request.flags & FROM_LATEST == 0)
-    runs = is_asked & (streams.items > 0) & (streams.state >= ACCEPTED) & (streams.state <= STREAMING) & (ended_ns < GREATEST)
-    before = context.of_client.previous
-    found: Mask = is_asked & (before >= 0) & runs[before] & (streams.connection != streams.connection[before])
-    waited_ns = streams.opened.time - np.where(found, ended_ns[before], 0)
+class _Ends:
+    """How streams that had delivered items ended, and when."""
+
+    def __init__(self, context: Context) -> None:
+        streams, self._context = context.streams, context
+        closed_ns = np.full(len(context.tracker.state.connections), GREATEST, dtype=np.int64)
+        for number, link in context.by_number.items():
+            if link.closed in ("fin", "rst"):
+                closed_ns[number] = link.closed_ns
+        closed_ns = closed_ns[streams.connection]
+        self.is_asked = (streams.answer == w.A_ACCEPTED) & (streams.request.form > 0) & (streams.request.flags & FROM_LATEST == 0)
+        delivered, has_ended = self.is_asked & (streams.items > 0), streams.state == ENDED
+        is_open = (streams.state >= ACCEPTED) & (streams.state <= STREAMING)
+        self.with_connection = delivered & is_open & (closed_ns < GREATEST)
+        """A mask of those whose connection was closed."""
+        self.by_client = delivered & (streams.closed_row >= 0)
+        """A mask of those that the client closed."""
+        self.by_server = delivered & has_ended & ~self.by_client & (streams.reason >= FIRST_BAD_END) & (streams.reason < LAST_BAD_END)
+        """A mask of those that the server ended early; an end for a rollback is for other rules."""
+        self.are_finished = delivered & has_ended & ~self.by_client & (streams.reason == _OK)
+        """A mask of those that brought all that was asked for."""
+        ended_ns = np.where(streams.finished.row > 0, streams.finished.time, streams.closed_time)
+        self.time_ns = np.where(self.with_connection, closed_ns, ended_ns)
+
+    def way(self, stream: int) -> str:
+        """Returns how a stream ended, as a cause."""
+        if self.by_client[stream]:
+            return CLOSED
+        if self.by_server[stream]:
+            return ENDED_EARLY
+        if self.are_finished[stream]:
+            return FINISHED
+        link = self._context.by_number[int(self._context.streams.connection[stream])]
+        return RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
+
+
+def _asks_again(context: Context, ends: _Ends) -> Mask:
+    """Returns a mask of streams from no higher seqno than the stream before, which had delivered items when it ended."""
+    streams, before = context.streams, context.of_client.previous
+    is_same = streams.connection == streams.connection[before]
+    on_same, on_another = ends.by_client | ends.by_server | ends.are_finished, ends.by_server | ends.with_connection
+    # on another connection, it may be another job that begins where each begins
+    found: Mask = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
+    waited_ns = streams.opened.time - np.where(found, ends.time_ns[before], 0)
     return found & (streams.request.start <= streams.request.start[before]) & (waited_ns >= 0) & (waited_ns <= PAUSE_NS)
 
 
-def _loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Iterator[Occurrence]:
-    """Yields the occurrence of these streams, one for each connection, if they are enough. ``in_order``: all of the client and vbucket."""
+def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int]) -> Iterator[Occurrence]:
+    """Yields the occurrence of these streams, each one round, if they are enough. ``in_order``: all of the client and vbucket."""
     if len(rounds) < LEAST_TIMES:
         return
     streams, last = context.streams, rounds[-1]
@@ -86,26 +133,28 @@ def _loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Iterato
     times = streams.opened.time[rounds]
     items = in_order.repeated_since(rounds[0])
     since = "the same seqno" if len(set(starts)) == 1 else "no higher seqno"
-    links = [context.by_number[int(streams.connection[number])] for number in rounds]
-    ways = Counter("reset" if one.closed == "rst" else "by-client" if one.closed_by == _CLIENT else "by-server" for one in links[:-1])
+    ways = Counter(ends.way(number) for number in rounds[:-1])
     cause = ways.most_common(1)[0][0]
     is_over = in_order.goes_on_after(last, int(streams.request.start[rounds].max()))
+    is_closed = bool(context.by_number[int(streams.connection[last])].closed)
     spent = duration(int(times[-1] - times[0]) / 1e9)
-    message = f"connected {len(rounds):,} times in {spent}, from {since} each time, {items:,} items sent again"
+    connects = len(set(streams.connection[rounds].tolist())) == len(rounds)
+    done = "connected" if connects else "asked for"
+    message = f"{done} {len(rounds):,} times in {spent}, from {since} each time, {items:,} items sent again"
     shown = [last, *rounds[:-1][:MOST_ROUNDS]]
     found = occurrence(
         context,
         last,
         "reconnect-loop",
-        "warning",
+        "note" if set(ways) == {FINISHED} else "warning",
         message,
         [context.request(number) for number in shown],
         cause=cause,
-        next_=_SERVER_CLOSES if cause == "by-server" else None,
+        next_=_NEXT.get(cause),
         seqnos=(starts[-1],),
-        shared="connected again and again, from no higher seqno each time",
+        shared=f"{done} again and again, from no higher seqno each time",
         facts={"asked": starts[-1], "times": len(rounds), "items sent again": items},
-        is_over=None if is_over is False and not links[-1].closed else is_over,
+        is_over=None if is_over is False and not is_closed else is_over,
     )
     rows = streams.opened.row[rounds]
     yield replace(found, rows=rows[rows > 0], time_ns=int(times[0]))

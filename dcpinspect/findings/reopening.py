@@ -38,10 +38,10 @@ RULES = (
         "error",
         "a stream ends, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
         "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
-        "If fewer of those that moved came back than did not, only others reopened on another node count",
+        "If no cluster map tells where it moved to, nearly all others that moved must have come back, or half of them on the same node",
         "streams that reached their requested end, that the client closed, or that ended because of missing "
-        "collections or privileges; clients that are gone; streams that are open on another connection; capture loss "
-        "that may hide the request",
+        "collections or privileges; clients that are gone; streams that are open on another connection; vbuckets that moved, or may have "
+        "moved, to a node whose connections are not in the capture; capture loss that may hide the request",
         "restart the client, or make it reopen the vbucket; it missed the stream end",
         w.END_REASONS[2:7],
         ("Trendyol/go-dcp#151",),
@@ -103,11 +103,13 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
         return
     reopened = clients.reopened[client]
     reason = int(row.reason)
-    is_proof = reopened.vbucket != row.vbucket
-    if reason == MOVED:
-        is_proof &= clients.shows_moves(client, int(row.connection))
-    others = np.flatnonzero(is_proof)
-    if not len(others) and (reason == MOVED or not _goes_on(context, client, turn.time_ns + patience)):
+    has_moved = reason == MOVED
+    is_seen = clients.sees_move(client, turn) if has_moved else None
+    if is_seen is False:
+        return  # it may be reopened there
+    may_tell = not has_moved or is_seen or clients.shows_moves(client, int(row.connection))
+    others = np.flatnonzero((reopened.vbucket != row.vbucket) & may_tell)
+    if not len(others) and ((has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)):
         return
     name = w.END_REASONS[reason]
     slowest = duration(int(reopened.reaction_ns[others].max(initial=0)) / 1e9)

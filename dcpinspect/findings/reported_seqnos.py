@@ -15,7 +15,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots
+from dcpinspect.streams.rows import GREATEST, Snapshots
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
@@ -83,7 +83,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         row = context.streams[number]
         last = plain(row.position)
         sees_all = context.has_collections(int(row.connection))
-        brought = _is_brought(context, number, wait.newest)
+        brought = context.is_brought(number, wait.newest)
         severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
         message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
         places = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
@@ -97,16 +97,9 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             cause=GOES_ON if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row))) else SILENT,
             seqnos=(wait.newest, last),
             shared="server has more than it sent, window open",
+            explains=(number,),
             is_over=brought,
         )
-
-
-def _is_brought(context: Context, number: int, seqno: int) -> bool:
-    """Returns whether a later stream of the client has come to a seqno of the vbucket."""
-    streams, row, client = context.streams, context.streams[number], context.clients.get(int(context.streams.connection[number]))
-    later = (streams.vbucket == row.vbucket) & (streams.sid == row.sid) & (streams.opened.row > row.opened.row)
-    later &= (streams.has_position != 0) & (streams.position >= seqno + LEAST)
-    return client is not None and client in {context.clients.get(int(one)) for one in streams.connection[later]}
 
 
 def _is_owing(context: Context, number: int) -> bool:

@@ -35,7 +35,7 @@ VERDICTS = {
     "orphans.pcap": "3 vbuckets receive nothing since 12:01:00 UTC · 4 notes",
     "rollback.pcap": "nothing wrong: 161 messages, 11 streams, 100 % of bytes decoded · 3 vbuckets",
     "snapshots.pcap": "nothing wrong: 167 messages, 7 streams, 100 % of bytes decoded · 2 vbuckets were",
-    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 1 vbucket was asked",
+    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 2 vbuckets were ended",
     "upr.pcap": "2 vbuckets have messages that break the protocol · 1 vbucket has a failover log",
 }
 
@@ -176,6 +176,26 @@ def owed(number: int) -> Told:
     return talk
 
 
+def standing(number: int) -> Told:
+    talk = opened("mirror:1")
+    stream = talk.stream(88)
+    stream.snapshot(0, 5000 + number, "disk")
+    stream.mutation(17 + number, "k")
+    talk.wait(41)
+    talk.noop()
+    return talk
+
+
+def anew(number: int) -> Told:
+    talk = opened("mirror:1")
+    for _ in range(6 + number):
+        stream = talk.stream(7, log=((0xA, 0),))
+        stream.snapshot(0, 9, "disk")
+        stream.mutation(4, "k")
+        stream.close()
+    return talk
+
+
 FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "rollback": (rolled_back, "{} vbuckets were rolled back"),
     "stream-refused": (refused, "{} vbuckets were refused"),
@@ -184,6 +204,8 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "flow-control-stall": (stalled, "{} connections have stalled since 22:13:20 UTC"),
     "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
     "server-owes-seqno": (owed, "{} vbuckets wait for the server since 22:13:20 UTC"),
+    "snapshot-stalled": (standing, "{} vbuckets stand still inside a snapshot since 22:13:20 UTC"),
+    "reconnect-loop": (anew, "{} clients read the same again and again since 22:13:20 UTC"),
 }
 
 

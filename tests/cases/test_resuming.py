@@ -36,11 +36,11 @@ def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
     talk.stream(4, start=40, uuid=1, rollback=0)
     talk.stream(4, log=LOG)
     case = Case(tmp_path, talk)
-    assert case.accusations == ["bad-stream-range", "unknown-vbucket-uuid"]
+    assert case.accusations == ["bad-stream-range"]
     assert case.finding("rollback").message.endswith(f"; followed in row {case.finding('rollback').places[2].row}")
     assert case.finding("bad-stream-range").cause == "start-above-snapshot"
     found = case.finding("unknown-vbucket-uuid")
-    assert found.vbuckets == (4,)
+    assert (found.vbuckets, found.severity) == ((4,), "note"), "the client goes on; the uuid may be older than the capture"
     assert found.message.startswith("uuid 0x0000000000000001 is unknown to the server (log: 0x000000000000000b from 100, ")
     assert case.shows("unknown-vbucket-uuid") == ["stream_req", "stream_req answer", "stream_req answer"]
     (would_work,) = case.tables.rollbacks.records()

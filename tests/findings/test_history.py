@@ -164,10 +164,17 @@ def test_a_log_that_was_not_captured_may_have_the_uuid(*, is_lost: bool, begins_
 
 
 def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:
-    talk = opened()
-    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
-    talk.stream(7, log=LOG)
-    assert [one.whose for one in found(talk)] == ["unknown"]
+    """A failover may have lost its branch. It is a warning if the client was told better, or does not go on."""
+    for knows, goes_on, severity in ((False, True, "note"), (True, True, "warning"), (False, False, "warning")):
+        talk = opened()
+        if knows:
+            talk.failover_log(7, LOG)
+        talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+        if goes_on:
+            talk.stream(7, log=LOG)
+        else:
+            talk.failover_log(7, LOG)
+        assert [(one.severity, one.whose) for one in found(talk)] == [(severity, "unknown")]
 
 
 # -- no-common-history ---------------------------------------------------------------------------------------------

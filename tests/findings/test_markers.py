@@ -9,9 +9,9 @@ import pytest
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.rows import Snapshots
-from tests.findings.checked import findings
+from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets
 
 
 def of(rule: str, *talks: Told) -> list[tuple[str, str]]:
@@ -272,6 +272,19 @@ def test_another_member_of_the_group_received_what_the_client_left_out(name: str
     member = received(name, start, last, port=50_002, host="10.0.0.9", close=True)
     again = received("c:1", 11, 12, port=50_003)
     assert skipped(first, member, again) == [SKIPPED] * is_found
+
+
+@pytest.mark.parametrize(("name", "at_once", "is_found"), [("xdcr:b", True, False), ("xdcr:b", False, True), ("xdcr:a", True, True)])
+def test_two_clients_whose_names_begin_alike_have_each_their_own_place(name: str, at_once: bool, is_found: bool) -> None:
+    """Two connections that are open at the same time are no reconnect."""
+    first = received("xdcr:a", 0, 8, port=50_001)
+    first.close("server", abort=True)
+    other = opened(name, port=50_002)
+    other.wait(3)
+    other.stream(7, start=11, log=[(0xA, 0)])
+    captured = [packet for talk in (first, other) for packet in packets(talk)] if at_once else packets(first, other)
+    told = found_in(sorted(captured, key=lambda packet: packet.time_ns), rules=("resume-skipped",))
+    assert [one.rule for one in told] == ["resume-skipped"] * is_found
 
 
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Clients that connect again and again: the smallest conversation, and what looks like it."""
+"""Clients that begin anew again and again: the smallest conversation, and what looks like it."""
 
 from __future__ import annotations
 
@@ -111,3 +111,91 @@ def test_other_clients_and_long_pauses_are_no_loop() -> None:
         talk.close("client")
         talk.wait(PAUSE_NS / 1e9 + 1)
     assert found(*talks) == []
+
+
+def reopening(how: str, times: int = LEAST_TIMES + 1, *, end: int = 2**64 - 1, progress: int = 0, wait: float = 0) -> Told:
+    """A client that asks for a vbucket from 0 each time, on one connection."""
+    talk = opened()
+    for number in range(times):
+        stream = talk.stream(7, start=number * progress, end=end, uuid=0xA if number * progress else 0, log=LOG)
+        stream.snapshot(number * progress, number * progress + 10, "disk")
+        for seqno in range(3):
+            stream.mutation(number * progress + seqno + 1, f"k{seqno}")
+        if how == "close":
+            stream.close()
+            stream.end("closed")
+        else:
+            if how == "ok":
+                stream.mutation(number * progress + 10, "z")
+            stream.end(how)
+        talk.wait(wait)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("how", "cause", "advice"),
+    [("close", "stream-closed", "resume each stream"), ("disconnected", "stream-ended", "why the server ended them")],
+)
+def test_streams_that_begin_anew_on_one_connection_are_a_loop_too(how: str, cause: str, advice: str) -> None:
+    (one,) = found(reopening(how))
+    assert (one.severity, one.cause, one.vbuckets, one.seqnos, one.whose) == ("warning", cause, (7,), (0,), "client")
+    assert one.message.startswith("asked for 6 times in ")
+    assert one.message.endswith(", from the same seqno each time, 15 items sent again")
+    assert advice in one.next
+
+
+def test_a_stream_that_the_server_ended_may_begin_anew_on_another_connection() -> None:
+    talks = []
+    for number in range(LEAST_TIMES):
+        talk = opened(port=50_000 + number)
+        stream = talk.stream(7, log=LOG)
+        stream.snapshot(0, 10, "disk")
+        stream.mutation(1, "k")
+        stream.end("state-changed")
+        talks.append(talk)
+    assert [one.cause for one in found(*talks)] == ["stream-ended"]
+
+
+def test_whoever_reads_everything_each_time_may_mean_to() -> None:
+    (one,) = found(reopening("ok", end=10))
+    assert (one.severity, one.cause) == ("note", "stream-finished")
+    assert one.next.endswith("unless it is meant to read everything each time")
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        reopening("close", LEAST_TIMES - 1),
+        reopening("close", progress=3),
+        reopening("disconnected", progress=3),
+        reopening("close", wait=PAUSE_NS / 1e9 + 1),
+        reopening("rollback"),
+        reopening("filter-empty"),
+    ],
+    ids=["too few", "gets on", "gets on after ends", "long pauses", "rollbacks", "nothing to stream"],
+)
+def test_what_looks_like_streams_that_begin_anew(sound: Told) -> None:
+    assert found(sound) == []
+
+
+def test_jobs_of_one_name_begin_where_each_begins() -> None:
+    """A backup streams from 0 to a seqno once, and the next one has a connection of its own."""
+    for how in ("close", "ok"):
+        talks = []
+        for number in range(8):
+            talk = reopening(how, 1, end=10)
+            talk.port += number
+            talk.close()
+            talks.append(talk)
+        assert found(*talks) == []
+
+
+def test_a_request_may_be_in_a_hole() -> None:
+    talk = opened()
+    for number in range(8):
+        with talk.lost():
+            stream = talk.stream(7, log=LOG)
+        stream.snapshot(0, 10, "disk")
+        stream.mutation(1 + number, "k")
+        stream.close()
+    assert found(talk) == []

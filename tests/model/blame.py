@@ -45,6 +45,7 @@ COMES_NO_MORE: Mapping[str, Collection[str]] = {
     "rollback-not-followed": ("dcp_stream_req",),
     "stream-end-missing": ("dcp_stream_end",),
     "server-owes-seqno": EVENTS,
+    "snapshot-stalled": EVENTS,
 }
 """By rule, what never came after the messages that a finding points at: clients forget and servers idle in these conversations."""
 
@@ -123,7 +124,7 @@ def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Findin
     """Whether the client, or its server, had nothing more to say, by then, of the vbucket of what a finding points at first."""
     if not pointed or not finding.vbuckets:
         return False
-    is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
+    is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno", "snapshot-stalled")
     # what a server has may be told on another connection; what it sent last was sent later
     offender = max(pointed, key=lambda one: one.time_ns) if is_servers else pointed[0]
     # and it may be told on a connection of another client

@@ -61,6 +61,17 @@ for _side, _range in {"beyond": (0, 3), "before": (3, 6)}.items():
         return outside
 
 
+@plant("a marker has another stream's vbucket", "opaque-mismatch")
+def _(talk: Talk) -> Said:
+    for vbucket in (VB, VB + 1):
+        talk.stream(vbucket)
+        talk.snapshot(vbucket, 0, 3)
+    astray = talk.marker(VB + 1, 4, 9, opaque=talk.opaques[VB, 0])
+    for seqno in range(4, 10):
+        talk.mutation(VB, seqno)
+    return astray
+
+
 @plant("an event that the client has", "seqno-below-request-start")
 def _(talk: Talk) -> Said:
     talk.stream(VB, 5, uuid=UUID, snapshot=(0, 9))
@@ -117,6 +128,19 @@ def _(talk: Talk) -> Said:
     later = talk.marker(VB, 10, 12, "memory", "checkpoint")
     talk.mutation(VB, 12)
     return later
+
+
+for _kind in ("memory", "disk"):
+
+    @plant(f"a stream stops inside a snapshot from {_kind}", "snapshot-stalled")
+    def _(talk: Talk, kind: str = _kind) -> Said:
+        talk.stream(VB)
+        talk.stream(VB + 1)
+        talk.marker(VB, 0, 90, kind)
+        last = talk.mutation(VB, 2 + talk.dice.below(80))
+        talk.wait(31)
+        talk.snapshot(VB + 1, 0, 3)
+        return last
 
 
 @plant("a document comes twice in one snapshot", "duplicate-key-in-snapshot")

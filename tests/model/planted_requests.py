@@ -223,6 +223,16 @@ def _(talk: Talk) -> Said:
     return ends[1]
 
 
+@plant("a client reads a vbucket from 0 again and again", "reconnect-loop")
+def _(talk: Talk) -> Said:
+    for _ in range(5 + talk.dice.below(4)):
+        asked = talk.stream(VB)
+        talk.marker(VB, 0, 9)
+        talk.mutation(VB, 4)
+        talk.ask("dcp_close_stream", vbucket=VB)
+    return asked
+
+
 @plant("the end is reached, and no stream end comes", "stream-end-missing")
 def _(talk: Talk) -> Said:
     talk.stream(VB, 0, 4)

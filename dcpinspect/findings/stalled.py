@@ -1,0 +1,139 @@
+"""The rule about streams that stop inside a snapshot, while their connection goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.flags import SKIP_DELETES
+from dcpinspect.streams import words as w
+from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.rows import LEAST
+from dcpinspect.streams.snapshots import types
+from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, OPEN, STREAMING
+
+STALLED_NS = 30_000_000_000
+"""A stream that stops for this time inside a snapshot counts as stalled: what a snapshot has is ready to be sent, or is read from disk."""
+_MEMORY, _DISK, _OUT_OF_ORDER = range(3)
+
+RULES = (
+    Rule(
+        "snapshot-stalled",
+        "snapshot",
+        "warning",
+        "a stream stops inside a snapshot for more than 30 s, while the server sends other messages on the connection; a note for clients"
+        " without collections, which do not see every seqno",
+        "streams of some collections only; OSO snapshots; replicas; a full window, or an unknown one; a backfill whose turn may come after"
+        " those of other vbuckets, or which leaves out deletions; streams that ended or reached their requested end; after a hole",
+        "on the server, look at this stream in 'cbstats dcp'; the client can only reopen it, from the last seqno that it received",
+        ("memory", "disk"),
+        needs=("flow",),
+        whose="server",
+        cost=Cost("vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True),
+    ),
+)
+
+_DISK_ADVICE = (
+    "on the server, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the client"
+    " can only reopen the stream, from the last seqno that it received"
+)
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """Yields all occurrences, in the order of the streams."""
+    if not finished.is_whole:
+        return
+    context = finished.context
+    streams, snapshots, connections = context.streams, context.snapshots, context.tracker.state.connections
+    runs = (streams.answer == w.A_ACCEPTED) & (streams.state >= ACCEPTED) & (streams.state <= STREAMING) & (streams.snapshot >= 0)
+    runs[runs] = snapshots.state[streams.snapshot[runs]] == OPEN
+    producer = np.maximum(connections.producer[streams.connection], 0)
+    # noops, and the messages of other vbuckets, show up to when the server could have sent more
+    until_ns = connections.time.array[streams.connection, producer]
+    turns = _Turns(context)
+    for number in np.flatnonzero(runs & (until_ns - streams.latest.time > STALLED_NS)).tolist():
+        found = _stalled(context, turns, number, int(until_ns[number]))
+        if found is not None:
+            yield found
+
+
+class _Turns:
+    """Until when the backfills of each connection were sent: a connection has them take turns."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def latest_ns(self) -> Table:
+        """By connection: when a message from disk came last, as far as is known; 0 for never."""
+        streams, snapshots = self._context.streams, self._context.snapshots
+        kind = types(snapshots)
+        from_disk = np.flatnonzero((kind == _DISK) | (kind == _OUT_OF_ORDER))
+        stream = snapshots.stream[from_disk]
+        is_complete = np.isin(snapshots.state[from_disk], (COMPLETE, COMPLETE_ADVANCED))
+        # if it is not complete, its latest message is no later than its stream's
+        until_ns = np.where(is_complete, snapshots.reached_time[from_disk], streams.latest.time[stream])
+        found = np.zeros(len(self._context.tracker.state.connections), dtype=np.int64)
+        np.maximum.at(found, streams.connection[stream], until_ns)
+        return found
+
+
+def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occurrence | None:
+    """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's latest message on its connection."""
+    row = context.streams[number]
+    connection, snapshot = int(row.connection), context.snapshots[int(row.snapshot)]
+    has_collections, since_ns = context.has_collections(connection), _since_ns(context, number)
+    kind = int(types(context.snapshots[[int(row.snapshot)]])[0])
+    is_read = snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT) and not snapshot.is_tainted and not row.suspended
+    if since_ns is None or has_collections is None or kind not in (_MEMORY, _DISK) or not is_read:
+        return None
+    if row.has_position and row.position >= row.request.end:
+        return None  # it has all that was asked for
+    if context.is_filtered(number) is not False or context.tables.seen.replicas[number] or not context.runs_whole(number):
+        return None
+    if kind == _DISK:
+        flags = context.session(connection).open_flags
+        if flags is None or flags & SKIP_DELETES:
+            return None  # it may be reading deletions, which are not sent
+        since_ns = max(since_ns, int(turns.latest_ns[connection]))
+    if until_ns - since_ns <= STALLED_NS:
+        return None
+    end, idle = plain(snapshot.end), duration((until_ns - since_ns) / 1e9)
+    reached = plain(snapshot.reached) if snapshot.reached > LEAST else None
+    what = f"stopped at {reached} of {end}" if reached is not None else f"stopped before the first item of a snapshot up to {end}"
+    return occurrence(
+        context,
+        number,
+        "snapshot-stalled",
+        "warning" if has_collections else "note",
+        f"{what}, idle {idle}, connection alive",
+        (context.place(row, row.latest), context.marker(int(row.snapshot)), context.request(number)),
+        cause=w.SNAPSHOT_TYPES[kind],
+        next_=_DISK_ADVICE if kind == _DISK else None,
+        seqnos=(end,) if reached is None else (reached, end),
+        shared="stopped inside a snapshot, connection alive",
+        is_over=context.is_brought(number, end),
+    )
+
+
+def _since_ns(context: Context, number: int) -> int | None:
+    """Returns since when a stream waits although the window has room; None if it has none, or nobody knows."""
+    row = context.streams[number]
+    connection, flow = int(row.connection), context.tracker.flow
+    used = context.tables.seen.flows[connection]
+    if flow is None or used.window is None or (used.window and used.outstanding is None) or used.is_full:
+        return None
+    watched = flow.watched.get(connection)
+    stall = watched.stalls.last if watched is not None else None
+    return max(int(row.latest.time), stall.at.time_ns + stall.time_ns if stall is not None else 0)
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

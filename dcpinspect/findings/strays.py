@@ -1,0 +1,82 @@
+"""Markers with the opaque of another stream: what they explain on that stream, so that one fault is told once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import words as w
+from dcpinspect.streams.rows import LEAST, Anomalies, Snapshots, Streams
+from dcpinspect.tables.messages import MessageBatch
+
+MOST = 1 << 12
+"""Number of opaques, each of one connection, of which such markers are remembered."""
+_EXPLAINED = (w.OUTSIDE_SNAPSHOT, w.BEFORE_MARKER)
+
+Stray = tuple[int, int, int]
+"""Row of a marker, start and end of its range; both seqnos are biased."""
+
+
+class Strays:
+    """The markers that name one stream by their vbucket and another one by their opaque.
+
+    They count for the stream of their vbucket. If they were meant for the other one, that stream's events come without a marker.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[int, int], Stray] = {}
+        """The latest one, by connection and opaque."""
+
+    def take(self, batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Anomalies:
+        """Takes the anomalies of a batch, in any order; returns them without those that such markers explain."""
+        new = self._new(batch, found)
+        if not new and not self._latest:
+            return found
+        known: dict[tuple[int, int], list[Stray]] = defaultdict(list)
+        for key, stray in (*self._latest.items(), *new):
+            known[key].append(stray)
+        result: Anomalies = found[~_are_explained(found, streams, snapshots, known)]
+        for key, stray in new:
+            if key in self._latest or len(self._latest) < MOST:
+                self._latest[key] = stray
+        return result
+
+    @staticmethod
+    def _new(batch: MessageBatch, found: Anomalies) -> list[tuple[tuple[int, int], Stray]]:
+        """Returns the markers among the messages with another opaque, in order of rows."""
+        others = found[found.code == w.OPAQUE_MISMATCH]
+        rows = np.sort(others.place.row)
+        indexes = batch.index_of(rows)
+        new = []
+        for index in indexes[batch.decoded.opcode[indexes] == Opcode.DCP_SNAPSHOT_MARKER].tolist():
+            start, end = batch.number("start_seqno", index), batch.number("end_seqno", index)
+            if start is not None and end is not None:
+                key = int(batch.connection[index]), int(batch.decoded.opaque[index])
+                new.append((key, (int(batch.row[index]), start + LEAST, end + LEAST)))
+        return new
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops these connections."""
+        self._latest = {key: stray for key, stray in self._latest.items() if key[0] not in connections}
+
+
+def _are_explained(found: Anomalies, streams: Streams, snapshots: Snapshots, known: Mapping[tuple[int, int], Sequence[Stray]]) -> Mask:
+    """Returns a mask of anomalies whose seqno is in the range of the latest such marker before, with no other marker in between."""
+    explained = np.zeros(len(found), dtype=np.bool_)
+    places = np.flatnonzero(np.isin(found.code, _EXPLAINED))
+    opaque = streams.opaque[found.stream[places]]
+    may_be = np.isin(opaque, [own for _, own in known]) & np.isin(found.connection[places], [number for number, _ in known])
+    for place, own in zip(places[may_be].tolist(), opaque[may_be].tolist(), strict=True):
+        one = found[place]
+        strays = known.get((int(one.connection), own), ())
+        before = bisect_left(strays, (int(one.place.row), LEAST, LEAST))
+        if before:
+            row, start, end = strays[before - 1]
+            marker = int(snapshots.place.row[one.snapshot]) if one.snapshot >= 0 else -1
+            explained[place] = start <= one.a <= end and marker < row
+    return explained
