@@ -280,10 +280,13 @@ class Context:
 
     def is_brought(self, stream: int, seqno: int) -> bool:
         """Returns whether a later stream of a stream's client has come to a seqno of the vbucket."""
-        streams, row, client = self.streams, self.streams[stream], self.clients.get(int(self.streams.connection[stream]))
-        later = (streams.vbucket == row.vbucket) & (streams.sid == row.sid) & (streams.opened.row > row.opened.row)
-        later &= (streams.has_position != 0) & (streams.position >= seqno + LEAST)
-        return client is not None and client in {self.clients.get(int(one)) for one in streams.connection[later]}
+        return bool(self._reached_later[stream] >= seqno + LEAST)
+
+    @cached_property
+    def _reached_later(self) -> Table:
+        """For each stream, the greatest seqno, biased, to which later streams of its client and vbucket have come."""
+        streams = self.streams
+        return self.of_client.greatest_later(np.where(streams.has_position != 0, streams.position, LEAST), LEAST)
 
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
         """Returns whether a side may have said something between two times that was not captured; without ``until_ns``, at any time after

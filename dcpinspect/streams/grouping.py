@@ -88,6 +88,18 @@ class Groups:
         found[self.rows[1:][is_same]] = self.rows[:-1][is_same]
         return found
 
+    def greatest_later(self, values: Table, otherwise: int) -> Table:
+        """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise``, which no value is below, for none."""
+        found = np.full(len(self.of), otherwise, dtype=np.int64)
+        backwards = self.rows[::-1]
+        group = self.of[backwards]
+        known, rank = np.unique(values[backwards], return_inverse=True)
+        above = (len(self) - group) * len(known)  # so that the greatest value so far begins anew with each group
+        greatest = known[np.maximum.accumulate(rank + above) - above]
+        is_same = group[1:] == group[:-1]
+        found[backwards[1:][is_same]] = greatest[:-1][is_same]
+        return found
+
     def sum(self, values: npt.NDArray[np.bool_] | Table) -> Table:
         """Returns the sum of the values of each group's rows."""
         if not len(self):

@@ -33,3 +33,10 @@ def test_only_groups_are_looked_at_that_have_what_is_wanted() -> None:
 def test_names_have_numbers() -> None:
     found = Names({1: "b", 4: "a", 2: "b"}, 6)
     assert (found.words, found.of.tolist(), found.number("a")) == (["b", "a"], [-1, 0, 0, -1, 1, -1], 1)
+
+
+def test_a_row_tells_the_greatest_value_behind_it_in_its_group() -> None:
+    values = np.array([7, -3, 2, -5, 4, 1])
+    assert Groups([ONE]).greatest_later(values, -9).tolist() == [4, -5, 4, -9, -9, -9]
+    assert Groups([ONE], np.array([3, 4, 0, 1])).greatest_later(values, -9).tolist() == [-9, -9, -9, -3, 7, -9]
+    assert Groups([ONE], np.array([], dtype=np.int64)).greatest_later(values, -9).tolist() == [-9] * 6
