@@ -89,7 +89,10 @@ class Groups:
         return found
 
     def greatest_later(self, values: Table, otherwise: int) -> Table:
-        """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise``, which no value is below, for none."""
+        """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise`` if there are none.
+
+        No value is below ``otherwise``.
+        """
         found = np.full(len(self.of), otherwise, dtype=np.int64)
         backwards = self.rows[::-1]
         group = self.of[backwards]
