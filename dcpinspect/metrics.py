@@ -28,7 +28,8 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.tracker import Tables, Tracker, number_streams
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tracker import Tracker, number_streams
 from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import SIDES, MessageBatch

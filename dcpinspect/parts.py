@@ -31,7 +31,8 @@ from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.rows import Gaps, Streams
 from dcpinspect.streams.state import Numbers as Things
-from dcpinspect.streams.tracker import Tables, Tracker, replica_streams
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tracker import Tracker, replica_streams
 from dcpinspect.streams.words import RESUMED
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records

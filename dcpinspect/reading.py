@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.links import Link
-    from dcpinspect.streams.tracker import Tables, Tracker
+    from dcpinspect.streams.tables import Tables
+    from dcpinspect.streams.tracker import Tracker
     from dcpinspect.tables.records import Records
     from dcpinspect.transport.tls.keylog import KeyLog
 

@@ -11,7 +11,7 @@ from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import interfaces
 from dcpinspect.streams.balance import Balance
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.histogram import Whole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded

@@ -23,7 +23,8 @@ from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
-from dcpinspect.streams.tracker import Tables, Tracker
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility

@@ -19,7 +19,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
 RULES = (

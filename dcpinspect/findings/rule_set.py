@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from dcpinspect.logs.evidence import Evidence
     from dcpinspect.protocol.columns import Mask, Rows
     from dcpinspect.streams.rows import Streams
-    from dcpinspect.streams.tracker import Tables, Tracker
+    from dcpinspect.streams.tables import Tables
+    from dcpinspect.streams.tracker import Tracker
     from dcpinspect.tables.messages import MessageBatch
 
 

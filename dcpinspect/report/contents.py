@@ -23,7 +23,7 @@ from dcpinspect.statistics import Charts
 from dcpinspect.store.store import Store
 from dcpinspect.streams.items import Own, VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.records import Records
 
 _BATCH = 1 << 16

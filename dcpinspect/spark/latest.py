@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from dcpinspect.capture.open import CaptureFile
     from dcpinspect.spark.whole import Whole
     from dcpinspect.streams.links import Link
-    from dcpinspect.streams.tracker import Tables, Tracker
+    from dcpinspect.streams.tables import Tables
+    from dcpinspect.streams.tracker import Tracker
 
 
 class Latest:

@@ -24,7 +24,7 @@ from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
 from dcpinspect.spark.whole import Whole
-from dcpinspect.streams.tracker import NAMES
+from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.records import Records, Worded

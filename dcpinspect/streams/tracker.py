@@ -7,8 +7,8 @@ do not depend on how the reading was cut into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -20,14 +20,14 @@ from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import RUNNING, Flow, clients_of, connection_records, flow_of
+from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
-from dcpinspect.streams.gaps_between_streams import Client, resumed_gaps, rollback_gaps
+from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
@@ -42,13 +42,14 @@ from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
 from dcpinspect.streams.session import COLLECTIONS, Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, Numbers, State
+from dcpinspect.streams.tables import Seen, Tables
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import Records, Worded
+from dcpinspect.tables.records import Worded
 
 Table = npt.NDArray[np.int64]
 
@@ -68,106 +69,6 @@ _KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_
 
 
 Judge = Callable[[Table, Streams, Table], Mask]
-
-NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
-"""Names of the tables that SQL can ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What tables and rules are computed from, besides what the tracker itself knows."""
-
-    by_number: Mapping[int, Link]
-    """The connections by number."""
-    sight: Visibility
-    owners: Mapping[int, Client]
-    """The client that each connection belongs to, by number of the connection."""
-    clients: Mapping[int, str]
-    """Name of the consumer that each connection belongs to, by number of the connection."""
-    flows: Mapping[int, Flow]
-    """The state of flow control, by number of the connection."""
-    unread: UnreadRequests
-    waits: Waits
-    """The waits from which verdicts of streams are computed."""
-    gaps: ExplainedGaps
-    """The gaps and their causes, from which the table of gaps is made."""
-    gap_counts: Table
-    """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers streams, one column for each cause."""
-    replicas: Mask
-    """True for streams of vbuckets that their server has as a replica."""
-    snapshot_states: Table
-    """The state of every snapshot, by number of the snapshot."""
-
-
-class Tables:
-    """The tables of what is known so far. Each table is made when it is first asked for. A later call of ``tables`` may know more."""
-
-    def __init__(self, seen: Seen, made: Mapping[str, Callable[[], Any]], links: Sequence[Link], files: Sequence[str] = ()) -> None:
-        """Keeps what makes the tables.
-
-        ``made``: functions by the name of the table, or of a part that tables need. ``files``: the captures, if records say in which
-        capture they begin.
-        """
-        self.seen = seen
-        self.links = links
-        self.all_gaps, self.waits = seen.gaps, seen.waits
-        self.gap_counts, self.snapshot_states = seen.gap_counts, seen.snapshot_states
-        self._made, self._files = made, files
-
-    def with_files(self, files: Sequence[str]) -> Tables:
-        """Returns these tables with records that say in which capture they begin, if ``files`` names captures."""
-        return Tables(self.seen, self._made, self.links, files) if files else self
-
-    @property
-    def logs(self) -> FailoverLogs:
-        """All failover logs."""
-        found: FailoverLogs = self._made["logs"]()
-        return found
-
-    @property
-    def explained(self) -> Rollbacks:
-        """Why stream requests were answered with a rollback."""
-        found: Rollbacks = self._made["explained"]()
-        return found
-
-    def _table(self, name: str) -> Records:
-        table: Records = self._made[name]()
-        return table.with_file(self._files) if self._files else table
-
-    @cached_property
-    def connections(self) -> Records:
-        """The table of connections."""
-        return self._table("connections")
-
-    @cached_property
-    def streams(self) -> Records:
-        """The table of streams."""
-        return self._table("streams")
-
-    @cached_property
-    def snapshots(self) -> Records:
-        """The table of snapshots."""
-        return self._table("snapshots")
-
-    @cached_property
-    def gaps(self) -> Records:
-        """The table of gaps."""
-        return self._table("gaps")
-
-    @cached_property
-    def rollbacks(self) -> Records:
-        """The table of rollbacks."""
-        return self._table("rollbacks")
-
-    @cached_property
-    def vbuckets(self) -> Records:
-        """The table of vbuckets."""
-        return self._table("vbuckets")
-
-    @property
-    def by_name(self) -> dict[str, Records]:
-        """All tables by their names."""
-        return {name: getattr(self, name) for name in NAMES}
 
 
 class Tracker:

@@ -10,7 +10,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Charts
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.statistics import Row
 from dcpinspect.tui.heat import Heat

@@ -10,7 +10,7 @@ from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.reading import Reading
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.verdict import LookedAt
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from tests.agreement import complaints
 from tests.builders import Recorded, pcap
 from tests.streams.told import Told, packets

@@ -13,7 +13,8 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.leaving import stale_losses
 from dcpinspect.streams.rows import Losses
-from dcpinspect.streams.tracker import Tables, Tracker
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 

@@ -12,7 +12,7 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.streams import words as w
-from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.tables import Tables
 from tests.findings.checked import findings
 from tests.peers import truth
 from tests.peers.script import Stream

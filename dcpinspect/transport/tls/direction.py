@@ -6,7 +6,6 @@ verifies. So only the records that the hole hit are lost.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,14 +27,19 @@ from dcpinspect.transport.tls.handshake import (
     first_certificate,
     hello_of,
 )
+from dcpinspect.transport.tls.records import (
+    ALERT,
+    ANY_RECORD,
+    APPLICATION,
+    CHANGE_CIPHER,
+    HANDSHAKE_RECORD,
+    HEADER,
+    MOST_RECORD,
+    RECORD,
+    whole_records,
+)
 from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls13
 
-CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD, APPLICATION = 20, 21, 22, 23
-HEADER = 5
-MOST_RECORD = HEADER + (1 << 14) + 2048
-"""Size in bytes of the longest record (RFC 5246, 6.2.3)."""
-RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03]")
-ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
 BURST = 200_000
 BYTES_A_TRIAL = 16
 """A direction starts with ``BURST`` trials, and gets one more for each ``BYTES_A_TRIAL`` bytes that come; trials of long records cost more.
@@ -178,7 +182,7 @@ class Direction:
         The record is in the second half of its row, since the first records may have the keys of the handshake.
         """
         for place, run in enumerate(self._runs):
-            rows = _records(run.data)
+            rows = whole_records(run.data)
             if rows:
                 chosen = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
                 self._sampled = place, [start for start, _ in rows], chosen
@@ -203,7 +207,7 @@ class Direction:
     def is_tls12(self) -> bool:
         """Whether what waits can only be TLS 1.2: its records are counted in plain text, as with AES-GCM."""
         for run in self._runs:
-            rows = _records(run.data)
+            rows = whole_records(run.data)
             counts = [int.from_bytes(run.data[start + HEADER : start + HEADER + 8], "big") for start, _ in rows]
             if len(rows) > 2 and all(later == earlier + 1 for earlier, later in pairwise(counts)):
                 return True
@@ -565,27 +569,6 @@ class Direction:
         at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
         kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
         return kept
-
-
-def _records(data: bytearray) -> list[tuple[int, int]]:
-    """Returns start and end of the whole records of application data in a row of records: the first row that reaches the end of the
-    data."""
-    seen: set[int] = set()  # places of rows that end before the end of the data
-    found = ANY_RECORD.search(data)
-    while found is not None:
-        at, rows = found.start(), []
-        while at not in seen and RECORD.match(data, at) and at + HEADER <= len(data):
-            seen.add(at)
-            end = at + HEADER + int.from_bytes(data[at + 3 : at + 5], "big")
-            if end - at > MOST_RECORD:
-                break
-            if end <= len(data) and data[at] == APPLICATION and end - at > HEADER + 16:
-                rows.append((at, end))
-            at = end
-        if rows and at + HEADER > len(data):
-            return rows
-        found = ANY_RECORD.search(data, found.start() + 1)
-    return []
 
 
 def _rows(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
