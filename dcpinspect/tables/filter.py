@@ -14,9 +14,8 @@ the values they can take, and that it is a condition.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal
 
 from dcpinspect.escape import clip, escape
@@ -41,11 +40,10 @@ from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME, Column
 
 MAX_LENGTH = 65_536
-"""Greatest length of a filter in characters; a list of some thousand keys fits."""
+"""Greatest length of a filter in characters, with the saved filters that it calls, each as often as it is called; a list of some thousand
+keys fits."""
 MAX_DEPTH = 100
 """Greatest depth of nested parentheses, negations and saved filters."""
-MAX_SAVED = 1000
-"""Greatest number of saved filters in a filter; each use counts."""
 
 _SHOWN = 40
 """Number of columns of a word that an error repeats."""
@@ -181,12 +179,16 @@ class _Parser:
         depth: int = 0,
         *,
         columns: Mapping[str, Column],
-        read: Iterator[int] | None = None,
+        called: _Parser | None = None,
     ) -> None:
-        """``read`` counts the saved filters that were parsed: a few that use each other twice would stand for millions."""
-        if len(source.text) > MAX_LENGTH:
-            raise Place(source, 0, 0).error(f"the filter is longer than {MAX_LENGTH} characters")
-        self._read = count() if read is None else read
+        """``called``: the parser of the filter that calls this one, which is a saved one."""
+        self._whole: _Parser = self if called is None else called._whole
+        self.length = 0
+        """Characters of the filter and of what it called so far: a few that call each other twice would stand for millions."""
+        self._whole.length += len(source.text)
+        if self._whole.length > MAX_LENGTH:
+            what = "the filter" if called is None else "the filter, with the saved filters that it calls,"
+            raise Place(source, 0, 0).error(f"{what} is longer than {MAX_LENGTH} characters")
         self._tokens = _tokens(source)
         self._at = 0
         self._saved = saved
@@ -290,10 +292,8 @@ class _Parser:
         if token.text in self._inside:
             raise token.place.error(f"@{token.text} refers to itself")
         self._deeper(token.place)
-        if next(self._read) >= MAX_SAVED:
-            raise token.place.error(f"more than {MAX_SAVED} saved filters are called, one by the other")
         inside = (*self._inside, token.text)
-        condition = _Parser(source, self._saved, inside, self._depth, columns=self._columns, read=self._read).whole()
+        condition = _Parser(source, self._saved, inside, self._depth, columns=self._columns, called=self).whole()
         self._depth -= 1
         return condition
 
