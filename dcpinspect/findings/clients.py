@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -59,6 +59,24 @@ class Reopened(NamedTuple):
     """Where the client reopened each, as ``Clients.servers`` numbers them."""
 
 
+class _Asked(NamedTuple):
+    """What was asked of one vbucket and stream-id on a connection, or on several; the number of the connection is that of one of them."""
+
+    connection: int
+    row: int
+    """The latest request, or first message of a stream without one."""
+    time_ns: int
+    """The time of the latest one."""
+    until_ns: int
+    """Until when a stream lasted; 0 if none was granted."""
+    granted_until_ns: int
+    """The latest message of a stream that was granted; 0 if none was."""
+
+
+def _latest(asked: Sequence[_Asked]) -> _Asked:
+    return _Asked(*map(max, zip(*asked, strict=True))) if asked else _Asked(-1, -1, -1, 0, 0)
+
+
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
 """By vbucket: when servers last said where it is active, and at which node. And of these nodes, by name, those to which a client has
 captured connections, each with its address."""
@@ -72,8 +90,8 @@ class Clients:
         self._of_host: dict[str, list[int]] = defaultdict(list)
         self._of_name: dict[str, list[int]] = defaultdict(list)
         self._nameless: dict[str, list[int]] = defaultdict(list)
-        self._granted: dict[int, Rows] = {}
-        """Streams that were granted, by vbucket and stream-id, as ``_asked`` groups them."""
+        self._latest: dict[tuple[int, frozenset[int]], tuple[_Asked, list[_Asked]]] = {}
+        """What was asked on some connections, and the two of these whose streams lasted longest."""
         self._shows_moves: dict[tuple[str, int], bool] = {}
         """By client and server: whether the client could have reopened all that moved away from the server."""
         self._moves: dict[str, _Moves] = {}
@@ -235,42 +253,55 @@ class Clients:
         return self._incomplete.isdisjoint(self.may_be(connection))
 
     @cached_property
-    def _asked(self) -> tuple[Groups, Table]:
-        """Streams by vbucket and stream-id, in order of their requests or first messages; and the time up to which each lasted, 0 if it was
-        not granted."""
+    def _by_connection(self) -> tuple[Groups, Groups, Sequence[Rows]]:
+        """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a group; and its columns, as ``_Asked``
+        has them."""
         streams, by_number = self._context.streams, self._context.by_number
         is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
         until = np.where(is_denied, 0, np.where(streams.finished.row > 0, streams.finished.time, GREATEST))
         closed = np.full(len(self._context.tracker.state.connections), GREATEST)
         for number, link in by_number.items():
             closed[number] = link.closed_ns if link.closed else GREATEST
-        return Groups([streams.vbucket, streams.sid]), np.minimum(until, closed[streams.connection])
+        is_granted = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
+        groups, by_connection = Groups([streams.vbucket, streams.sid]), Groups([streams.vbucket, streams.sid, streams.connection])
+        first = by_connection.rows[by_connection.begins]
+        columns = (
+            streams.opened.row,
+            streams.opened.time,
+            np.minimum(until, closed[streams.connection]),
+            np.where(is_granted, streams.latest.time, 0),
+        )
+        return groups, Groups([groups.of[first]]), [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)]
+
+    def _asked(self, stream: int) -> tuple[_Asked, _Asked]:
+        """Returns what the client of a stream, and who may be that client, asked of its vbucket: on all connections, and on all others."""
+        groups, of_group, columns = self._by_connection
+        connection = int(self._context.streams.connection[stream])
+        group, mine = int(groups.of[stream]), self.may_be(connection)
+        if (group, mine) not in self._latest:
+            rows = of_group[group]
+            asked = [_Asked(*one) for one in zip(*(column[rows].tolist() for column in columns), strict=True) if one[0] in mine]
+            lasting = sorted(asked, key=lambda one: one.until_ns)[-2:]
+            self._latest[group, mine] = _latest(asked), lasting
+        latest, lasting = self._latest[group, mine]
+        return latest, _latest([one for one in lasting if one.connection != connection])
 
     def may_have_asked(self, turn: Turn) -> bool:
         """Returns whether the client of a turn asked again, or may have asked where the capture does not show it."""
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
-        groups, until_ns = self._asked
-        streams, numbers = self._context.streams, np.array(groups.together(turn.stream), dtype=np.int64)
-        connection = streams.connection[numbers]
-        is_after = (streams.opened.row[numbers] > turn.row) | (streams.opened.time[numbers] > turn.time_ns)
+        asked, elsewhere = self._asked(turn.stream)
+        if asked.row > turn.row or asked.time_ns > turn.time_ns:
+            return True
         # another node already streamed the vbucket to the client
-        is_elsewhere = (connection != row.connection) & (not turn.is_rollback) & (until_ns[numbers] > turn.time_ns)
-        if not self.may_be(int(row.connection)).isdisjoint(connection[is_after | is_elsewhere].tolist()):
+        if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
             return True
         return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 
     def may_be_granted_after(self, stream: int) -> bool:
         """Returns whether the client of a stream request, or who may be that client, has a stream of the vbucket later."""
-        streams = self._context.streams
-        group = int(self._asked[0].of[stream])
-        if group not in self._granted:
-            numbers = np.array(self._asked[0][group], dtype=np.int64)
-            self._granted[group] = numbers[(streams.answer[numbers] == w.A_ACCEPTED) | (streams.seen[numbers] > 0)]
-        granted = self._granted[group]
-        later = granted[streams.latest.time[granted] > streams.answered.time[stream]]
-        return not self.may_be(int(streams.connection[stream])).isdisjoint(streams.connection[later].tolist())
+        return self._asked(stream)[0].granted_until_ns > int(self._context.streams.answered.time[stream])
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
         """Returns whether the client of a connection may have said something of a vbucket, on any of its connections, that cannot be

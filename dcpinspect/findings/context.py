@@ -211,19 +211,18 @@ class Context:
         return self.tables.logs
 
     @cached_property
-    def _sent(self) -> tuple[Table, Table]:
-        """Client and vbucket of each failover log, as one number, and the numbers of the logs. Both are sorted by that number, then by
-        time."""
+    def _sent(self) -> tuple[Table, Told]:
+        """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by that number, then by time."""
         told = self.logs.told
         key = self.names.of[told.connection] << VBUCKET_BITS | told.vbucket
         order = np.lexsort((told.place.row, told.place.time, key))
-        return key[order], order
+        return key[order], Told(self.logs, order)
 
     def sent(self, stream: int) -> Told:
         """Returns the failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
-        keys, rows = self._sent
+        keys, logs = self._sent
         key = self.names.of[self.streams.connection[stream]] << VBUCKET_BITS | self.streams.vbucket[stream]
-        return Told(self.logs, rows[np.searchsorted(keys, key, "left") : np.searchsorted(keys, key, "right")])
+        return logs[int(np.searchsorted(keys, key, "left")) : int(np.searchsorted(keys, key, "right"))]
 
     @property
     def rollbacks(self) -> Rollbacks:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -53,14 +55,15 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for client, vbucket, logs in _of_clients(context):
         for change in _changes(vbucket, logs):
             changes[client, context.logs.origins[change.log.connection]].append(change)
-    streams = _streams(context) if changes else {}
+    numbers = _streams(context) if changes else {}
+    streams = cache(lambda client, vbucket: _Streams(context, numbers.get((client, vbucket), ())))
     for (client, _), mine in changes.items():
         for several in _at_once(mine):
-            followed = [_followed(context, change, streams.get((client, change.vbucket), ())) for change in several]
+            followed = [streams(client, change.vbucket).followed(change) for change in several]
             if len(several) >= MANY_VBUCKETS and None not in followed:
                 for change, number in zip(several, followed, strict=True):
                     assert number is not None
-                    yield _occurrence(context, change, number, streams[client, change.vbucket])
+                    yield _occurrence(context, change, number, streams(client, change.vbucket))
 
 
 def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]]]:
@@ -106,6 +109,34 @@ def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
         yield list(several.values())
 
 
+class _Streams:
+    """The streams of a client and vbucket, in the order of their opening."""
+
+    def __init__(self, context: Context, numbers: Sequence[int]) -> None:
+        rows = context.streams[np.array(numbers, dtype=np.int64)]
+        self._numbers, self._opened_ns = numbers, rows.opened.time
+        self._on_branch: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
+        """By the newest branch of the log with which it was accepted: when and in which row each stream was accepted, and its number."""
+        is_accepted = (rows.request.form > 0) & (rows.answer == w.A_ACCEPTED)
+        for place in np.flatnonzero(is_accepted).tolist():
+            uuid, at = context.logs.newest(numbers[place]), rows[place].answered
+            if uuid is not None:
+                self._on_branch[uuid].append(((int(at.time), int(at.row)), numbers[place]))
+        for several in self._on_branch.values():
+            several.sort()
+
+    def followed(self, change: _Change) -> int | None:
+        """Returns the first stream on the new branch; None for none."""
+        several = self._on_branch.get(change.log.entries[0][0], ())
+        place = bisect_left(several, told_at(change.log), key=lambda one: one[0])
+        return several[place][1] if place < len(several) else None
+
+    def between(self, since_ns: int, until_ns: int) -> Sequence[int]:
+        """Returns the streams that were opened between two times."""
+        begin, end = int(np.searchsorted(self._opened_ns, since_ns, "right")), int(np.searchsorted(self._opened_ns, until_ns, "left"))
+        return self._numbers[begin:end]
+
+
 def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
     """Returns streams by client and vbucket, in the order of their opening."""
     streams, client = context.streams, context.names.of[context.streams.connection]
@@ -114,27 +145,15 @@ def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
     return {(context.clients[streams[rows[0]].connection], streams[rows[0]].vbucket): rows for rows in groups.values()}
 
 
-def _followed(context: Context, change: _Change, numbers: Sequence[int]) -> int | None:
-    """Returns the first stream on the new branch; None for none."""
-    uuid, told = change.log.entries[0][0], told_at(change.log)
-    for number in numbers:
-        row = context.streams[number]
-        is_later = (int(row.answered.time), int(row.answered.row)) >= told
-        if row.request.form and row.answer == w.A_ACCEPTED and is_later and context.logs.newest(number) == uuid:
-            return number
-    return None
-
-
-def _occurrence(context: Context, change: _Change, number: int, numbers: Sequence[int]) -> Occurrence:
+def _occurrence(context: Context, change: _Change, number: int, streams: _Streams) -> Occurrence:
     """Returns the occurrence of a failover; ``number``: the stream that followed it."""
     uuid, seqno = change.log.entries[0]
     opened_ns = int(context.streams.opened.time[number])
     origins, told_ns = context.logs.origins, change.before.at.time_ns
     between = [
         one
-        for one in numbers
-        if told_ns < context.streams.opened.time[one] < opened_ns
-        and origins[int(context.streams.connection[one])][1] == origins[change.log.connection][1]
+        for one in streams.between(told_ns, opened_ns)
+        if origins[int(context.streams.connection[one])][1] == origins[change.log.connection][1]
     ]
     answer = context.answer(number)
     message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (f" in row {answer.row}" if answer is not None else "")

@@ -277,18 +277,20 @@ class EventQuery:
         if not len(events):
             return []
         keys = stream_keys(events.connection, events.vbucket, events.sid)
-        order = np.argsort(keys, kind="stable")
+        order = np.lexsort((events.place.row, keys))
         different, starts = np.unique(keys[order], return_index=True)
         begins, ends = (np.searchsorted(self.keys[self._by_key], different, side).tolist() for side in _SIDES)
         found = []
-        for begin, end, own in zip(begins, ends, np.split(order, starts[1:]), strict=True):
+        for begin, end, mine in zip(begins, ends, np.split(order, starts[1:]), strict=True):
+            rows = events.place.row[mine]
             for at in self._by_key[begin:end].tolist():
+                own = mine[np.searchsorted(rows, self._first[at]) : np.searchsorted(rows, self._last[at], "right")]
                 number = int(self._numbers[at])
                 low, high = (int(np.searchsorted(self._intervals.stream, number, side)) for side in _SIDES)
                 lows, highs = self._intervals.low[low:high], self._intervals.high[low:high]
-                row, seqno = events.place.row[own], events.seqno[own]
+                seqno = events.seqno[own]
                 place = np.searchsorted(lows, seqno, side="right") - 1
-                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)]) & (row >= self._first[at]) & (row <= self._last[at])
+                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)])
                 if chosen.any():
                     found.append((number, events[own[chosen]]))
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,19 @@ class Groups:
         """Returns the rows of the group that contains a row."""
         return self[int(self.of[row])]
 
+    def before(self, row: int, most: int) -> list[int]:
+        """Returns the rows before a row in its group, at most so many, the nearest first."""
+        place = int(self._places[row])
+        found: list[int] = self.rows[max(int(self.begins[self.of[row]]), place - most) : place][::-1].tolist()
+        return found
+
+    @cached_property
+    def _places(self) -> Table:
+        """Where each row of the table stands in ``rows``."""
+        found = np.full(len(self.of), -1, dtype=np.int64)
+        found[self.rows] = np.arange(len(self.rows))
+        return found
+
     def having(self, wanted: Mask, least: int = 1) -> Iterator[list[int]]:
         """Yields the groups that have at least ``least`` of the wanted rows."""
         for group in np.flatnonzero(self.sum(wanted) >= least).tolist():
@@ -86,6 +100,11 @@ class Groups:
         found = np.full(len(self.of), -1, dtype=np.int64)
         is_same = self.of[self.rows[1:]] == self.of[self.rows[:-1]]
         found[self.rows[1:][is_same]] = self.rows[:-1][is_same]
+        return found
+
+    def greatest(self, values: Table) -> Table:
+        """Returns the greatest of the values of each group's rows."""
+        found: Table = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
         return found
 
     def greatest_later(self, values: Table, otherwise: int) -> Table:

@@ -63,8 +63,10 @@ def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
 class Told(Sequence[KnownLog]):
     """Failover logs in the order in which they were told; each is made when it is looked at."""
 
-    def __init__(self, logs: FailoverLogs, rows: Table) -> None:
+    def __init__(self, logs: FailoverLogs, rows: Table, part_of: tuple[Told, int] | None = None) -> None:
+        """``part_of``: what these were taken from, and the place where they begin in it."""
         self._logs, self._rows = logs, rows
+        self._whole, self._begin = part_of or (self, 0)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -74,7 +76,10 @@ class Told(Sequence[KnownLog]):
     @overload
     def __getitem__(self, at: slice) -> Told: ...
     def __getitem__(self, at: int | slice) -> KnownLog | Told:
-        return Told(self._logs, self._rows[at]) if isinstance(at, slice) else self._logs.log(int(self._rows[at]))
+        if not isinstance(at, slice):
+            return self._logs.log(int(self._rows[at]))
+        begin, end, _ = at.indices(len(self))
+        return Told(self._logs, self._rows[begin:end], (self._whole, self._begin + begin))
 
     @property
     def first(self) -> int:
@@ -84,7 +89,13 @@ class Told(Sequence[KnownLog]):
     @property
     def are_whole(self) -> bool:
         """Whether the branches of all these logs are in the capture."""
-        return not self._logs.are_unread[self._rows].any()
+        before = self._whole._unread_before
+        return bool(before[self._begin] == before[self._begin + len(self)])
+
+    @cached_property
+    def _unread_before(self) -> Table:
+        """How many logs before each place, and in all, are not whole in the capture."""
+        return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in the message count too."""
@@ -176,7 +187,11 @@ class FailoverLogs:
         """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
         key = self.key(np.array(row.connection), np.array(row.vbucket))
-        return Told(self, np.arange(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))))
+        return self._every[slice(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right")))]
+
+    @cached_property
+    def _every(self) -> Told:
+        return Told(self, np.arange(len(self.told)))
 
     def newest(self, stream: int) -> int | None:
         """Returns the uuid of the newest branch in the log with which a stream was accepted; None without a log."""

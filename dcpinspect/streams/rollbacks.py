@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -125,9 +124,7 @@ class Rollbacks:
             return to, to
         branch = next(place for place, (own, _) in enumerate(log.entries) if own == uuid)
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
-        mine = self._of_client.together(number)
-        place = bisect_left(mine, number)
-        for earlier in reversed(mine[max(0, place - BACK) : place]):
+        for earlier in self._of_client.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
                 one = self._snapshots[snapshot]
                 start, end, last = _plain(one.start), _plain(one.end), _plain(one.last)
