@@ -13,7 +13,7 @@ from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened, refuse_to_overwrite
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, packet_wishes
-from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put_folded
+from dcpinspect.cli.terminal import columns_asked, complain, put_folded, so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
 
@@ -193,15 +193,11 @@ def check(
             keeper.follow(reading)
         reading.check(wanted, evidence=evidence, redactor=redactor)
         with opened(output, chosen, captures, beside) as out:
-            try:
-                with closing(reading.ahead()) as batches:
-                    for _ in interrupts.between(batches):
-                        pass
-            finally:  # after Ctrl-C: writes what was found so far
+            with closing(reading.ahead()) as batches:
+                for _ in interrupts.until_asked(batches):
+                    pass
+            with so_far() as is_whole:
                 give_back()
-                is_whole = not interrupts.settled()
-                if not is_whole:
-                    complain(INTERRUPTED)
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
                 choice = choice.within(reading)
                 found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants, links=links), files)

@@ -9,7 +9,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import so_far
 from dcpinspect.export.formats import Report
 
 if TYPE_CHECKING:
@@ -42,12 +42,9 @@ def info(
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         reading.track(redactor)
         with opened(output, format_, captures) as out:
-            try:
-                for _ in interrupts.between(reading):
-                    pass
-            finally:  # after Ctrl-C: writes what was read so far
-                if interrupts.settled():
-                    complain(INTERRUPTED)
+            for _ in interrupts.until_asked(reading):
+                pass
+            with so_far():
                 found = overview(reading)
 
                 def lines(paint: Paint) -> Iterator[str]:

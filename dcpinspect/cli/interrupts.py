@@ -240,6 +240,14 @@ def between(batches: Iterable[T]) -> Iterator[T]:
         yield batch
 
 
+def until_asked(batches: Iterable[T]) -> Iterator[T]:
+    """Yields the batches as ``between`` does, but Ctrl-C only ends them; ``settled`` tells whether it did."""
+    try:
+        yield from between(batches)
+    except KeyboardInterrupt:
+        _interrupts.asked = True
+
+
 class _Watch:
     """Answers Ctrl-C in a thread of its own, because a library that computes lets no Python code run in the main thread."""
 

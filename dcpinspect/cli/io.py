@@ -9,7 +9,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Report
 
@@ -71,14 +71,11 @@ def io(
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         counted, shown = Intervals(length), 0
         with opened(output, format_, captures) as out:
-            try:
-                for batch in interrupts.between(reading):
-                    rows = selection.rows(batch)
-                    shown += len(rows)
-                    counted.feed(batch, rows)
-            finally:  # after Ctrl-C: writes what was read so far
-                if interrupts.settled():
-                    complain(INTERRUPTED)
+            for batch in interrupts.until_asked(reading):
+                rows = selection.rows(batch)
+                shown += len(rows)
+                counted.feed(batch, rows)
+            with so_far():
 
                 def lines(paint: Paint) -> Iterator[str]:
                     return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dcpinspect.cli import interrupts, terminal
+from dcpinspect.cli.config import config_path
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape, to_ascii
 from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
@@ -58,12 +59,12 @@ def opened(path: str | None, format_: Format, captures: Sequence[str], others: S
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raises UsageError if ``path`` is one of the captures, a key log, or one of the other files that are read."""
+    """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of the other files that are read."""
     if not os.path.isfile(path):
         return
     from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
 
-    for what, names in (("capture", captures), ("key log", chosen.paths), ("file", others)):
+    for what, names in (("capture", captures), ("key log", chosen.paths), ("config file", [config_path()[0]]), ("file", others)):
         for name in names:
             if os.path.isfile(name) and os.path.samefile(path, name):
                 raise UsageError(f"{escape(path)}: is the {what} that is read; name another file")

@@ -13,7 +13,7 @@ import typer
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import no_such_connections, remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import complain, so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.suggest import did_you_mean
@@ -177,13 +177,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
             else:
                 reading.track(redactor)
             with opened(output, format_, captures) as out:
-                try:
-                    for _ in interrupts.between(reading):
-                        pass
-                finally:  # after Ctrl-C: writes what was read so far
-                    is_whole = not interrupts.settled()
-                    if not is_whole:
-                        complain(INTERRUPTED)
+                for _ in interrupts.until_asked(reading):
+                    pass
+                with so_far() as is_whole:
                     selection = replace(selection, bounds=_bounds(span, reading))
                     everything = reading.by_name(is_whole=is_whole)[name]
                     records = selection.of(everything)

@@ -10,7 +10,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import STDOUT, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import TEXT
 
@@ -54,14 +54,9 @@ def report(
         reading.check(redactor=redactor)
         statistics = Statistics()
         with opened(output, TEXT, captures) as out:
-            is_whole = False
-            try:
-                for batch in interrupts.between(store.fill(reading)):
-                    statistics.feed(batch)
-                is_whole = True
-            finally:  # after Ctrl-C: writes what was found so far
-                if interrupts.settled():
-                    complain(INTERRUPTED)
+            for batch in interrupts.until_asked(store.fill(reading)):
+                statistics.feed(batch)
+            with so_far() as is_whole:
                 source = of_reading(reading, store, statistics.charts, is_whole=is_whole)
                 out.put(written(chosen.value, source))
                 out.is_complete = True

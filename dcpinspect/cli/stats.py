@@ -10,7 +10,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import so_far
 from dcpinspect.export.formats import Report
 
 if TYPE_CHECKING:
@@ -68,12 +68,9 @@ def stats(
             reading.track(redactor)
         counted = Statistics(of_all=is_all)
         with opened(output, format_, captures) as out:
-            try:
-                for batch in interrupts.between(reading):
-                    counted.feed(batch.redacted(redactor), selection.rows(batch))
-            finally:  # after Ctrl-C: writes what was read so far
-                if interrupts.settled():
-                    complain(INTERRUPTED)
+            for batch in interrupts.until_asked(reading):
+                counted.feed(batch.redacted(redactor), selection.rows(batch))
+            with so_far():
                 rows = counted.rows(reading)
                 told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
                 format_.report(out, told, guard=csv_guard)

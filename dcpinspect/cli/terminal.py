@@ -7,14 +7,14 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from dcpinspect.cli import interrupts
 from dcpinspect.escape import one_line, to_ascii
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-INTERRUPTED = "interrupted; this result covers what was read until then"
+_INTERRUPTED = "interrupted; this result covers what was read until then"
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
@@ -113,3 +113,17 @@ def painter() -> Callable[[str, str], str]:
     has_all = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
     system = ColorSystem.TRUECOLOR if has_all else ColorSystem.EIGHT_BIT if "256" in os.environ.get("TERM", "") else ColorSystem.STANDARD
     return lambda text, style: Style.parse(style).render(text, color_system=system) if style else text
+
+
+@contextmanager
+def so_far() -> Iterator[bool]:
+    """Surrounds the result of a reading. If Ctrl-C ended the reading, says so before, and raises KeyboardInterrupt behind it.
+
+    Returns whether the reading is whole.
+    """
+    is_whole = not interrupts.settled()
+    if not is_whole:
+        complain(_INTERRUPTED)
+    yield is_whole
+    if not is_whole:
+        raise KeyboardInterrupt

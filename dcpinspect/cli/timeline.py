@@ -12,7 +12,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
-from dcpinspect.cli.terminal import INTERRUPTED, complain, wants_ascii
+from dcpinspect.cli.terminal import so_far, wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.export.formats import JSON, TEXT
@@ -93,14 +93,9 @@ def timeline(
         reading.track(redactor)
         items = VbucketItems(vbucket, connections)
         with opened(output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
-            is_whole = False
-            try:
-                for batch in interrupts.between(reading):
-                    gathered.take(batch.redacted(redactor), items.feed(batch), reading)
-                is_whole = True
-            finally:  # after Ctrl-C: writes what was read so far
-                if interrupts.settled():
-                    complain(INTERRUPTED)
+            for batch in interrupts.until_asked(reading):
+                gathered.take(batch.redacted(redactor), items.feed(batch), reading)
+            with so_far() as is_whole:
                 bounds = time.within(reading.earliest_ns, reading.last_time_ns) if time is not None else None
                 found = stories(reading.tables, vbucket, connections, items, only, bounds)
                 if is_whole and not found and reading.messages:

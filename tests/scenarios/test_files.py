@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -53,6 +54,21 @@ def test_a_full_disk_leaves_what_was_there(command: list[str], small_disk: Path,
     (small_disk / name).unlink()
 
 
+@NEEDS_ROOT
+@pytest.mark.parametrize("command", [["check", "-", "-w"], ["read", "-", "-w"], ["report", "-", "-o"]])
+def test_a_full_disk_for_what_comes_through_a_pipe_leaves_what_was_there(command: list[str], small_disk: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.html"
+    target.write_bytes(b"before")
+    program = [sys.executable, "-m", "dcpinspect", *command, str(target)]
+    capture = gzip.decompress((ROLLBACK.parent / "large.pcapng.gz").read_bytes())
+    done = subprocess.run(program, input=capture, capture_output=True, env=os.environ | {"TMPDIR": str(small_disk)}, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done.stderr
+    assert b"No space left on device" in done.stderr
+    assert b"nothing" not in done.stdout
+    assert target.read_bytes() == b"before"
+    assert os.listdir(small_disk) == []
+
+
 ONTO = {
     "read": ["read", "x.csv", "-o", "x.csv"],
     "read -w": ["read", "x.pcapng", "-w", "x.pcapng"],
@@ -68,6 +84,7 @@ ONTO = {
     "check --log -w": ["check", "x.pcapng", "--log", "log.csv", "-w", "log.csv"],
     "check --checkpoint": ["check", "x.pcapng", "--checkpoint", "x.json", "-o", "x.json"],
     "check --baseline": ["check", "x.pcapng", "--baseline", "base.ndjson", "-o", "base.ndjson"],
+    "config file": ["read", "x.pcapng", "-f", "text", "-o", "config.toml"],
     "read --keylog": ["read", "x.pcapng", "--keylog", "keys.txt", "-o", "keys.txt"],
 }
 
@@ -84,6 +101,8 @@ def test_no_input_is_written_onto(
     Path("x.json").write_text('{"7":{"checkpoint":{"seqno":1,"vbuuid":1,"snapshot":{"startSeqno":1,"endSeqno":1}}}}')
     Path("keys.txt").write_text(f"CLIENT_RANDOM {'0' * 64} {'0' * 96}\n")
     Path("base.ndjson").write_text("")
+    Path("config.toml").write_text("[read]\ntime = 'epoch'\n")
+    monkeypatch.setenv("DCPINSPECT_CONFIG", "config.toml")
     target = command[-1]
     if through_link:
         os.symlink(target, f"link-{target}")
