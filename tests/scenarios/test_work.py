@@ -272,6 +272,13 @@ def ignored_rollbacks(_: int, vbucket: int) -> list[Exchange]:
     return [(from_60(1), rolled_back(vbucket))]
 
 
+def failed_over(number: int, vbucket: int) -> list[Exchange]:
+    """Each round has one more branch, and goes on with it."""
+    log = [{"uuid": own, "seqno": own} for own in range(number + 1, max(0, number - 5), -1)]
+    answer = encode("dcp_stream_req", "response", opaque=vbucket, failover_log=log)
+    return [({"start_seqno": 0}, answer + marker(0, 1, vbucket, vbucket) + ended(vbucket, 2))]
+
+
 def while_open(number: int, vbucket: int) -> list[Exchange]:
     return [({}, refused(vbucket, 2) if number else granted(vbucket))]
 
@@ -417,6 +424,7 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "requests outside their snapshots": (16, lambda n: asking_again(n, outside)),
     "requests with unknown uuids": (3, lambda n: asking_again(n, unknown_uuids)),
     "rollback loops": (12, lambda n: asking_again(n, loops)),
+    "failovers that are followed": (16, lambda n: asking_again(n, failed_over)),
     "streams that are not reopened": (24, orphaned),
     "framing extras": (60, framed_extras),
     "xattrs": (24, lambda n: documents([encode_xattrs((b"x%d" % place, b"{}") for place in range(n)) + b"{}"], 5)),
