@@ -196,6 +196,7 @@ _ASKED_AGAIN = {
     **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the client's next stream request"),
     "too-slow": "take messages off faster, because the server does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
+    "rollback": "look at the answer to the client's next stream request, which may well be a rollback",
     "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
@@ -235,7 +236,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
             elif row.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
-            yield from _ended(context, asked, place)
+            yield from _ended(context, asked, place, is_granted_later=place < granted)
 
 
 def _may_tell(streams: Streams) -> Mask:
@@ -574,7 +575,7 @@ def _not_honoured(context: Context, clients: Clients, asked: _Asked, place: int)
     )
 
 
-def _ended(context: Context, asked: _Asked, place: int) -> Iterator[Occurrence]:
+def _ended(context: Context, asked: _Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
     number = asked.numbers[place]
     row = context.streams[number]
     reason = int(row.reason)
@@ -584,7 +585,12 @@ def _ended(context: Context, asked: _Asked, place: int) -> Iterator[Occurrence]:
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
     last, seqnos = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    is_asked_again = asked.since(place, int(row.finished.time)) < len(asked.numbers)
+    ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
+    is_asked_again = (
+        is_granted_later  # perhaps by another node, before this one ended the stream
+        or asked.since(place, ended_ns) < len(asked.numbers)
+        or context.unread_requests.asked_between(client, int(row.vbucket), ended_ns)
+    )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(
         context,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -471,6 +472,39 @@ def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
     assert "reopen" not in found.next
     assert (found.message, found.seqnos, found.facts) == (f"ended: {reason}, no item received", (3,), {"ended at": 3})
+
+
+@pytest.mark.parametrize("reason", ["state-changed", "too-slow", "backfill-failed", "rollback"])
+def test_nor_who_has_a_stream_on_another_node_already(reason: str) -> None:
+    """It went there before its old stream ended."""
+    old, new = opened("a:1"), Told("a:1", port=50_001, server="node2")
+    new.hello("test/1.0", "JSON", "Collections")
+    new.open("a:1", "producer")
+    stream = old.stream(7, start=3)
+    new.stream(7, start=3)
+    count, before = len(packets(old)), packets(old, new)
+    stream.end(reason)
+    end = packets(old)[count]
+    captured = [*before, replace(end, time_ns=before[-1].time_ns + 1_000)]
+    (found,) = (one for one in found_in(captured) if one.rule == "stream-end-reason")
+    assert "reopen" not in found.next
+    assert "ask again" not in found.next
+
+
+@pytest.mark.parametrize(("is_after", "says"), [(True, "look at the answer"), (False, "ask for a new cluster map")])
+def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(says: str, *, is_after: bool) -> None:
+    """Its stream-id is missing."""
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 4})
+    if is_after:
+        stream.end("state-changed")
+    place = len(packets(talk))
+    talk.stream(7, start=3, value={"sid": 4 if is_after else 5})
+    if not is_after:
+        stream.end("state-changed")
+    captured = [one.cut(130) if number == place else one for number, one in enumerate(packets(talk))]
+    (told,) = (one.next for one in found_in(captured) if one.rule == "stream-end-reason")
+    assert told.startswith(says)
 
 
 @pytest.mark.parametrize("reason", [9, 99, 0xFFFF_FFFF])
