@@ -168,7 +168,8 @@ class News:
     status: int | None
     """Status of an answer; None: the message is a request."""
     asked: Any
-    """Names granted by a HELLO; flags of an open; key and value of a control. None for an answer whose request was not captured."""
+    """Names granted by a HELLO; flags of an open; key and value of a control. None for a control that cannot be read, and for
+    an answer whose request was not captured."""
 
 
 Fact = tuple[int, int, int]
@@ -252,7 +253,7 @@ class Conversation:
             if is_log and vbucket is not None:
                 self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
-        self.news = []
+        self.news = [News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None) for row, _, _ in unclear]
         for row in rows.tolist():
             opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
             session = self.of(connection)
@@ -270,6 +271,7 @@ class Conversation:
             if opcode in _NEWS:
                 told = session.features if opcode == Opcode.HELLO and status is not None else asked
                 self.news.append(News(row, connection, opcode, status, told))
+        self.news.sort(key=lambda one: one.index)
         return sorted(facts + unclear)
 
     def filter_of(self, value: bytes) -> int:
