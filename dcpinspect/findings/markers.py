@@ -90,8 +90,9 @@ def _of(
     *places: Place,
     seqnos: tuple[int, ...],
     next_: str | None = None,
+    shared: str | None = None,
 ) -> Occurrence:
-    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)))
+    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
@@ -140,10 +141,13 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     places = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
-    message = f"{reached} when {came}: {missing} did not come{', nor a SeqnoAdvanced' if is_told else ''}"
+    nor = ", nor a SeqnoAdvanced" if is_told else ""
+    message = f"{reached} when {came}: {missing} did not come{nor}"
     severity: Severity = "warning" if is_told else "note"
     next_ = _after_incomplete(context, number, stream)
-    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=(min(first, end), end), next_=next_)
+    shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
+    seqnos = min(first, end), end
+    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=seqnos, next_=next_, shared=shared)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:

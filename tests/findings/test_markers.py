@@ -308,3 +308,20 @@ def test_a_marker_behind_what_came_is_not_called_incomplete_as_well() -> None:
     stream.snapshot(10, 12, "memory")
     assert len(of("marker-behind", talk)) == 1
     assert of("snapshot-incomplete", talk) == []
+
+
+def test_incomplete_snapshots_of_several_vbuckets_are_one_short_sentence() -> None:
+    talks = []
+    for port in (50_000, 50_001):
+        talk = Told("old:1", port=port)
+        talk.hello("old/1", "XATTR")
+        talk.open("old:1", "producer")
+        for vbucket, end in ((7, 8), (8, 14), (9, 23)):
+            stream = talk.stream(vbucket)
+            stream.snapshot(0, end, "memory")
+            stream.mutation(end - 1, "k")
+            stream.snapshot(end + 1, end + 9, "memory")
+            stream.mutation(end + 9, "k")
+        talks.append(talk)
+    (found,) = (one for one in findings(*talks) if one.rule == "snapshot-incomplete")
+    assert found.what == "the last seqnos of a snapshot had not come when the next marker came"
