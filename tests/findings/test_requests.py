@@ -307,6 +307,33 @@ def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
     assert [one.severity for one in rollbacks(talk)] == ["warning"]
 
 
+def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:
+    talk = rolled_back()
+    with talk.lost():
+        stream = talk.stream(7, start=100, uuid=NEW, log=LOG)
+    stream.snapshot(100, 110, "memory")
+    stream.mutation(110, "k")
+    (found,) = rollbacks(talk)
+    assert (found.severity, found.message.endswith("; the client has a stream again")) == ("note", True)
+    assert found.next.startswith("nothing is left to do")
+
+
+def falling(*rollbacks: int, accepted: int) -> Told:
+    talk = rolled_back()
+    start = 100
+    for seqno in rollbacks:
+        talk.stream(7, start=start, snapshot=(start - 10, start + 10), uuid=OLD, rollback=seqno)
+        start = seqno
+    talk.stream(7, start=accepted, uuid=OLD, log=LOG)
+    return talk
+
+
+def test_a_chain_of_rollbacks_each_further_down_is_followed_by_the_stream_at_its_end() -> None:
+    assert {(one.severity, one.count) for one in rollbacks(falling(70, 50, accepted=50))} == {("note", 1), ("note", 2)}
+    assert "warning" in {one.severity for one in rollbacks(falling(70, 50, accepted=120))}
+    assert "warning" in {one.severity for one in rollbacks(falling(*range(90, 0, -2), accepted=0))}, "longer than anybody looks"
+
+
 def test_rollbacks_in_a_loop_stay_open_though_each_was_followed() -> None:
     talk = rolled_back()
     for _ in range(2):
