@@ -165,7 +165,8 @@ RULES = (
         "a stream starts above the last seqno that the client received for the vbucket. It is a note if they may have been received where "
         "nobody captured. The client had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
         "back to the node with a new branch",
-        "another client; connections side by side; seqnos that another member of the client's group received in between; capture loss",
+        "another client; connections of two names, side by side or in turn; seqnos that another member of the client's group received "
+        "in between; capture loss",
         "look at how the client writes checkpoints; it stored a position that it had not received",
         causes=("not-received", "not-captured"),
         whose={"not-received": "client", "not-captured": "unknown"},

@@ -287,6 +287,13 @@ def test_two_clients_whose_names_begin_alike_have_each_their_own_place(name: str
     assert [one.rule for one in told] == ["resume-skipped"] * is_found
 
 
+def test_names_that_come_in_turn_are_those_of_two_clients() -> None:
+    own = [received("app:a", 0, 8, port=50_000, close=True), received("app:a", 8, 9, port=50_002, close=True)]
+    others = [received("app:b", 20, 28, port=50_001, close=True), received("app:b", 28, 29, port=50_003, close=True)]
+    assert skipped(own[0], others[0], own[1], others[1]) == []
+    assert len(skipped(own[0], others[0])) == 1
+
+
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:
     talk = opened()
     stream = streaming(talk)
