@@ -149,6 +149,7 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("cut", 4016),
         ("cut", 4113),
         ("lossy", 4079),
+        ("lossy", 4187),
         ("lossy", 4224),
         ("lossy", 4263),
         ("snaplen", 4230),
