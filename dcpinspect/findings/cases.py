@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -63,17 +64,42 @@ def _advice(heaps: list[Heap]) -> str | None:
     different = {what for what, _ in found}
     if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
         return different.pop() if len(different) == 1 else None
-    parts = []
     told = [(vbucket, row) for (_, row), of in found.items() for vbucket in {heap.first.vbucket for heap in of}]
     is_clear = len(told) == len(set(told))  # else a vbucket has two pieces of advice, each on another connection
+    parts = []
     for (what, row), of in found.items():
-        vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
-        connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}" if of[0].first.connection > 0 else ""
-        numbers = f"vb {ranges(sorted(vbuckets))}" if vbuckets else ""
-        where = numbers if numbers and is_clear else ", ".join(filter(None, (numbers, connections)))
-        label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
+        where = _places(of, found.values(), by_connection=not is_clear) if len(heaps) > 1 else ""
+        if where is None:
+            return None
+        label = ", ".join(filter(None, (where, row)))
         parts.append(f"{label}: {what}" if label else f"{what}")
     return "; ".join(parts)
+
+
+def _places(heaps: Sequence[Heap], parts: Collection[Sequence[Heap]], *, by_connection: bool) -> str | None:
+    """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that is too much to name.
+
+    ``parts``: all heaps, of which these are one part.
+    """
+    if not by_connection and all(heap.first.vbucket is not None for heap in heaps):
+        return f"vb {ranges(sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}))}"
+    pairs = [pair for part in parts for pair in {(heap.first.connection, heap.first.vbucket) for heap in part}]
+    is_clear = len(pairs) == len(set(pairs))  # else one stream-id of a vbucket has other advice than another one
+    of: dict[tuple[int, int | None], set[int]] = defaultdict(set)
+    for heap in heaps:
+        vbuckets = of[heap.first.connection, None if is_clear else heap.first.sid]
+        if heap.first.vbucket is not None:
+            vbuckets.add(heap.first.vbucket)
+    same: dict[tuple[tuple[int, ...], int | None], list[int]] = defaultdict(list)
+    for (connection, sid), vbuckets in sorted(of.items(), key=lambda one: (one[0][0], one[0][1] or 0)):
+        same[tuple(sorted(vbuckets)), sid].append(connection)
+    if len(same) > FEW:
+        return None
+    labels = []
+    for (own, sid), connections in same.items():
+        names = f"vb {ranges(own)}{'' if sid is None else f' stream-id {sid}'}" if own else ""
+        labels.append(", ".join(filter(None, (names, f"connection {ranges(connections)}" if connections[0] > 0 else ""))))
+    return " and ".join(filter(None, labels))
 
 
 def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:

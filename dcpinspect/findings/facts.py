@@ -127,8 +127,7 @@ class Facts:
                 for fact, mask in _OPENED.items():
                     self._set(row, connection, fact, ON if news.asked & mask else OFF)
         elif news.asked is None:
-            if news.status is not None:
-                self._forget(row, connection)
+            self._forget(row, connection)
         elif news.asked[0] in _SETTINGS:
             fact, on = _SETTINGS[news.asked[0]]
             value = news.asked[1]

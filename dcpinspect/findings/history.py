@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 
@@ -126,7 +127,9 @@ def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, ar
     ended = [number for number in numbers if are_ended[number]]
     if len(rolled) > 1 or len(ended) > 1:
         in_order = InOrder(context, numbers)
-        yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
+        several = list(_loops(context, in_order, rolled))
+        for rounds, then in zip_longest(several, several[1:]):
+            yield _of_loop(context, in_order, rounds, then[0] if then else None)
         yield from _end_loop(context, in_order, ended)
 
 
@@ -291,10 +294,16 @@ class InOrder:
             return True
         return None if runs[place] else False
 
-    def explained(self, context: Context, rounds: Sequence[int]) -> list[int]:
-        """Returns the streams of a loop: its rounds, and the requests denied between the first round and the last."""
-        between = self.between(rounds[0], rounds[-1])
-        return [*rounds, *(one for one in between if context.streams.answer[one] in (w.A_ROLLBACK, w.A_REFUSED))]
+    def explained(self, context: Context, rounds: Sequence[int], to: int, until: int | None) -> list[int]:
+        """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the requests denied between them, and later
+        rollbacks as far down.
+
+        ``until``: the stream before which the loop is over at the latest; None if it may go on until the end.
+        """
+        streams, between = context.streams, self.between(rounds[0], rounds[-1])
+        later = self.numbers[self.places[rounds[-1]] + 1 : len(self.numbers) if until is None else self.places[until]]
+        denied = [one for one in between if streams.answer[one] in (w.A_ROLLBACK, w.A_REFUSED)]
+        return [*rounds, *denied, *(one for one in later if streams.answer[one] == w.A_ROLLBACK and streams.rollback[one] <= to)]
 
 
 def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -344,7 +353,8 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
     return bool(first.rollback == second.rollback) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
 
 
-def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
+def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None) -> Occurrence:
+    """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is none."""
     last = rounds[-1]
     found, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
     asked = found.asked
@@ -353,6 +363,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause in ("unknown-uuid", "no-uuid") or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
+    is_over = _is_over(context, in_order, rounds)
     right = f"; for {to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
     message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:-1][:MOST_ROUNDS]]
@@ -369,8 +380,8 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
         facts={"asked": asked.start, "told": to, "times": len(rounds), "items sent again": again},
-        is_over=_is_over(context, in_order, rounds),
-        explains=in_order.explained(context, rounds),
+        is_over=is_over,
+        explains=in_order.explained(context, rounds, int(context.streams.rollback[last]), last if is_over else then),
     )
     rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
     return replace(loop, rows=rows, time_ns=times[0])
@@ -392,7 +403,9 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
-            explains = in_order.explained(context, rounds)
+            is_over = _is_over(context, in_order, rounds)
+            to = int(streams.request.start[rounds[-1]])
+            explains = in_order.explained(context, rounds, to, rounds[-1] if is_over else number)
             found = occurrence(
                 context,
                 rounds[-1],
@@ -406,7 +419,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 shared=shared,
                 explains=explains,
                 facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
-                is_over=_is_over(context, in_order, rounds),
+                is_over=is_over,
             )
             yield replace(found, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
         rounds = [number] if number is not None else []

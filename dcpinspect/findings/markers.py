@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -90,8 +91,9 @@ def _of(
     *places: Place,
     seqnos: tuple[int, ...],
     next_: str | None = None,
+    shared: str | None = None,
 ) -> Occurrence:
-    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)))
+    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
@@ -140,10 +142,13 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     places = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
-    message = f"{reached} when {came}: {missing} did not come{', nor a SeqnoAdvanced' if is_told else ''}"
+    nor = ", nor a SeqnoAdvanced" if is_told else ""
+    message = f"{reached} when {came}: {missing} did not come{nor}"
     severity: Severity = "warning" if is_told else "note"
     next_ = _after_incomplete(context, number, stream)
-    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=(min(first, end), end), next_=next_)
+    shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
+    seqnos = min(first, end), end
+    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=seqnos, next_=next_, shared=shared)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
@@ -165,11 +170,11 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
-    opened = _Opened(streams)
+    opened, names = _Opened(streams), _Names(context)
     for gap in tables.all_gaps.of_cause(w.RESUMED):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
-        if _are_two(context, old, number):
+        if names.are_two(old, number):
             continue
         asked = opened.between(number, int(streams[old].at.time), int(streams[number].opened.time))
         if any(_is_handed_over(context, old, one, number) for one in asked):
@@ -205,13 +210,35 @@ def _elsewhere(context: Context, old: int, new: int) -> str | None:
     return _BRANCH if None not in branches and branches[0] != branches[1] else None
 
 
-def _are_two(context: Context, old: int, new: int) -> bool:
-    """Returns whether two streams belong to two clients whose names begin alike, such as two replications of XDCR: their connections to
-    one node were open at the same time, under different names."""
-    before, after = (int(context.streams.connection[one]) for one in (old, new))
-    names, links = [context.session(one).name for one in (before, after)], [context.by_number[one] for one in (before, after)]
-    is_beside = links[0].server == links[1].server and links[1].first_ns < int(context.streams.latest.time[old])
-    return is_beside and None not in names and names[0] != names[1]
+class _Names:
+    """Names of connections that begin alike, and whether they are those of one client or of two, such as two replications of XDCR."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def _spans(self) -> dict[tuple[str, str, str | None], tuple[int, int]]:
+        """By server, client and name: when its first connection began, and its latest."""
+        found: dict[tuple[str, str, str | None], tuple[int, int]] = {}
+        for number, link in self._context.by_number.items():
+            key = self._key(number)
+            first, last = found.get(key, (link.first_ns, link.first_ns))
+            found[key] = min(first, link.first_ns), max(last, link.first_ns)
+        return found
+
+    def _key(self, connection: int) -> tuple[str, str, str | None]:
+        context = self._context
+        return context.by_number[connection].server, context.clients.get(connection, ""), context.session(connection).name
+
+    def are_two(self, old: int, new: int) -> bool:
+        """Returns whether two streams belong to two clients: connections to one node have different names, and are open at the same time or
+        come in turn."""
+        before, after = (int(self._context.streams.connection[one]) for one in (old, new))
+        keys, links = [self._key(one) for one in (before, after)], [self._context.by_number[one] for one in (before, after)]
+        if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
+            return False
+        is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
+        return is_beside or self._spans[keys[0]][1] > links[1].first_ns or self._spans[keys[1]][0] < links[0].first_ns
 
 
 class _Opened:

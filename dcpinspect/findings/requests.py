@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from dcpinspect.findings.asking import Asked, Bare
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
@@ -24,10 +23,9 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import hex_uid
-from dcpinspect.streams.grouping import Groups, Table
 from dcpinspect.streams.rollback import CAUSES
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream, Streams
-from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
+from dcpinspect.streams.transitions import ENDED
 
 ENDLESS = 2**64 - 1
 
@@ -106,7 +104,8 @@ RULES = (
         "rollback",
         "stream",
         "warning",
-        "a stream request is answered with a rollback; a note if the client followed it, and is in no rollback-loop",
+        "a stream request is answered with a rollback; a note if the client followed it and is in no rollback-loop, "
+        "or if the client has a stream again whose request was not captured",
         "",
         "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has a request that works for each",
         CAUSES,
@@ -166,7 +165,8 @@ RULES = (
         "a stream starts above the last seqno that the client received for the vbucket. It is a note if they may have been received where "
         "nobody captured. The client had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
         "back to the node with a new branch",
-        "another client; connections side by side; seqnos that another member of the client's group received in between; capture loss",
+        "another client; connections of two names, side by side or in turn; seqnos that another member of the client's group received "
+        "in between; capture loss",
         "look at how the client writes checkpoints; it stored a position that it had not received",
         causes=("not-received", "not-captured"),
         whose={"not-received": "client", "not-captured": "unknown"},
@@ -196,11 +196,15 @@ _ASKED_AGAIN = {
     **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the client's next stream request"),
     "too-slow": "take messages off faster, because the server does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
+    "rollback": "look at the answer to the client's next stream request, which may well be a rollback",
     "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
 _END_FIRST = "ask for an end at or above the start; a client that has all up to the end needs no stream"
 _FOLLOWED = "nothing is left to do, the client followed the rollback"
+_WENT_ON = "nothing is left to do, the client has a stream of the vbucket again; the request for it was not captured"
+_MOST_FALLS = 8
+"""Number of further rollbacks that are looked at, for whether the client followed the first one."""
 _LATER = "ask again later, with growing pauses; the server refuses only for now"
 _AFTER_REFUSAL: dict[int, str] = {
     Status.ETMPFAIL: _LATER,
@@ -222,9 +226,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences, client by client, in the order of the requests."""
     context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
-    tells, bare = _may_tell(context.streams), _Bare(context)
+    tells, bare = _may_tell(context.streams), Bare(context)
     for numbers in context.of_client.having(tells):
-        asked = _Asked(context.streams, numbers, bare)
+        asked = Asked(context.streams, numbers, bare)
         granted = int(np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1))
         for place, number in enumerate(numbers):
             if not tells[number]:
@@ -235,7 +239,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
             elif row.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
-            yield from _ended(context, asked, place)
+            yield from _ended(context, asked, place, is_granted_later=place < granted)
 
 
 def _may_tell(streams: Streams) -> Mask:
@@ -250,75 +254,7 @@ def _may_tell(streams: Streams) -> Mask:
     return found
 
 
-class _Bare:
-    """Snapshots that came without any of their items, by stream."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    @cached_property
-    def _groups(self) -> tuple[Groups, Table]:
-        """The snapshots in groups, and the group of each stream, -1 for none."""
-        found, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
-        groups = Groups([found.stream], np.flatnonzero((found.items == 0) & (found.is_tainted == 0)))
-        of_stream[found.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
-        return groups, of_stream
-
-    def by_range(self, numbers: Sequence[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """Returns the snapshots of these streams by their range: each as the place of its stream among ``numbers``, and its own number."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        groups, of_stream = self._groups
-        for place in np.flatnonzero(of_stream[numbers] >= 0).tolist():
-            for snapshot in groups[int(of_stream[numbers[place]])]:
-                one = self._context.snapshots[snapshot]
-                found[plain(one.start), plain(one.end)].append((place, snapshot))
-        return found
-
-
-class _Asked:
-    """The streams of one client and vbucket, in the order in which they were opened; no look-up goes over all of them."""
-
-    def __init__(self, streams: Streams, numbers: Sequence[int], bare: _Bare) -> None:
-        self.numbers = numbers
-        self._bare = bare
-        self._times = streams.opened.time[numbers]
-        wants = (streams.request.form[numbers] > 0) & (streams.request.end[numbers] > LEAST)
-        self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
-        self._open: dict[int, list[int]] = defaultdict(list)
-        is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
-        for place in np.flatnonzero(is_open).tolist():
-            self._open[int(streams.connection[numbers[place]])].append(place)
-        is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
-        self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
-        """By connection, how often its node answered that it does not have the vbucket."""
-
-    def wanting_more(self, place: int) -> int | None:
-        """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
-        latest = int(self._wanting[place - 1]) if place else -1
-        return self.numbers[latest] if latest >= 0 else None
-
-    def open_on(self, connection: int, place: int) -> int | None:
-        """Returns the latest stream before a place that is open on a connection; None if there is none."""
-        places = self._open[connection]
-        before = bisect_left(places, place)
-        return self.numbers[places[before - 1]] if before else None
-
-    def since(self, place: int, time_ns: int) -> int:
-        """Returns the place of the first stream after a place that was opened at a time or later; their number if there is none."""
-        return max(place + 1, int(np.searchsorted(self._times, time_ns)))
-
-    @cached_property
-    def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        return self._bare.by_range(self.numbers)
-
-    def bare_snapshot(self, place: int, low: int, high: int) -> int | None:
-        """Returns the number of the last snapshot with this range that came without items on a stream before a place."""
-        found = self._by_range.get((low, high), [])
-        before = bisect_left(found, (place, 0))
-        return found[before - 1][1] if before else None
-
-
-def _answered(context: Context, clients: Clients, asked: _Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
+def _answered(context: Context, clients: Clients, asked: Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
     numbers = asked.numbers
     number = numbers[place]
     row = context.streams[number]
@@ -346,7 +282,7 @@ def _asks_for_nothing(row: Stream) -> bool:
     return plain(row.request.end) == 0 and not int(row.request.flags) & TO_AN_END
 
 
-def _bad_range(context: Context, asked: _Asked, place: int) -> Occurrence | None:
+def _bad_range(context: Context, asked: Asked, place: int) -> Occurrence | None:
     number = asked.numbers[place]
     row = context.streams[number]
     if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
@@ -452,23 +388,31 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     return bool(of.is_known == 1 and of.losses[0] == 0 and of.losses[1] == 0)
 
 
-def _followed(context: Context, asked: _Asked, place: int) -> int | None:
+def _followed(context: Context, asked: Asked, place: int) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
-    That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again.
+    That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again, and one that was
+    rolled back further is asked again from further down. Of one that was not captured, only the stream that it led to is known.
     """
     streams, origins, number = context.streams, context.logs.origins, asked.numbers[place]
     bucket, told_ns = origins[int(streams.connection[number])][1], int(streams.answered.time[number])
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
+    to, falls = int(streams.rollback[number]), 0
     for later in range(asked.since(place, told_ns), len(asked.numbers)):
         again = asked.numbers[later]
         if origins[int(streams.connection[again])][1] != bucket:
             continue
+        if not streams.request.form[again]:
+            return again if streams.answer[again] == w.A_ACCEPTED or streams.seen[again] else None
         if _follows(context, number, again):
             return again
-        if streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
+        if streams.answer[again] == w.A_ROLLBACK and streams.request.start[again] <= to and streams.rollback[again] < to:
+            to, falls = int(streams.rollback[again]), falls + 1
+        elif streams.answer[again] != w.A_REFUSED or streams.status[again] not in _MAY_PASS:
             return None  # else it asks the same again later
+        if falls > _MOST_FALLS:
+            return None
     return None
 
 
@@ -507,16 +451,22 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
     told = f"asked {start}, told {to}: {found.why.text}"
     again = context.request(followed) if followed is not None else None
+    if again is not None:
+        told, next_ = f"{told}; followed in row {again.row}", _FOLLOWED
+    elif followed is not None:
+        told, next_ = f"{told}; the client has a stream again", _WENT_ON
+    else:
+        next_ = f"discard what is above {to}, resume at {to} with {uuid}"
     return occurrence(
         context,
         number,
         "rollback",
-        "warning" if again is None else "note",
-        told if again is None else f"{told}; followed in row {again.row}",
+        "warning" if followed is None else "note",
+        told,
         (context.request(number), context.answer(number), again, context.log_place(found.log) if found.log is not None else None),
         cause=found.why.cause,
-        shared=f"rolled back{'' if again is None else ', and followed'}: {found.why.shared}",
-        next_=f"discard what is above {to}, resume at {to} with {uuid}" if again is None else _FOLLOWED,
+        shared=f"rolled back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {found.why.shared}",
+        next_=next_,
         seqnos=(start, to),
         facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(found.resume_uuid)},
     )
@@ -547,7 +497,7 @@ def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
     return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
 
-def _not_honoured(context: Context, clients: Clients, asked: _Asked, place: int) -> Occurrence | None:
+def _not_honoured(context: Context, clients: Clients, asked: Asked, place: int) -> Occurrence | None:
     number = asked.numbers[place]
     row = context.streams[number]
     told_ns = int(row.answered.time)
@@ -574,7 +524,7 @@ def _not_honoured(context: Context, clients: Clients, asked: _Asked, place: int)
     )
 
 
-def _ended(context: Context, asked: _Asked, place: int) -> Iterator[Occurrence]:
+def _ended(context: Context, asked: Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
     number = asked.numbers[place]
     row = context.streams[number]
     reason = int(row.reason)
@@ -584,7 +534,12 @@ def _ended(context: Context, asked: _Asked, place: int) -> Iterator[Occurrence]:
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
     last, seqnos = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    is_asked_again = asked.since(place, int(row.finished.time)) < len(asked.numbers)
+    ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
+    is_asked_again = (
+        is_granted_later  # perhaps by another node, before this one ended the stream
+        or asked.since(place, ended_ns) < len(asked.numbers)
+        or context.unread_requests.asked_between(client, int(row.vbucket), ended_ns)
+    )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(
         context,

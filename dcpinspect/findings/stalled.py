@@ -13,7 +13,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.flags import SKIP_DELETES
+from dcpinspect.protocol.flags import ACTIVE_ONLY, SKIP_DELETES
 from dcpinspect.streams import words as w
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST
@@ -32,7 +32,8 @@ RULES = (
         "a stream stops inside a snapshot for more than 30 s, while the server sends other messages on the connection; a note for clients"
         " without collections, which do not see every seqno",
         "streams of some collections only; OSO snapshots; replicas; a full window, or an unknown one; a backfill whose turn may come after"
-        " those of other vbuckets, or which leaves out deletions; streams that ended or reached their requested end; after a hole",
+        " those of other vbuckets, or which leaves out deletions; streams that ended or reached their requested end; after a hole, which"
+        " may hide that the vbucket is a replica",
         "on the server, look at this stream in 'cbstats dcp'; the client can only reopen it, from the last seqno that it received",
         ("memory", "disk"),
         needs=("flow",),
@@ -99,6 +100,8 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
         return None  # it has all that was asked for
     if context.is_filtered(number) is not False or context.tables.seen.replicas[number] or not context.runs_whole(number):
         return None
+    if not int(row.request.flags) & ACTIVE_ONLY and not context.sight.is_complete(connection):
+        return None  # the server may have said that the vbucket is a replica
     if kind == _DISK:
         flags = context.session(connection).open_flags
         if flags is None or flags & SKIP_DELETES:

@@ -394,9 +394,19 @@ def say_balance(message: Message, connection: Connection) -> None:
 
 
 @inline
+def settled(before: int, told: int) -> int:
+    """Returns what a setting is after a fact about it: 1 for on, 0 for off, -1 for unknown. The answer to who asked may be lost."""
+    if told == k.ASKED:
+        return before or -1
+    if told == k.REFUSED:
+        return max(before, 0)
+    return told
+
+
+@inline
 def on_fact(state: State, message: Message, connection: Connection, fact: Extra) -> None:
     """Stores a fact about a connection that holds from now on."""
-    if fact.value < 0:
+    if fact.value == -1:
         forget(connection, GREATEST)
     if fact.setting == k.FACT_WINDOW:
         on_window(state, message, connection, fact.value)
@@ -404,9 +414,9 @@ def on_fact(state: State, message: Message, connection: Connection, fact: Extra)
     elif fact.setting == k.FACT_END_ON_CLOSE:
         connection.end_on_close = fact.value
     elif fact.setting == k.FACT_OSO:
-        connection.oso = fact.value
+        connection.oso = settled(connection.oso, fact.value)
     elif fact.setting == k.FACT_HISTORY:
-        connection.history = fact.value
+        connection.history = settled(connection.history, fact.value)
     elif fact.setting == k.FACT_PRODUCER:
         know_producer(state, message, connection, fact.value)
 

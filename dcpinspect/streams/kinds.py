@@ -13,6 +13,8 @@ now on. UNREADABLE_REQUEST: only the header was captured. UNREADABLE_ACK: the nu
 
 FACT_END_ON_CLOSE, FACT_OSO, FACT_HISTORY, FACT_WINDOW, FACT_PRODUCER = range(5)
 """What a FACT tells of its connection: the field of that name gets ``Extra.value``."""
+ASKED, REFUSED = -2, -3
+"""Values of a FACT about a setting that is on, off or unknown: it was asked for, and the answer was no. In between it is unknown."""
 
 IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 """Bits of ``Message.standing``: the message is an event of a stream; something was lost since the stream's last marker; nothing of the

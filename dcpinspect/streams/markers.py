@@ -115,6 +115,8 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     snapshot.is_merged = is_merged
     snapshot.position = position
     say_marker(snapshot, marker)
+    if stream.disorder != 0:
+        stream.has_position = 0  # lower seqnos came: a request for another stream may be lost, or what came in an OSO snapshot
     begin_order(stream, snapshot.number, -1)
     if is_strange:
         stream.suspended = 1

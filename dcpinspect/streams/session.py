@@ -23,7 +23,7 @@ from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest, said_by_event
-from dcpinspect.streams.kinds import FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW
+from dcpinspect.streams.kinds import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
 from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, Reports, ServerReport
@@ -168,7 +168,8 @@ class News:
     status: int | None
     """Status of an answer; None: the message is a request."""
     asked: Any
-    """Names granted by a HELLO; flags of an open; key and value of a control. None for an answer whose request was not captured."""
+    """Names granted by a HELLO; flags of an open; key and value of a control. None for a control that cannot be read, and for
+    an answer whose request was not captured."""
 
 
 Fact = tuple[int, int, int]
@@ -252,7 +253,7 @@ class Conversation:
             if is_log and vbucket is not None:
                 self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
-        self.news = []
+        self.news = [News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None) for row, _, _ in unclear]
         for row in rows.tolist():
             opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
             session = self.of(connection)
@@ -270,6 +271,7 @@ class Conversation:
             if opcode in _NEWS:
                 told = session.features if opcode == Opcode.HELLO and status is not None else asked
                 self.news.append(News(row, connection, opcode, status, told))
+        self.news.sort(key=lambda one: one.index)
         return sorted(facts + unclear)
 
     def filter_of(self, value: bytes) -> int:
@@ -336,6 +338,7 @@ class Conversation:
                     session.controls[key] = Control(value, None, number)
             else:
                 session.is_cut = True
+            facts += [(row, column, ASKED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
         elif opcode == Opcode.DCP_SYSTEM_EVENT:
             is_news = batch.decoded.fits[row] and session.manifest.is_news(told_bytes(batch, row))
             if is_news and (said := said_by_event(batch, row)) is not None:
@@ -376,6 +379,8 @@ class Conversation:
                 else:
                     session.is_cut = True
                 facts += [(row, column, number) for column, number in _effect(key, value)]
+            else:
+                facts += [(row, column, REFUSED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(_value(batch, row), _at(batch, row))
             session.reports.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
@@ -440,6 +445,8 @@ MOST_WINDOW = (1 << 32) - 1
 """The largest flow-control window. Of greater numbers, servers before 7.6 keep the lower 32 bits and answer SUCCESS; later servers answer
 EINVAL (kv_engine ``DcpProducer::control``, ``parseUint32``, ``safe_strtoul``)."""
 _MOST_DIGITS = 20
+_MAY_BE_UNKNOWN = (FACT_HISTORY, FACT_OSO)
+"""Settings that are unknown from the request to the answer."""
 
 
 def window_asked(value: str) -> int | None:

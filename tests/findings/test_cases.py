@@ -94,3 +94,23 @@ def test_what_to_do_with_one_vbucket_of_two_connections_names_the_connections_wh
         collector.add(replace(once("broad", row, 7, next_=what), connection=connection))
     (found,) = collector.findings({})
     assert found.next == "vb 7, connection 1: do a; vb 7, connection 2: do b"
+
+
+@pytest.mark.parametrize(
+    ("cases", "expected"),
+    [
+        (
+            [(1, 7, None, "do a"), (2, 8, None, "do a"), (3, 8, None, "do b")],
+            "vb 7, connection 1 and vb 8, connection 2: do a; vb 8, connection 3: do b",
+        ),
+        ([(1, 7, 1, "do a"), (1, 7, 2, "do b")], "vb 7 stream-id 1, connection 1: do a; vb 7 stream-id 2, connection 1: do b"),
+        ([*((one, one, None, "do a") for one in range(1, 5)), (6, 1, None, "do b")], "look"),
+    ],
+    ids=["pairs", "stream-ids", "too many"],
+)
+def test_it_names_no_vbucket_of_a_connection_twice(cases: list[tuple[int, int, int | None, str]], expected: str) -> None:
+    collector = Collector({"broad": Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")})
+    for row, (connection, vbucket, sid, what) in enumerate(cases, 1):
+        collector.add(replace(once("broad", row, vbucket, next_=what), connection=connection, sid=sid, message="it stands still"))
+    (found,) = collector.findings({})
+    assert found.next == expected

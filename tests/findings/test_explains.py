@@ -127,6 +127,24 @@ def test_a_loop_does_not_own_a_rollback_of_another_time() -> None:
     assert ("rollback-loop", "rollback", (7,)) in effects(found)
 
 
+@pytest.mark.parametrize(("start", "rollbacks"), [(400, 0), (90, 1)], ids=["it goes on", "it went on meanwhile"])
+def test_a_loop_that_is_not_over_owns_later_rollbacks_to_the_same_seqno(start: int, rollbacks: int) -> None:
+    """Else it says what to do about it, and a rollback beside it that nothing is left to do."""
+    talk = looping()
+    stream = talk.stream(7, start=90, uuid=OLD)
+    stream.snapshot(90, 400, "memory")
+    stream.mutation(400, "k")
+    stream.end("state-changed")
+    if rollbacks:
+        talk.stream(7, start=400, uuid=OLD).end("state-changed")
+    talk.failover_log(7, ((0xC, 100), (OLD, 0)))
+    talk.stream(7, start=start, uuid=OLD, rollback=90)
+    talk.stream(7, start=90, uuid=OLD)
+    found = findings(talk)
+    assert [one.count for one in alone(found, "rollback")] == [1] * rollbacks
+    assert ("rollback-loop", "rollback", (7,)) in effects(found)
+
+
 def test_two_loops_have_each_their_own_effects() -> None:
     found = findings(looping(), looping(vbucket=9, name="b:1", port=50_001))
     by_id = {one.id: one for one in found}

@@ -287,6 +287,13 @@ def test_two_clients_whose_names_begin_alike_have_each_their_own_place(name: str
     assert [one.rule for one in told] == ["resume-skipped"] * is_found
 
 
+def test_names_that_come_in_turn_are_those_of_two_clients() -> None:
+    own = [received("app:a", 0, 8, port=50_000, close=True), received("app:a", 8, 9, port=50_002, close=True)]
+    others = [received("app:b", 20, 28, port=50_001, close=True), received("app:b", 28, 29, port=50_003, close=True)]
+    assert skipped(own[0], others[0], own[1], others[1]) == []
+    assert len(skipped(own[0], others[0])) == 1
+
+
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:
     talk = opened()
     stream = streaming(talk)
@@ -308,3 +315,20 @@ def test_a_marker_behind_what_came_is_not_called_incomplete_as_well() -> None:
     stream.snapshot(10, 12, "memory")
     assert len(of("marker-behind", talk)) == 1
     assert of("snapshot-incomplete", talk) == []
+
+
+def test_incomplete_snapshots_of_several_vbuckets_are_one_short_sentence() -> None:
+    talks = []
+    for port in (50_000, 50_001):
+        talk = Told("old:1", port=port)
+        talk.hello("old/1", "XATTR")
+        talk.open("old:1", "producer")
+        for vbucket, end in ((7, 8), (8, 14), (9, 23)):
+            stream = talk.stream(vbucket)
+            stream.snapshot(0, end, "memory")
+            stream.mutation(end - 1, "k")
+            stream.snapshot(end + 1, end + 9, "memory")
+            stream.mutation(end + 9, "k")
+        talks.append(talk)
+    (found,) = (one for one in findings(*talks) if one.rule == "snapshot-incomplete")
+    assert found.what == "the last seqnos of a snapshot had not come when the next marker came"

@@ -12,9 +12,9 @@ from dcpinspect.findings import registry
 from dcpinspect.findings.negotiation import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings, told
+from tests.findings.checked import findings, found_in, told
 from tests.peers.script import EPOCH, Stream, hlc
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets
 
 IDS = [rule.id for rule in RULES]
 
@@ -107,13 +107,17 @@ CASES = [
 
 def conversation(case: Case, **settings: str) -> tuple[Told, Stream]:
     talk = opened("test:1", *case.flags, port=50_000, **settings)
+    return talk, conversation_on(talk, case)
+
+
+def conversation_on(talk: Told, case: Case) -> Stream:
     stream = talk.stream(7, value={"sid": case.sid} if case.sid else None)
     if "enable_out_of_order" not in "".join(case.allows):
         stream.snapshot(0, 9, "memory")
         stream.mutation(1, "a")
         if case.breaks in (disk_2_2, memory_2_0):
             stream.mutation(9, "b")
-    return talk, stream
+    return stream
 
 
 def of_rule(case: Case, *talks: Told, **options: Any) -> list[Any]:
@@ -166,6 +170,20 @@ def test_a_setting_in_a_hole_accuses_nobody(case: Case, lacks: str) -> None:
     assert of_rule(case, talk) == []
     talk.failover_log(7, [(1, 0)])
     assert of_rule(case, talk) == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+def test_a_setting_that_cannot_be_read_accuses_nobody(case: Case) -> None:
+    """Its first bytes are there, and its answer is not."""
+    talk = opened("test:1", *case.flags, port=50_000, **case.needs)
+    before = len(packets(talk))
+    for key, value in case.allows.items():
+        talk.send("client", encode("dcp_control", opaque=90, key=key, value=value))
+    cut = len(packets(talk))
+    stream = conversation_on(talk, case)
+    case.breaks(stream)
+    captured = [one.cut(82) if before <= place < cut else one for place, one in enumerate(packets(talk))]
+    assert [one for one in found_in(captured) if one.rule == case.rule] == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.breaks.__name__}")

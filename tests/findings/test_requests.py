@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -306,6 +307,33 @@ def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
     assert [one.severity for one in rollbacks(talk)] == ["warning"]
 
 
+def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:
+    talk = rolled_back()
+    with talk.lost():
+        stream = talk.stream(7, start=100, uuid=NEW, log=LOG)
+    stream.snapshot(100, 110, "memory")
+    stream.mutation(110, "k")
+    (found,) = rollbacks(talk)
+    assert (found.severity, found.message.endswith("; the client has a stream again")) == ("note", True)
+    assert found.next.startswith("nothing is left to do")
+
+
+def falling(*rollbacks: int, accepted: int) -> Told:
+    talk = rolled_back()
+    start = 100
+    for seqno in rollbacks:
+        talk.stream(7, start=start, snapshot=(start - 10, start + 10), uuid=OLD, rollback=seqno)
+        start = seqno
+    talk.stream(7, start=accepted, uuid=OLD, log=LOG)
+    return talk
+
+
+def test_a_chain_of_rollbacks_each_further_down_is_followed_by_the_stream_at_its_end() -> None:
+    assert {(one.severity, one.count) for one in rollbacks(falling(70, 50, accepted=50))} == {("note", 1), ("note", 2)}
+    assert "warning" in {one.severity for one in rollbacks(falling(70, 50, accepted=120))}
+    assert "warning" in {one.severity for one in rollbacks(falling(*range(90, 0, -2), accepted=0))}, "longer than anybody looks"
+
+
 def test_rollbacks_in_a_loop_stay_open_though_each_was_followed() -> None:
     talk = rolled_back()
     for _ in range(2):
@@ -471,6 +499,39 @@ def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
     (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
     assert "reopen" not in found.next
     assert (found.message, found.seqnos, found.facts) == (f"ended: {reason}, no item received", (3,), {"ended at": 3})
+
+
+@pytest.mark.parametrize("reason", ["state-changed", "too-slow", "backfill-failed", "rollback"])
+def test_nor_who_has_a_stream_on_another_node_already(reason: str) -> None:
+    """It went there before its old stream ended."""
+    old, new = opened("a:1"), Told("a:1", port=50_001, server="node2")
+    new.hello("test/1.0", "JSON", "Collections")
+    new.open("a:1", "producer")
+    stream = old.stream(7, start=3)
+    new.stream(7, start=3)
+    count, before = len(packets(old)), packets(old, new)
+    stream.end(reason)
+    end = packets(old)[count]
+    captured = [*before, replace(end, time_ns=before[-1].time_ns + 1_000)]
+    (found,) = (one for one in found_in(captured) if one.rule == "stream-end-reason")
+    assert "reopen" not in found.next
+    assert "ask again" not in found.next
+
+
+@pytest.mark.parametrize(("is_after", "says"), [(True, "look at the answer"), (False, "ask for a new cluster map")])
+def test_nor_who_may_have_asked_in_a_request_that_cannot_be_read(says: str, *, is_after: bool) -> None:
+    """Its stream-id is missing."""
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 4})
+    if is_after:
+        stream.end("state-changed")
+    place = len(packets(talk))
+    talk.stream(7, start=3, value={"sid": 4 if is_after else 5})
+    if not is_after:
+        stream.end("state-changed")
+    captured = [one.cut(130) if number == place else one for number, one in enumerate(packets(talk))]
+    (told,) = (one.next for one in found_in(captured) if one.rule == "stream-end-reason")
+    assert told.startswith(says)
 
 
 @pytest.mark.parametrize("reason", [9, 99, 0xFFFF_FFFF])

@@ -174,3 +174,12 @@ def test_a_replica_gets_the_rest_from_another_node() -> None:
     talk = opened()
     talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 40}]}, state="replica")
     assert found(standing(talk)) == []
+
+
+@pytest.mark.parametrize(("flags", "rules"), [((), []), (("active-only",), ["snapshot-stalled"])], ids=["may be", "asked not to be"])
+def test_that_it_is_a_replica_may_be_in_a_hole(flags: tuple[str, ...], rules: list[str]) -> None:
+    talk = opened()
+    talk.send("client", encode("get_all_vb_seqnos", opaque=77, state="replica"))
+    with talk.lost():
+        talk.answer("get_all_vb_seqnos", 77, seqnos=[{"vbucket": 7, "seqno": 40}])
+    assert [one.rule for one in found(standing(talk, flags=flags))] == rules

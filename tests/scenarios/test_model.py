@@ -143,6 +143,16 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("one-sided", 169),
         ("begun", 159),
         ("whole", 5018),
+        ("whole", 4082),
+        ("whole", 4208),
+        ("whole", 4287),
+        ("cut", 4016),
+        ("cut", 4113),
+        ("lossy", 4079),
+        ("lossy", 4187),
+        ("lossy", 4224),
+        ("lossy", 4263),
+        ("snaplen", 4230),
     ],
 )
 def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:

@@ -300,3 +300,20 @@ def test_a_marker_of_memory_and_disk_at_once_is_neither() -> None:
         stream.snapshot(start, end, "memory", "disk", "checkpoint")
         stream.mutation(end, "k")
     assert [(found["type"], found["convention"]) for found in tables(talk).snapshots] == [("unknown", "irregular")] * 2
+
+
+@pytest.mark.parametrize(("status", "state"), [(None, "unknown"), (0, "unknown"), (4, "complete")], ids=["lost", "granted", "refused"])
+def test_history_may_follow_in_a_hole_if_it_was_asked_for_and_not_refused(status: int | None, state: str) -> None:
+    talk = opened()
+    talk.send("client", encode("dcp_control", opaque=90, key="change_streams", value="true"))
+    if status is None:
+        with talk.lost():
+            talk.answer("dcp_control", 90)
+    else:
+        talk.answer("dcp_control", 90, status=status)
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk", "checkpoint")
+    with talk.lost():
+        stream.snapshot(0, 9, "disk", "checkpoint", "history", "may-duplicate-keys")
+    stream.mutation(9, "k")
+    assert [one["state"] for one in tables(talk).snapshots] == [state]

@@ -1,0 +1,84 @@
+"""What one client asked for of one vbucket, in order, so that no look-up goes over all of its streams."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from dcpinspect.findings.context import Context, Table, plain
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.rows import LEAST, Streams
+from dcpinspect.streams.transitions import ACCEPTED, CLOSING
+
+
+class Bare:
+    """Snapshots that came without any of their items, by stream."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def _groups(self) -> tuple[Groups, Table]:
+        """The snapshots in groups, and the group of each stream, -1 for none."""
+        found, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
+        groups = Groups([found.stream], np.flatnonzero((found.items == 0) & (found.is_tainted == 0)))
+        of_stream[found.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
+        return groups, of_stream
+
+    def by_range(self, numbers: Sequence[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """Returns the snapshots of these streams by their range: each as the place of its stream among ``numbers``, and its own number."""
+        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        groups, of_stream = self._groups
+        for place in np.flatnonzero(of_stream[numbers] >= 0).tolist():
+            for snapshot in groups[int(of_stream[numbers[place]])]:
+                one = self._context.snapshots[snapshot]
+                found[plain(one.start), plain(one.end)].append((place, snapshot))
+        return found
+
+
+class Asked:
+    """The streams of one client and vbucket, in the order in which they were opened; no look-up goes over all of them."""
+
+    def __init__(self, streams: Streams, numbers: Sequence[int], bare: Bare) -> None:
+        self.numbers = numbers
+        self._bare = bare
+        self._times = streams.opened.time[numbers]
+        wants = (streams.request.form[numbers] > 0) & (streams.request.end[numbers] > LEAST)
+        self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
+        self._open: dict[int, list[int]] = defaultdict(list)
+        is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
+        for place in np.flatnonzero(is_open).tolist():
+            self._open[int(streams.connection[numbers[place]])].append(place)
+        is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
+        self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
+        """By connection, how often its node answered that it does not have the vbucket."""
+
+    def wanting_more(self, place: int) -> int | None:
+        """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
+        latest = int(self._wanting[place - 1]) if place else -1
+        return self.numbers[latest] if latest >= 0 else None
+
+    def open_on(self, connection: int, place: int) -> int | None:
+        """Returns the latest stream before a place that is open on a connection; None if there is none."""
+        places = self._open[connection]
+        before = bisect_left(places, place)
+        return self.numbers[places[before - 1]] if before else None
+
+    def since(self, place: int, time_ns: int) -> int:
+        """Returns the place of the first stream after a place that was opened at a time or later; their number if there is none."""
+        return max(place + 1, int(np.searchsorted(self._times, time_ns)))
+
+    @cached_property
+    def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        return self._bare.by_range(self.numbers)
+
+    def bare_snapshot(self, place: int, low: int, high: int) -> int | None:
+        """Returns the number of the last snapshot with this range that came without items on a stream before a place."""
+        found = self._by_range.get((low, high), [])
+        before = bisect_left(found, (place, 0))
+        return found[before - 1][1] if before else None
