@@ -45,13 +45,12 @@ class Redactor:
         fields = [self._field(field, data, is_private=False) for field in message.fields]
         if message.key == _NAMING_CONTROL and message.header is not None and message.header.opcode == Opcode.DCP_CONTROL:
             fields = [self._replaced(field, (), data) if field.name == "value" and field.raw else field for field in fields]
-        for before, after in zip(message.fields, fields, strict=True):
-            if before is after:
-                continue
-            if after.name == "key" and message.key is not None:
-                message.key = self.replacement(message.key)
-            elif message.value is not None:
-                message.value = self._value(message.value)
+        changed = [after for before, after in zip(message.fields, fields, strict=True) if before is not after]
+        if message.key is not None and any(field.name == "key" for field in changed):
+            message.key = self.replacement(message.key)
+        value = message.value
+        if value is not None and any(field.offset >= message.size - value.size for field in changed):
+            message.value = self._value(value)
         message.fields = fields
         message.data = bytes(data)
         return message

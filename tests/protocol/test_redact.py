@@ -130,6 +130,17 @@ def test_names_of_things_go(data: bytes) -> None:
     assert "a-name" not in repr(message)
 
 
+def test_a_value_is_replaced_once_whatever_else_is() -> None:
+    frames = encode_frames([(4, b"alice")])
+    data = bytearray(builders.message(magic=0x08, opcode=0x02, extras=bytes(8), key=b"k", value=b"v"))
+    data = data[:24] + frames + data[24:]
+    data[2], data[3], data[8:12] = len(frames), 1, (len(data) - 24).to_bytes(4, "big")
+    message = redacted(bytes(data))
+    assert message.value is not None
+    assert message.value.body == REDACTOR.replacement(b"v")
+    assert message.key == REDACTOR.replacement(b"k")
+
+
 def test_a_number_that_is_a_document_is_hidden() -> None:
     message = redacted(builders.message(magic=0x81, opcode=0x05, value=(42).to_bytes(8, "big")))
     field = message.field("counter")
