@@ -25,7 +25,7 @@ from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import MAX_RATIO, SnappyError, decode_snappy
-from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.messages import KNOWN_KEYS, MessageBatch
 from dcpinspect.tables.short import Texts, short_column
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ class Run(ABC):
         metadata = decoded.numbers.get("nmeta")
         if metadata is not None:
             plain &= metadata.values[rows] == 0
+        if batch.redactor is not None:  # of one kind of messages, some keys are shown and some replaced
+            plain &= ~KNOWN_KEYS[layout]
         if len(batch.missing.row):
             plain &= ~np.isin(rows, batch.missing.row)
         return plain

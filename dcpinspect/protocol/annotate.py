@@ -254,7 +254,7 @@ class _Annotator(Annotation):
         if spec is None:
             if layout is not None:
                 self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must not have a key")
-            spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key", private=True)
+            spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key")
         if hides_key(choice, header.opcode, header.side, server=header.is_server):
             self.message.fields.append(self.hidden(spec, at, size, 0, is_value=False))
             return

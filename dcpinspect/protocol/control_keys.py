@@ -6,7 +6,11 @@ answers it; an unknown key is answered EINVAL. A setting only counts if its answ
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_PLAIN = re.compile(r"true|false|[0-9]{1,20}(?:\.[0-9]{1,20})?", re.ASCII)
+"""Booleans and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,14 @@ class ControlKey:
     doc: str
     failure: str = ""
     """How a server refuses; empty if it does not refuse."""
+    words: tuple[str, ...] = ()
+    """Words that may be set, besides booleans and numbers."""
+    is_name: bool = False
+    """Whether the value is a name."""
+
+    def takes(self, value: str) -> bool:
+        """Returns whether a value is one of the protocol's own: a boolean, a number, or a word of this key."""
+        return not self.is_name and (value in self.words or _PLAIN.fullmatch(value) is not None)
 
 
 CONTROL_KEYS = (
@@ -63,6 +75,7 @@ CONTROL_KEYS = (
         "4.0",
         "Scheduling weight of the connection.",
         "EINVAL for other values",
+        words=("high", "medium", "low"),
     ),
     ControlKey(
         "enable_ext_metadata",
@@ -146,6 +159,7 @@ CONTROL_KEYS = (
         "6.5",
         "Name of the replica for durability accounting.",
         "EINVAL if empty",
+        is_name=True,
     ),
     ControlKey(
         "backfill_order",
@@ -154,6 +168,7 @@ CONTROL_KEYS = (
         "6.6",
         "Order of disk backfills over vbuckets.",
         "EINVAL for other values",
+        words=("round-robin", "sequential"),
     ),
     ControlKey(
         "include_deleted_user_xattrs",
@@ -170,6 +185,7 @@ CONTROL_KEYS = (
         "7.0",
         "Backfills may be sent as OSO snapshots; the second value adds a Seqno Advanced before the OSO end when the last transmitted seqno is below the end of the scan.",
         "EINVAL for other values",
+        words=("true_with_seqno_advanced",),
     ),
     ControlKey(
         "v7_dcp_status_codes",

@@ -58,8 +58,8 @@ class Kind(Enum):
         """Size in bytes; 0 if the message says how many."""
 
 
-_PRIVATE = frozenset({Kind.KEY, Kind.DOCUMENT, Kind.BYTES, Kind.ERROR, Kind.SECRET})
-"""Kinds that are private: errors may quote what they complain about, and bytes that nobody described may be anything."""
+Shown = Callable[[bytes, bytes, Callable[[bytes], bytes]], bytes]
+"""Gets a text, the key of its message, and what replaces texts. Returns the text with replacements for what is private in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,17 @@ class Field:
     bodyless: bool = False
     """Whether it is a DOCUMENT that may only hold xattrs."""
     private: bool | None = None
-    """Whether it holds what users store or who they are; None: as its kind says."""
+    """Whether it may hold what users store, who they are, or what they call things; None: if it is no number. For any peer can send any
+    text in any place, and errors quote what they complain about."""
+    shown: Shown | None = None
+    """For a private text: what of it are the protocol's own words, which name nothing; None: nothing is."""
     told: tuple[str, ...] = ()
     """For a SECRET that is a JSON object: members that are shown all the same, if their values are numbers, texts or lists of them."""
 
     @property
     def is_private(self) -> bool:
-        """Whether it holds a key, a value, or the name of a user."""
-        return self.kind in _PRIVATE if self.private is None else self.private
+        """Whether it may hold a key, a value, or a name."""
+        return not self.kind.size if self.private is None else self.private
 
     @property
     def title(self) -> str:

@@ -57,7 +57,7 @@ REQUEST_FRAMES = {
         "impersonate_user",
         "act for this user",
         None,
-        (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain", private=True),),
+        (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain"),),
     ),
     5: FrameSpec("preserve_ttl", "keep the expiry that the document has", (0,)),
     6: FrameSpec(

@@ -1,9 +1,8 @@
 """Replaces what users store, who they are, and their names for things by texts that reveal nothing but still differ from each other.
 
-Keys, values with everything inside them, paths into documents, and names of users, agents, connections, buckets, scopes, collections and
-hosts are replaced. Each becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under one salt, and without the
-salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay; ``Field.is_private`` says
-which field is what.
+Every text is replaced but for the protocol's own words, since any peer can send any text in any place: ``Field.is_private`` and
+``Field.shown`` say which field is what. Each text becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under
+one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ import hmac
 import secrets
 from collections.abc import Sequence
 
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.message import FieldValue, Message, Value
-from dcpinspect.protocol.opcodes import Opcode
 
 DIGITS = 32
 """Number of digits of a replacement: 128 bits, so that two texts never share one by chance."""
-_NAMING_CONTROL = b"consumer_name"
-"""The control key whose value is a name."""
 _CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
 """Kinds of which no byte stays; their contents are told beside them."""
 
@@ -39,26 +35,30 @@ class Redactor:
         """Returns the replacement of a name."""
         return self.replacement(name.encode(errors="surrogateescape")).decode()
 
+    def told(self, spec: Field, text: bytes, key: bytes = b"") -> bytes:
+        """Returns the text of a field with what is private in it replaced; ``key``: of the message."""
+        if not spec.is_private:
+            return text
+        return self.replacement(text) if spec.shown is None else spec.shown(text, key, self.replacement)
+
     def message(self, message: Message) -> Message:
         """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
-        data = bytearray(message.data)
-        fields = [self._field(field, data, is_private=False) for field in message.fields]
-        if message.key == _NAMING_CONTROL and message.header is not None and message.header.opcode == Opcode.DCP_CONTROL:
-            fields = [self._replaced(field, (), data) if field.name == "value" and field.raw else field for field in fields]
-        for before, after in zip(message.fields, fields, strict=True):
-            if before is after:
-                continue
-            if after.name == "key" and message.key is not None:
-                message.key = self.replacement(message.key)
-            elif message.value is not None:
-                message.value = self._value(message.value)
+        data, key = bytearray(message.data), message.key or b""
+        fields = [self._field(field, data, key, is_private=False) for field in message.fields]
+        changed = [after for before, after in zip(message.fields, fields, strict=True) if before is not after]
+        for field in changed:
+            if field.name == "key" and message.key is not None:
+                message.key = field.fields[-1].raw if field.fields else field.raw
+        value = message.value
+        if value is not None and (of_value := [field for field in changed if field.offset >= message.size - value.size]):
+            message.value = self._value(value, of_value[0].spec, key)
         message.fields = fields
         message.data = bytes(data)
         return message
 
-    def _field(self, field: FieldValue, data: bytearray, *, is_private: bool) -> FieldValue:
+    def _field(self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool) -> FieldValue:
         """Returns the field itself, or a copy with private parts replaced; ``is_private``: the field around it is private, and it has no
-        ``spec`` itself."""
+        ``spec`` itself. ``key``: of the message."""
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
@@ -66,15 +66,17 @@ class Redactor:
         if spec is None and isinstance(field.value, int):  # the collection of a key, the bits of a number
             return field
         if spec is not None:
-            is_private = spec.is_private or spec.kind is Kind.FLATBUFFER
+            is_private = spec.is_private
             if spec.kind.size:
                 return self._number(field, data) if is_private else field
         is_frames = field.name == "framing_extras"
         parts = tuple(
             # Elements of framing extras: known ones say what is private in them.
-            self._field(part, data, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
+            self._field(part, data, key, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
             for part in field.fields
         )
+        if is_private and spec is not None and spec.shown is not None:
+            return self._with_own_words(field, spec, data, key)
         if is_private and field.raw and (not parts or spec is None or spec.kind in _CONTAINERS):
             return self._replaced(field, parts, data)
         if all(before is after for before, after in zip(field.fields, parts, strict=True)):
@@ -90,6 +92,17 @@ class Redactor:
         _overwrite(field, data)
         return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=parts, redacted=True)
 
+    def _with_own_words(self, field: FieldValue, spec: Field, data: bytearray, key: bytes) -> FieldValue:
+        """Returns the field itself, or a copy of which only the protocol's own words are left."""
+        # Where bytes are missing there is no value; where they are compressed, only the value is readable.
+        text = field.value if isinstance(field.value, bytes) else field.value.encode() if isinstance(field.value, str) else field.raw
+        told = self.told(spec, text, key)
+        if told == text:
+            return field
+        _overwrite(field, data)
+        value = None if field.value is None else told.decode(errors="replace")
+        return dataclasses.replace(field, raw=told, value=value, redacted=True)
+
     def _text(self, value: str | bytes) -> str:
         return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
 
@@ -98,9 +111,9 @@ class Redactor:
         _overwrite(field, data)
         return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", hidden=True, redacted=True)
 
-    def _value(self, value: Value) -> Value:
-        body = self.replacement(value.body)
-        if value.encoding == "json":
+    def _value(self, value: Value, spec: Field | None, key: bytes) -> Value:
+        body = self.replacement(value.body) if spec is None or spec.shown is None else self.told(spec, value.body, key)
+        if value.encoding == "json" and not body.startswith(b"{"):
             body = b'"' + body + b'"'
         xattrs = tuple((self.replacement(name), b'"' + self.replacement(text) + b'"') for name, text in value.xattrs)
         return dataclasses.replace(value, body=body, xattrs=xattrs)

@@ -18,6 +18,8 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.flags import PRODUCER
+from dcpinspect.protocol.layouts.flow import CONTROL_KEY, CONTROL_VALUE
+from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
@@ -41,8 +43,6 @@ SYNC_WRITES = "enable_sync_writes"
 """The control without which the server hides prepares and aborts."""
 FLATBUFFERS = "flatbuffers_system_events"
 """The control without which the server hides modify events."""
-NAMING_CONTROL = "consumer_name"
-"""The control whose value is the name of a consumer."""
 
 _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[
@@ -274,8 +274,9 @@ class Conversation:
         self.news.sort(key=lambda one: one.index)
         return sorted(facts + unclear)
 
-    def filter_of(self, value: bytes) -> int:
-        """Number among ``filters`` of a stream request's value."""
+    def filter_of(self, value: bytes, redactor: Redactor | None = None) -> int:
+        """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is not remembered."""
+        value = value if redactor is None else redactor.told(STREAM_OPTIONS, value)
         number = self._filter_numbers.get(value)
         if number is None:
             number = self._filter_numbers[value] = len(self.filters)
@@ -330,8 +331,7 @@ class Conversation:
         elif opcode == Opcode.SELECT_BUCKET:
             _wait(session, number, _told(_key(batch, row), batch.redactor))
         elif opcode == Opcode.DCP_CONTROL:
-            key = text(_key(batch, row))
-            value = _told(_value(batch, row), batch.redactor if key == NAMING_CONTROL else None)
+            key, value = _control(batch, row)
             if key in session.controls or len(session.controls) < _MOST:
                 _wait(session, number, (key, value))
                 if session.controls.get(key) is None or session.controls[key].status != "success":
@@ -463,7 +463,7 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
     if key == "change_streams":
         return [(FACT_HISTORY, int(value == "true"))]
     if key == "enable_out_of_order_snapshots":
-        return [(FACT_OSO, int(value.startswith("true")))]
+        return [(FACT_OSO, int(value in ("true", "true_with_seqno_advanced")))]
     return []
 
 
@@ -514,6 +514,14 @@ def _told(raw: bytes, redactor: Redactor | None) -> str:
     return text(raw if redactor is None else redactor.replacement(raw))
 
 
+def _control(batch: MessageBatch, row: int) -> tuple[str, str]:
+    """Returns key and value of a control, with replacements for what the protocol does not know."""
+    key, value = _key(batch, row), _value(batch, row)
+    if batch.redactor is not None:
+        key, value = batch.redactor.told(CONTROL_KEY, key), batch.redactor.told(CONTROL_VALUE, value, key)
+    return text(key), text(value)
+
+
 def _agent(key: bytes, redactor: Redactor | None) -> str:
     """Returns the name of the client in a HELLO: member ``a`` of its JSON, or the whole key."""
     name = _member(json_object(key), "a")
@@ -556,7 +564,7 @@ def stream_request_filters(batch: MessageBatch, rows: Rows, conversation: Conver
     is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
     numbers: Rows = np.where(is_cut, CUT_VALUE, -1)
     for place in np.flatnonzero(has_value & ~is_cut).tolist():
-        numbers[place] = conversation.filter_of(_value(batch, int(rows[place])))
+        numbers[place] = conversation.filter_of(_value(batch, int(rows[place])), batch.redactor)
     return numbers
 
 

@@ -29,6 +29,8 @@ SIDES = ("request", "response")
 _TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
 
 _PRIVATE_KEYS = np.array([*(layout.key is None or layout.key.is_private for layout in LAYOUTS), True, True], dtype=np.bool_)
+KNOWN_KEYS = np.array([*(layout.key is not None and layout.key.shown is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
+"""Layouts that show keys which the protocol knows: each such key has to be looked at, and few messages have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,18 @@ class MessageBatch:
 
     def has_private_key(self, rows: Rows) -> Mask:
         """Whether the keys of messages contain users' data or names; keys of unknown commands count as private."""
-        private: Mask = _PRIVATE_KEYS[self.decoded.layout[rows]]
+        layout = self.decoded.layout[rows]
+        private: Mask = _PRIVATE_KEYS[layout]
+        for place in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
+            private[place] = self._has_unknown_key(int(rows[place]))
         return private
+
+    def _has_unknown_key(self, index: int) -> bool:
+        """Whether the protocol does not know the key of a message, or the capture lacks part of it."""
+        key, layout = self.wire_key_of(index), self.layout_of(index)
+        if key is None or layout is None or layout.key is None or layout.key.shown is None:
+            return True
+        return layout.key.shown(key, b"", lambda _: b"") != key
 
     def name_of(self, index: int) -> str:
         """Returns the full lower-case name of the command."""
@@ -188,9 +200,10 @@ class MessageBatch:
         it.
         """
         key = self.wire_key_of(index)
-        if key is not None and self.redactor is not None and _PRIVATE_KEYS[self.decoded.layout[index]]:
-            return self.redactor.replacement(key)
-        return key
+        if key is None or self.redactor is None:
+            return key
+        layout = self.layout_of(index)
+        return self.redactor.replacement(key) if layout is None or layout.key is None else self.redactor.told(layout.key, key)
 
     def wire_key_of(self, index: int) -> bytes | None:
         """Returns the original key, even if it must be replaced before anybody sees it; None as ``key_of``."""

@@ -9,6 +9,7 @@ from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.redact import DIGITS, Redactor
+from dcpinspect.protocol.snappy import encode_snappy
 from tests import builders
 
 REDACTOR = Redactor(b"salt")
@@ -104,8 +105,11 @@ def test_names_of_users_go_from_the_framing_extras_and_all_else_stays() -> None:
     [
         encode("dcp_control", key="set_noop_interval", value="120"),
         builders.message(opcode=0x53, extras=bytes(48), value=b'{"collections":["8"]}'),
+        builders.message(opcode=0x21, key=b"SCRAM-SHA512"),
+        builders.message(magic=0x81, opcode=0x20, value=b"SCRAM-SHA512 PLAIN"),
+        builders.message(opcode=0x3F, value=b"async=0"),
     ],
-    ids=["control", "stream request"],
+    ids=["control", "stream request", "mechanism", "mechanisms", "deletion"],
 )
 def test_what_names_nothing_stays(data: bytes) -> None:
     before, after = annotate(data, context=ON), redacted(data)
@@ -121,13 +125,42 @@ def test_what_names_nothing_stays(data: bytes) -> None:
         builders.message(opcode=0x89, key=b"a-name"),
         builders.message(magic=0x81, opcode=0xB5, value=b'{"name":"a-name"}', datatype=1),
         builders.message(opcode=0x5F, extras=bytes(13), key=b"a-name", value=bytes(16)),
+        encode("dcp_control", key="a-name", value="true"),
+        encode("dcp_control", key="set_priority", value="a-name"),
+        builders.message(opcode=0x53, extras=bytes(48), value=encode_snappy(b"a-name" * 9), datatype=2),
+        builders.message(opcode=0x21, key=b"a-name"),
+        builders.message(opcode=0x23, key=b"a-name"),
     ],
-    ids=["open", "control", "hello", "select bucket", "cluster map", "system event"],
+    ids=["open", "consumer", "hello", "bucket", "map", "event", "control", "setting", "stream-request", "mechanism", "property"],
 )
 def test_names_of_things_go(data: bytes) -> None:
     message = redacted(data)
     assert b"a-name" not in message.data
     assert "a-name" not in repr(message)
+
+
+@pytest.mark.parametrize("datatype", [0, 2])
+def test_a_stream_request_keeps_its_ids_and_nothing_else(datatype: int) -> None:
+    value = b'{"collections":["8"],"uid":"a-name"}'
+    data = encode_snappy(value) if datatype else value
+    message = redacted(builders.message(opcode=0x53, extras=bytes(48), value=data, datatype=datatype))
+    field = message.field("value")
+    assert field is not None
+    assert message.value is not None
+    assert field.value == f'{{"collections":["8"],"uid":"{pseudonym(b"a-name")}"}}'
+    assert (message.value.encoding, message.value.body, field.raw) == ("json", field.value.encode(), field.value.encode())
+    assert (field.redacted, field.size, message.data[24 + 48 :]) == (True, len(data), bytes(len(data)))
+
+
+def test_a_value_is_replaced_once_whatever_else_is() -> None:
+    frames = encode_frames([(4, b"alice")])
+    data = bytearray(builders.message(magic=0x08, opcode=0x02, extras=bytes(8), key=b"k", value=b"v"))
+    data = data[:24] + frames + data[24:]
+    data[2], data[3], data[8:12] = len(frames), 1, (len(data) - 24).to_bytes(4, "big")
+    message = redacted(bytes(data))
+    assert message.value is not None
+    assert message.value.body == REDACTOR.replacement(b"v")
+    assert message.key == REDACTOR.replacement(b"k")
 
 
 def test_a_number_that_is_a_document_is_hidden() -> None:

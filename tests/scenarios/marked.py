@@ -80,6 +80,33 @@ MANIFEST = (
 ERROR = f'{{"error":{{"context":"{mark("ec")}","ref":"{mark("er")}"}}}}'.encode()
 
 
+WISHES = (
+    json_of("qa", "scope"),
+    json_of("qb", "uid"),
+    json_of("qc", "sid"),
+    json_of("qd", "purge_seqno"),
+    f'{{"collections":["9","{mark("qe")}",["{mark("qf")}"],9.5]}}'.encode(),
+    f'{{"collections":["9"],"{mark("qg")}":{{"{mark("qh")}":"{mark("qi")}"}}}}'.encode(),
+    f'{{"cts":{{"free_memory":"{mark("qj")}","{mark("qk")}":true}}}}'.encode(),
+    f'{{"scope":"{mark("ql")}","scope":"8"}}'.encode(),
+    f'"{mark("qm")}"'.encode(),
+    mark("qn").encode(),
+    b"\xff" + mark("qo").encode(),
+)
+"""Values of stream requests that have more than the protocol knows."""
+WISHED = frozenset({"qa", "qb", "qc", "qd", "qe", "qf", "qg", "qh", "qi", "qj", "qk", "ql", "qm", "qn", "qp"})
+CONTROLS = (
+    (mark("ya"), mark("yb")),
+    ("set_priority", mark("yc")),
+    ("backfill_order", f"sequential {mark('yd')}"),
+    ("max_marker_version", "2.2"),
+)
+"""Controls, some of which the protocol does not know."""
+CONTROLLED = frozenset({"ya", "yb", "yc", "yd"})
+TEXTS_OF_COMMANDS = frozenset(f"z{letter}" for letter in "abcdefghijklmopqrstuv")
+"""Places in commands of administration, which take texts that only some servers know."""
+
+
 def _session(name: str, agent: bytes) -> list[tuple[int, bytes]]:
     """(side, message): what a client says first. The features are collections, snappy, xattrs and JSON."""
     features = [{"feature": number} for number in (0x12, 0x0A, 0x06, 0x0B)]
@@ -149,7 +176,20 @@ def _stream() -> list[tuple[int, bytes]]:
     marker = encode("dcp_snapshot_marker", vbucket=7, opaque=opaque, start_seqno=0, end_seqno=12, snapshot_type=["memory", "checkpoint"])
     elsewhere = encode("dcp_stream_req", vbucket=9, opaque=0x21, start_seqno=0, end_seqno=(1 << 64) - 1)
     refused = builders.message(magic=0x81, opcode=0x53, specific=7, opaque=0x21, value=MAP, datatype=1)
-    return [(0, asked), (1, granted), (1, marker), *((1, one) for one in (begin, scope, flat, *documents)), (0, elsewhere), (1, refused)]
+    said = [(0, asked), (1, granted), (1, marker), *((1, one) for one in (begin, scope, flat, *documents)), (0, elsewhere), (1, refused)]
+    return [*said, *_wishes()]
+
+
+def _wishes() -> list[tuple[int, bytes]]:
+    """Stream requests with texts in their values, some of them refused."""
+    out = []
+    for number, (value, datatype) in enumerate((*((wish, 0) for wish in WISHES), (encode_snappy(json_of("qp", "scope") * 3), 2))):
+        opaque, status = 0x40 + number, 4 * (number % 2)
+        extras = bytes(16) + b"\xff" * 8 + bytes(24)
+        request = builders.message(opcode=0x53, specific=7, opaque=opaque, extras=extras, value=value, datatype=datatype)
+        answer = bytes(16) if not status else b""
+        out += [(0, request), (1, builders.message(magic=0x81, opcode=0x53, specific=status, opaque=opaque, value=answer))]
+    return out
 
 
 def _others() -> list[tuple[int, bytes]]:
@@ -189,7 +229,24 @@ def _others() -> list[tuple[int, bytes]]:
     ask(0x27, value=json_of("au"), extras=bytes(4))
     ask(0xC6, value=json_of("dl", "bucket"))
     ask(0x21, value=b"\0" + mark("us").encode() + b"\0" + mark("pw").encode())
-    user = encode_frames([(4, mark("im").encode()), (9, mark("fr").encode())])
+    ask(0x23, key="za")
+    ask(0x24, key="zb", value=mark("zc").encode())
+    ask(0x82, key="zd", value=mark("ze").encode(), extras=bytes(4))
+    ask(0xAF, key="zf", value=b"{}")
+    ask(0xE1, key="zg")
+    ask(0xE3, key="zh", value=json_of("zi"))
+    ask(0x3F, value=b"async=" + mark("zj").encode())
+    ask(0x74, value=json_of("zk", "reset"))
+    ask(0x75, value=json_of("zl", "term"))
+    ask(0xE0, value=json_of("zm"))
+    ask(0x93, key="kn", answer=mark("zo").encode())
+    ask(0xF3, key="zp", extras=b"\1", answer=json_of("zq"))
+    ask(0x20, answer=b"PLAIN " + mark("zr").encode() + b" SCRAM-SHA512")
+    ask(0x21, key="zs")
+    ask(0x2A, key="zt", value=json_of("zu"))
+    for name in (b"PLAIN", b"list", b"tls"):  # words that the protocol knows, some of them in another command's place
+        out += [(0, builders.message(opcode=opcode, key=name, opaque=0x1FC)) for opcode in (0x21, 0xAF)]
+    user = encode_frames([(4, mark("im").encode()), (9, mark("fr").encode()), (6, mark("zv").encode())])
     out.append((0, flexible(builders.message(opcode=0x00, key=b"\x09" + mark("kh").encode(), opaque=0x1FE), user)))
     for opcode, key, value in ((0x01, "pb", MAP), (0x03, "", b'["' + mark("ex").encode() + b'"]'), (0x04, "ge", b"")):
         extras = bytes(16) if opcode == 0x01 else b""
@@ -204,6 +261,8 @@ def marked(path: Path) -> Path:
     for port, agent in ((50_001, mark("ag").encode()), (50_002, f'{{"a":"{mark("aj")}","i":"{mark("ai")}"}}'.encode())):
         talk = Talk(port, start_ns=builders.START_NS + port)
         said = _session(name, agent) + _control(4, "consumer_name", mark("cn")) + _control(5, "set_priority", "none", 4)
+        for number, (key, value) in enumerate(CONTROLS):
+            said += _control(6 + number, key, value, 4 * (number % 2))
         said += [
             *_stream(),
             *(_others() if port == 50_001 else ()),

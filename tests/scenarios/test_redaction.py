@@ -55,6 +55,7 @@ PRIVATE = {
     "delta",
     "initial",
     "counter",
+    "request_key",
 }
 """Keys of JSON objects that ``--redact`` changes."""
 WORDS = " ".join(opcode_name(code) for code in range(256)).encode()
@@ -195,8 +196,22 @@ def test_what_is_no_secret_stays(tmp_path: Path) -> None:
     plain, redacted = records(capture, tmp_path), records(capture, tmp_path, "--redact")
     for before, after in zip(plain, redacted, strict=True):
         assert {name for name in before if before[name] != after[name]} <= PRIVATE
-        if before["name"] in ("dcp_control", "dcp_stream_req") and before["key"] != "consumer_name":
+        if before["name"] in ("dcp_control", "dcp_stream_req") and before["key"] not in ("consumer_name", "make_coffee"):
             assert before == after or before["status"] is not None
+
+
+def test_of_equal_commands_only_keys_that_the_protocol_knows_stay(tmp_path: Path) -> None:
+    keys = ["list", "tls", "alice", "list", "seven"] * 3
+    requests = b"".join(builders.message(opcode=0xAF, key=key.encode()) for key in keys)
+    capture = builders.capture(tmp_path / "x.pcap", client=encode("hello", opaque=1, key="agent") + requests, server=b"")
+    for record, key in zip(records(capture, tmp_path, "--redact")[1:], keys, strict=True):
+        field = next(field for field in record["fields"] if field["name"] == "key")
+        is_known = key in ("list", "tls")
+        assert (record["key"] == key, field["value"] == key, "redacted" in field) == (is_known, is_known, not is_known)
+    for arguments in OUTPUTS.values():
+        redacted = output(capture, tmp_path, *arguments, "--redact")
+        assert b"list" in redacted or b"6c697374" in redacted or b"('l')" in redacted
+        assert not any(secret in redacted for secret in (b"alice", b"616c696365", b"seven", b"736576656e"))
 
 
 def test_redacted_json_keeps_to_its_schema(tmp_path: Path) -> None:

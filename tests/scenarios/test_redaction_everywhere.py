@@ -25,7 +25,7 @@ from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import VIEWS
 from dcpinspect.tui.screenshot import key_of, screenshots
 from tests.logs.written import NAME, json_line, line, producer, rollback
-from tests.scenarios.marked import found, mark, marked
+from tests.scenarios.marked import CONTROLLED, TEXTS_OF_COMMANDS, WISHED, found, mark, marked
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 
@@ -106,7 +106,33 @@ def test_the_search_finds_every_place_in_what_is_not_redacted(
     places = found(written(capture, FILES["read json"], tmp_path, capfdbinary))
     assert len(places) >= 60
     assert {"ag", "nm", "bu", "ca", "cb", "sc", "ma", "na", "ec", "ke", "va", "xn", "im", "cn", "nx"} <= places
+    assert places >= WISHED | CONTROLLED | TEXTS_OF_COMMANDS
     assert {"grid", "dump"} & found(written(capture, FILES["read -V -xx"], tmp_path, capfdbinary))
+
+
+@pytest.mark.parametrize(
+    ("command", "places"),
+    [
+        (("streams", "-f", "ndjson"), {"qa", "qb", "qg", "qi", "qj"}),
+        (("sql", "select filter from streams", "-f", "json"), {"qa", "qb", "qg", "qi", "qj"}),
+        (("connections", "-f", "json"), CONTROLLED),
+        (("check", "--lint", "--all", "-f", "sarif"), {"ya", "yc"}),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+def test_tables_have_what_requests_and_controls_say_unless_it_is_replaced(
+    command: tuple[str, ...], places: set[str], capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert places <= found(written(capture, command, tmp_path, capfdbinary))
+    redacted = written(capture, command, tmp_path, capfdbinary, "--redact")
+    assert found(redacted) == set()
+
+
+def test_the_error_line_of_a_query_quotes_no_filter(capture: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for more in ([], ["--redact"]):
+        assert main(["sql", str(capture), "select filter::int from streams where filter not like '%9%'", *more]) == 2
+        said = capfdbinary.readouterr()
+        assert bool(found(said.out + said.err)) != bool(more)
 
 
 def test_two_captures_compared_have_no_marker(capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

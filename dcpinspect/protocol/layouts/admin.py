@@ -6,12 +6,13 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, Kind, Layout, Side
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.own_text import Words
 
 _SPEC = "BinaryProtocol.md"
 _SNAPSHOTS = "Snapshots.md"
 
 _SIDES: tuple[Side, ...] = ("request", "response")
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket", "Key", private=True)
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket", "Key")
 _SCAN_ID = Field("scan_id", 0, Kind.BYTES, "id of the scan", "scan id", size=16, private=False)
 
 
@@ -50,7 +51,7 @@ LAYOUTS = (
         Opcode.DELETE_BUCKET,
         "request",
         key=_BUCKET,
-        value=(Field("value", 0, Kind.TEXT, "whether to force it", "Value"),),
+        value=(Field("value", 0, Kind.TEXT, "whether to force it", "Value", shown=Words(frozenset({b"force=true", b"force=false"}))),),
         value_required=False,
     ),
     _layout(Opcode.DELETE_BUCKET, "response"),
@@ -64,7 +65,7 @@ LAYOUTS = (
         _layout(Opcode.VALIDATE_BUCKET_CONFIG, side, value=(Field("value", 0, Kind.SECRET, "settings of a bucket", "Value"),))
         for side in _SIDES
     ),
-    _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value", private=True),)),
+    _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value"),)),
     _layout(Opcode.RANGE_SCAN_CREATE, "response", value=(_SCAN_ID,)),
     _layout(
         Opcode.RANGE_SCAN_CONTINUE,
@@ -112,7 +113,9 @@ LAYOUTS = (
         Opcode.IFCONFIG,
         "request",
         spec="NetworkInterface.md",
-        key=Field("key", 0, Kind.TEXT, "define, delete, list or tls", "Key"),
+        key=Field(
+            "key", 0, Kind.TEXT, "define, delete, list or tls", "Key", shown=Words(frozenset({b"define", b"delete", b"list", b"tls"}))
+        ),
         value=(
             Field(
                 "value",
@@ -129,7 +132,7 @@ LAYOUTS = (
         Opcode.IFCONFIG,
         "response",
         spec="NetworkInterface.md",
-        value=(Field("value", 0, Kind.JSON, "interfaces, or settings of TLS", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "interfaces, or settings of TLS", "Value"),),
         value_required=False,
     ),
     _layout(
@@ -143,7 +146,7 @@ LAYOUTS = (
         Opcode.PREPARE_SNAPSHOT,
         "response",
         spec=_SNAPSHOTS,
-        value=(Field("value", 0, Kind.JSON, "manifest: the files of the snapshot", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "manifest: the files of the snapshot", "Value"),),
     ),
     _layout(
         Opcode.RELEASE_SNAPSHOT,
@@ -174,7 +177,7 @@ LAYOUTS = (
         "request",
         spec=_SNAPSHOTS,
         key=Field("key", 0, Kind.TEXT, "UUID of the snapshot", "Key"),
-        value=(Field("value", 0, Kind.JSON, "which part of which file", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "which part of which file", "Value"),),
     ),
     # Any file of the manifest, those with keys included (kv_engine manifest.cc: deks).
     _layout(

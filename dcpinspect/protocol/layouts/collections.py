@@ -7,14 +7,14 @@ from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "Collections.md"
 
-_MANIFEST = (Field("value", 0, Kind.JSON, "collections manifest; ids in it are hexadecimal without 0x", "Value", private=True),)
+_MANIFEST = (Field("value", 0, Kind.JSON, "collections manifest; ids in it are hexadecimal without 0x", "Value"),)
 _UID = Field("manifest_uid", 0, Kind.U64, "manifest that the id was looked up in", "manifest uid")
 
 
 def _by_name(opcode: Opcode, what: str, result: Field) -> tuple[Layout, ...]:
     # The name is in the key up to 6.6, in either since.
-    name = Field("key", 0, Kind.TEXT, what, "Key", private=True)
-    value = (Field("value", 0, Kind.TEXT, what, "Value", private=True),)
+    name = Field("key", 0, Kind.TEXT, what, "Key")
+    value = (Field("value", 0, Kind.TEXT, what, "Value"),)
     return (
         Layout(opcode, "request", "v1", _SPEC, key=name, key_required=False, value=value, value_required=False, columns=False),
         Layout(opcode, "response", "v1", _SPEC, extras=(_UID, result), columns=False),

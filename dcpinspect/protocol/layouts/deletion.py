@@ -20,7 +20,7 @@ _PROTOTYPE = (*_V1, Field("collection_name_length", 18, Kind.U8, "bytes of the k
 _TIME = Field("delete_time", 16, Kind.TIME, "when it was deleted; 0 possible for deletions from memory", "delete time")
 
 _KEY = Field("key", 0, Kind.KEY, "key of the document", "Key")
-_PROTOTYPE_KEY = Field("key", 0, Kind.TEXT, "collection name, separator and key", "Key", private=True)
+_PROTOTYPE_KEY = Field("key", 0, Kind.TEXT, "collection name, separator and key", "Key")
 _VALUE = (Field("value", 0, Kind.DOCUMENT, "xattrs that survive the deletion", "Value", bodyless=True),)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.own_text import name_of_control, value_of_control
 
 _NOOP = "dcp/documentation/commands/no-op.md"
 _ACK = "dcp/documentation/commands/buffer-ack.md"
 _CONTROL = "dcp/documentation/commands/control.md"
+
+CONTROL_KEY = Field("key", 0, Kind.TEXT, "what is set", "Key", shown=name_of_control)
+CONTROL_VALUE = Field("value", 0, Kind.TEXT, "to what", "Value", shown=value_of_control)
 
 LAYOUTS = (
     Layout(Opcode.DCP_NOOP, "request", "v1", _NOOP),
@@ -25,8 +29,8 @@ LAYOUTS = (
         "request",
         "v1",
         _CONTROL,
-        key=Field("key", 0, Kind.TEXT, "what is set", "Key"),
-        value=(Field("value", 0, Kind.TEXT, "to what", "Value"),),
+        key=CONTROL_KEY,
+        value=(CONTROL_VALUE,),
     ),
     Layout(Opcode.DCP_CONTROL, "response", "v1", _CONTROL),
 )

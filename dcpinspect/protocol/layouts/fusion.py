@@ -11,7 +11,7 @@ from functools import partial
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.opcodes import Opcode
 
-_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value", private=True),)
+_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
 _TOKEN = (
     Field(
         "value",
@@ -34,13 +34,13 @@ LAYOUTS = (
     _layout(
         Opcode.MOUNT_FUSION_VBUCKET,
         "request",
-        value=(Field("value", 0, Kind.JSON, "where the vbucket's files are", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "where the vbucket's files are", "Value"),),
     ),
     # The page has no value; kv_engine mount_fusion_vbucket_command_context.cc sends the ids of keys.
     _layout(
         Opcode.MOUNT_FUSION_VBUCKET,
         "response",
-        value=(Field("value", 0, Kind.JSON, "ids of the keys that encrypt them", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "ids of the keys that encrypt them", "Value"),),
         value_required=False,
     ),
     _layout(Opcode.UNMOUNT_FUSION_VBUCKET, "request"),
@@ -63,7 +63,7 @@ LAYOUTS = (
     _layout(
         Opcode.GET_FUSION_NAMESPACES,
         "response",
-        value=(Field("value", 0, Kind.JSON, "buckets that still have data", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "buckets that still have data", "Value"),),
     ),
     _layout(Opcode.CREATE_FUSION_NAMESPACE, "request", value=_TOKEN, value_required=False),
     _layout(Opcode.CREATE_FUSION_NAMESPACE, "response"),

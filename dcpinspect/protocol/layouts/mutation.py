@@ -39,7 +39,7 @@ LAYOUTS = (
         "5.0-collections",
         _SPEC,
         extras=(*_UPR, _NRU, Field("collection_name_length", 31, Kind.U8, "bytes of the key that name the collection", "clen")),
-        key=Field("key", 0, Kind.TEXT, "collection name, separator and key", "Key", private=True),
+        key=Field("key", 0, Kind.TEXT, "collection name, separator and key", "Key"),
         value=_VALUE,
         value_required=False,
         legacy=True,

@@ -18,10 +18,8 @@ LAYOUTS = (
             Field("reserved", 0, Kind.U32, "unused; the first specification called it sequence number", "seqno", reserved=True),
             Field("flags", 4, Kind.U32, "what the connection is for", "flags", flags=OPEN_FLAGS, values={0: "consumer"}),
         ),
-        key=Field("key", 0, Kind.TEXT, "name of the connection, at most 200 bytes", "Key", private=True),
-        value=(
-            Field("value", 0, Kind.JSON, "JSON object, only key consumer_name; since 6.5, on consumer connections", "Value", private=True),
-        ),
+        key=Field("key", 0, Kind.TEXT, "name of the connection, at most 200 bytes", "Key"),
+        value=(Field("value", 0, Kind.JSON, "JSON object, only key consumer_name; since 6.5, on consumer connections", "Value"),),
         value_required=False,
     ),
     Layout(Opcode.DCP_OPEN, "response", "v1", _SPEC),

@@ -7,6 +7,7 @@ from functools import partial
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.own_text import Words
 
 _SPEC = "BinaryProtocol.md"
 _ALL = "get-vbucket-seqnos.md"
@@ -118,7 +119,7 @@ LAYOUTS = (
         "request",
         columns=False,
         extras=(Field("state", 0, Kind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value"),),
         value_required=False,
     ),
     _layout(
@@ -127,7 +128,7 @@ LAYOUTS = (
         generation="old",
         columns=False,
         extras=(Field("state", 0, Kind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value", private=True),),
+        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value"),),
         value_required=False,
         legacy=True,
         note="four bytes, from older clients",
@@ -137,7 +138,7 @@ LAYOUTS = (
         Opcode.DEL_VBUCKET,
         "request",
         columns=False,
-        value=(Field("value", 0, Kind.TEXT, "async=0 waits for the deletion", "Value"),),
+        value=(Field("value", 0, Kind.TEXT, "async=0 waits for the deletion", "Value", shown=Words(frozenset({b"async=0", b"async=1"}))),),
         value_required=False,
     ),
     _layout(Opcode.DEL_VBUCKET, "response", columns=False),

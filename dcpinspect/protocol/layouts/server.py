@@ -10,10 +10,10 @@ from dcpinspect.protocol.opcodes import ServerOpcode
 _SPEC = "BinaryProtocol.md"
 _AUTH = "ExternalAuthProvider.md"
 
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket; empty for the global map", "Key", private=True)
-_MAP = (Field("value", 0, Kind.JSON, "cluster map; none in the brief form", "Value", private=True),)
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket; empty for the global map", "Key")
+_MAP = (Field("value", 0, Kind.JSON, "cluster map; none in the brief form", "Value"),)
 _SECRET = (Field("value", 0, Kind.SECRET, "credentials", "Value"),)
-_JSON = (Field("value", 0, Kind.JSON, "JSON document, with users", "Value", private=True),)
+_JSON = (Field("value", 0, Kind.JSON, "JSON document, with users", "Value"),)
 
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, server=True, columns=False)
@@ -48,6 +48,6 @@ LAYOUTS = (
     _layout(ServerOpcode.AUTHENTICATE, "response", spec=_AUTH, value=_SECRET, value_required=False),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "request", spec=_AUTH, value=_JSON),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "response", spec=_AUTH),
-    _layout(ServerOpcode.GET_AUTHORIZATION, "request", spec=_AUTH, key=Field("key", 0, Kind.TEXT, "user", "Key", private=True)),
+    _layout(ServerOpcode.GET_AUTHORIZATION, "request", spec=_AUTH, key=Field("key", 0, Kind.TEXT, "user", "Key")),
     _layout(ServerOpcode.GET_AUTHORIZATION, "response", spec=_AUTH, value=_JSON, value_required=False),
 )

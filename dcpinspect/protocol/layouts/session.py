@@ -6,18 +6,17 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words
 
 _SPEC = "BinaryProtocol.md"
 _SASL = "sasl.md"
 
 _FEATURES = Records("features", (Field("feature", 0, Kind.FEATURE, "feature", "feature"),), "features asked for, or granted", "feature")
 _JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
-_PRIVATE_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value", private=True),)
 _TEXT = (Field("value", 0, Kind.TEXT, "text", "Value"),)
-_PRIVATE_TEXT = (Field("value", 0, Kind.TEXT, "text", "Value", private=True),)
 _SECRET = (Field("value", 0, Kind.SECRET, "authentication data", "Value"),)
-_MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key")
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key", private=True)
+_MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key", shown=Words(MECHANISMS))
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key")
 
 _CONFIG_VERSION = (
     Field("epoch", 0, Kind.I64, "epoch of the cluster map", "epoch"),
@@ -31,7 +30,7 @@ LAYOUTS = (
     _layout(
         Opcode.HELLO,
         "request",
-        key=Field("key", 0, Kind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key", private=True),
+        key=Field("key", 0, Kind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key"),
         key_required=False,
         value=(_FEATURES,),
         value_required=False,
@@ -39,7 +38,10 @@ LAYOUTS = (
     _layout(Opcode.HELLO, "response", value=(_FEATURES,), value_required=False),
     _layout(Opcode.SASL_LIST_MECHS, "request", spec=_SASL),
     _layout(
-        Opcode.SASL_LIST_MECHS, "response", spec=_SASL, value=(Field("value", 0, Kind.TEXT, "mechanisms, separated by blanks", "Value"),)
+        Opcode.SASL_LIST_MECHS,
+        "response",
+        spec=_SASL,
+        value=(Field("value", 0, Kind.TEXT, "mechanisms, separated by blanks", "Value", shown=ListOfWords(MECHANISMS)),),
     ),
     *(
         layout
@@ -52,49 +54,50 @@ LAYOUTS = (
     _layout(Opcode.SELECT_BUCKET, "request", key=_BUCKET, key_required=False),
     _layout(Opcode.SELECT_BUCKET, "response"),
     _layout(Opcode.LIST_BUCKETS, "request"),
-    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, Kind.TEXT, "names, separated by blanks", "Value", private=True),)),
+    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, Kind.TEXT, "names, separated by blanks", "Value"),)),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request"),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION),
-    _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_PRIVATE_JSON, value_required=False),
-    _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_PRIVATE_JSON),
+    _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_JSON, value_required=False),
+    _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_JSON),
     _layout(Opcode.SET_CLUSTER_CONFIG, "response"),
     _layout(Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, Kind.U16, "newest version the client understands", "version"),)),
-    _layout(Opcode.GET_ERROR_MAP, "response", value=_JSON),
+    # The server's build says what is in these two.
+    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, Kind.JSON, "JSON document", "Value", private=False),)),
     _layout(Opcode.NOOP, "request"),
     _layout(Opcode.NOOP, "response"),
     _layout(Opcode.QUIT, "request"),
     _layout(Opcode.QUIT, "response"),
     _layout(Opcode.QUITQ, "request"),
     _layout(Opcode.VERSION, "request"),
-    _layout(Opcode.VERSION, "response", value=_TEXT),
+    _layout(Opcode.VERSION, "response", value=(Field("value", 0, Kind.TEXT, "text", "Value", private=False),)),
     _layout(
         Opcode.STAT,
         "request",
-        key=Field("key", 0, Kind.TEXT, "group of statistics, some of them of a document key", "Key", private=True),
+        key=Field("key", 0, Kind.TEXT, "group of statistics, some of them of a document key", "Key"),
         key_required=False,
-        value=_PRIVATE_JSON,
+        value=_JSON,
         value_required=False,
     ),
     # Many answers, one statistic each; the last has neither key nor value.
     _layout(
         Opcode.STAT,
         "response",
-        key=Field("key", 0, Kind.TEXT, "name of the statistic, some of them with that of a connection", "Key", private=True),
+        key=Field("key", 0, Kind.TEXT, "name of the statistic, some of them with that of a connection", "Key"),
         key_required=False,
-        value=_PRIVATE_TEXT,
+        value=_TEXT,
         value_required=False,
     ),
     _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, Kind.U32, "log verbosity", "verbosity"),)),
     _layout(Opcode.VERBOSITY, "response"),
     _layout(Opcode.IOCTL_GET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key")),
-    _layout(Opcode.IOCTL_GET, "response", value=_PRIVATE_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key"), value=_PRIVATE_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "response", value=_PRIVATE_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_GET, "response", value=_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key"), value=_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_SET, "response", value=_TEXT, value_required=False),
     _layout(
         Opcode.AUDIT_PUT,
         "request",
         extras=(Field("event_id", 0, Kind.U32, "audit event", "event id"),),
-        value=_PRIVATE_JSON,
+        value=_JSON,
     ),
     _layout(Opcode.AUDIT_PUT, "response"),
     _layout(
@@ -130,7 +133,7 @@ LAYOUTS = (
             _layout(
                 opcode,
                 "request",
-                key=Field("key", 0, Kind.TEXT, "name", "Key", private=True),
+                key=Field("key", 0, Kind.TEXT, "name", "Key"),
                 key_required=False,
                 value=_SECRET,
                 value_required=False,

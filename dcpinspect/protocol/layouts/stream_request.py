@@ -6,6 +6,7 @@ from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.flags import ENDLESS, STREAM_FLAGS
 from dcpinspect.protocol.layouts.failover_log import FAILOVER_LOG
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.own_text import stream_options
 from dcpinspect.protocol.statuses import Status
 
 _SPEC = "dcp/documentation/commands/stream-request.md"
@@ -20,6 +21,16 @@ _COMMON = (
 
 _ROLLBACK = Field("rollback_seqno", 0, Kind.SEQNO, "the consumer must discard everything above", "rollback #")
 
+STREAM_OPTIONS = Field(
+    "value",
+    0,
+    Kind.JSON,
+    "filter and options: uid, sid, collections, scope, purge_seqno, cts",
+    "Value",
+    stream_id="sid",
+    shown=stream_options,
+)
+
 LAYOUTS = (
     Layout(
         Opcode.DCP_STREAM_REQ,
@@ -31,9 +42,7 @@ LAYOUTS = (
             Field("snapshot_start_seqno", 32, Kind.SEQNO, "start of the snapshot the consumer is in", "snapshot start seqno"),
             Field("snapshot_end_seqno", 40, Kind.SEQNO, "end of the snapshot the consumer is in", "snapshot end seqno"),
         ),
-        value=(
-            Field("value", 0, Kind.JSON, "filter and options: uid, sid, collections, scope, purge_seqno, cts", "Value", stream_id="sid"),
-        ),
+        value=(STREAM_OPTIONS,),
         value_required=False,
     ),
     Layout(

@@ -31,7 +31,7 @@ _PATH = (
     Field("path_length", 0, Kind.U16, "bytes of the path", "path length"),
     Field("path_flags", 2, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
 )
-_RESULT = (Field("value", 0, Kind.JSON, "the value at the path", "Value", private=True),)
+_RESULT = (Field("value", 0, Kind.JSON, "the value at the path", "Value"),)
 
 
 def _expiry(offset: int) -> Field:
@@ -44,7 +44,7 @@ def _doc_flags(offset: int) -> Field:
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
-_LOOKUP_VALUE = (Field("path", 0, Kind.TEXT, "path", "Path", size="path_length", private=True),)
+_LOOKUP_VALUE = (Field("path", 0, Kind.TEXT, "path", "Path", size="path_length"),)
 _MUTATION_VALUE = (*_LOOKUP_VALUE, Field("fragment", 0, Kind.BYTES, "what to put there", "Fragment"))
 
 _LOOKUP_SPECS = Records(
@@ -53,7 +53,7 @@ _LOOKUP_SPECS = Records(
         Field("command", 0, Kind.COMMAND, "lookup", "opcode"),
         Field("path_flags", 1, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
         Field("path_length", 2, Kind.U16, "bytes of the path", "path length"),
-        Field("path", 4, Kind.TEXT, "path", "path", size="path_length", private=True),
+        Field("path", 4, Kind.TEXT, "path", "path", size="path_length"),
     ),
     "lookups, in order",
     "lookup",
@@ -66,7 +66,7 @@ _MUTATION_SPECS = Records(
         Field("path_flags", 1, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
         Field("path_length", 2, Kind.U16, "bytes of the path", "path length"),
         Field("value_length", 4, Kind.U32, "bytes of the value", "value length"),
-        Field("path", 8, Kind.TEXT, "path", "path", size="path_length", private=True),
+        Field("path", 8, Kind.TEXT, "path", "path", size="path_length"),
         Field("fragment", 8, Kind.BYTES, "what to put there", "value", size="value_length"),
     ),
     "mutations, in order",

@@ -25,7 +25,7 @@ _SCOPE = Field("scope_id", 8, Kind.ID, "scope", "scope id")
 _COLLECTION = Field("collection_id", 12, Kind.ID, "collection", "collection id")
 _TTL = Field("max_ttl", 16, Kind.U32, "maximum TTL of documents, seconds", "max TTL")
 
-_NAME = Field("key", 0, Kind.TEXT, "name of the collection or scope", "Key", private=True)
+_NAME = Field("key", 0, Kind.TEXT, "name of the collection or scope", "Key")
 
 _COLLECTION_TABLE = (
     Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
