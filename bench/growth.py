@@ -10,6 +10,7 @@ it should be, 4 is the square.
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -50,7 +51,10 @@ def main() -> None:
                 capture.write_bytes(make(1))
                 start = min(seconds(JOBS[job], capture) for _ in range(2))
                 while took[-1] < arguments.seconds and count <= MOST:
-                    capture.write_bytes(make(count))
+                    try:
+                        capture.write_bytes(make(count))
+                    except (ValueError, struct.error):
+                        break  # no more fit into what holds them
                     took.append(seconds(JOBS[job], capture) - start)
                     count *= 2
                 row(kind, f"`{job}`", f"{count // 2:,}", f"{took[-1]:.2f} s", f"{took[-1] / max(took[-2], 0.05):.1f}")
