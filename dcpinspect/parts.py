@@ -92,16 +92,12 @@ class Part:
             has_keys=coverage.has_keys,
         )
 
-    def rows(self, of_whole: OfWhole, files: Sequence[str]) -> dict[str, Records]:
-        """Returns the part's snapshots and gaps, as the whole has them. ``files``: all captures of the whole."""
-        tables = self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole)
-        found = {}
-        for name in SET_APART:
-            records: Records = getattr(tables, name)
-            own = records.columns["connection"]
-            assert isinstance(own, Numbers)
-            found[name] = records.with_column("connection", Numbers(of_whole.connections[own.values]))
-        return found
+    def rows(self, name: str, of_whole: OfWhole, files: Sequence[str]) -> Records:
+        """Returns the part's rows of one of ``SET_APART``, as the whole has them. ``files``: all captures of the whole."""
+        records: Records = getattr(self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole), name)
+        own = records.columns["connection"]
+        assert isinstance(own, Numbers)
+        return records.with_column("connection", Numbers(of_whole.connections[own.values]))
 
     def to_bytes(self) -> bytes:
         """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size in memory."""

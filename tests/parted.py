@@ -136,7 +136,11 @@ def joined(
         return FoundEvents.joined(wanted, again)
 
     found.compare(look)
-    return Joined(found, [Part.from_bytes(one).rows(of_whole, files) for one, of_whole in zip(known, found.of_parts(), strict=True)])
+    rows = [
+        {name: Part.from_bytes(one).rows(name, of_whole, files) for name in SET_APART}
+        for one, of_whole in zip(known, found.of_parts(), strict=True)
+    ]
+    return Joined(found, rows)
 
 
 def _source(batches: Sequence[PacketBatch], files: Sequence[str]) -> Given:

@@ -37,7 +37,7 @@ from dcpinspect.streams.tracker import Tracker
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 2, 16, 8
+READ, WRITE, FOLLOW = 3, 15, 8
 """Cost of a message in tenths of a microsecond: to find and decode it, to check and write it, and to follow it."""
 MOST_SHARES = 4
 """Greatest number of tasks that share a part: with more tasks, the one that follows the connections does not become faster."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from dcpinspect.errors import CaptureError, UsageError
@@ -367,16 +367,24 @@ class _Run:
         new = [
             one for one in manifest.parts if id(one) in known and not (one.of_whole == marks[id(one)] and manifest.has_rows_of(one, there))
         ]
-        works = [PartRows(manifest.path(one.file), names, known[id(one)], folders, manifest.salt) for one in new]
+        works = [
+            PartRows(manifest.path(one.file), names, known[id(one)], name, folders[name], manifest.salt)
+            for one in new
+            for name in SET_APART
+        ]
+        # each table is a task, since a large connection is one part
         written = tasks.each("writing tables", write_part_rows, works, [files.size(one.part) for one in works])
-        of_part = dict(zip(map(id, new), written, strict=True))
+        of_part: dict[int, dict[str, Written]] = {id(one): {} for one in new}
+        for (one, name), file in zip(product(new, SET_APART), written, strict=True):
+            if file is not None:
+                of_part[id(one)][name] = file
         kept = [
             replace(one, of_whole=marks[id(one)], tables={name: self._relative(file.path) for name, file in of_part[id(one)].items()})
             if id(one) in of_part
             else one
             for one in manifest.parts
         ]
-        return kept, {name: [of[name] for of in written if name in of] for name in SET_APART}
+        return kept, {name: [of[name] for of in of_part.values() if name in of] for name in SET_APART}
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.out}/")

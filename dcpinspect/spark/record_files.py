@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePosixPath
@@ -34,15 +34,17 @@ _DIGEST = 16
 
 @dataclass(frozen=True, slots=True)
 class PartRows:
-    """A part whose snapshots and gaps are to be written."""
+    """A part of which one table is to be written."""
 
     part: str
     """Path of the part."""
     captures: Sequence[str]
     """Names of all captures."""
     of_whole: OfWhole
-    folders: Mapping[str, str]
-    """Folder of the part's file, by table."""
+    table: str
+    """One of ``SET_APART``."""
+    folder: str
+    """Folder of the part's file."""
     salt: Salt | None = None
 
 
@@ -54,14 +56,10 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
     return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
 
 
-def write_part_rows(one: PartRows) -> dict[str, Written]:
-    """Writes the rows of a part, and returns the file of each table that has some."""
-    tables = Part.from_bytes(files.content(one.part, one.salt)).rows(one.of_whole, one.captures)
-    return {
-        name: written_rows(f"{one.folders[name]}/{attempt()}.parquet", pieces(name, records))
-        for name, records in tables.items()
-        if len(records)
-    }
+def write_part_rows(one: PartRows) -> Written | None:
+    """Writes the rows of a part, and returns the file; None if there are no rows."""
+    records = Part.from_bytes(files.content(one.part, one.salt)).rows(one.table, one.of_whole, one.captures)
+    return written_rows(f"{one.folder}/{attempt()}.parquet", pieces(one.table, records)) if len(records) else None
 
 
 def pieces(name: str, records: Records) -> Iterator[Any]:
