@@ -32,6 +32,7 @@ NO_TEST_FILE = {
     "findings/candidates.py": "data, which the tests of the rules and of the collector make and look at",
     "findings/finding.py": "the same",
     "findings/rule.py": "the same",
+    "findings/wire_rules.py": "data, which the tests of findings/wire.py look at",
     "streams/kinds.py": "names of numbers",
     "streams/tables.py": "what streams/tracker.py returns, whose tests look at it",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",

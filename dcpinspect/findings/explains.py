@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dcpinspect.findings import wire
+from dcpinspect.findings import wire_rules
 
 _IN_A_STREAM = (
     *("event-before-marker", "seqno-not-increasing", "seqno-repeated-after-advanced", "seqno-outside-snapshot"),
@@ -25,7 +25,7 @@ _IN_A_STREAM = (
 )
 """Rules about a message's place in its stream: they mean nothing if it is the message of another stream."""
 SILENCES: Mapping[str, Collection[str]] = {
-    **{rule.id: ("stream-refused",) for rule in wire.RULES if rule.severity != "note"},
+    **{rule.id: ("stream-refused",) for rule in wire_rules.RULES if rule.severity != "note"},
     "bad-stream-range": ("stream-refused",),
     "duplicate-stream-request": ("stream-refused",),
     "manifest-ahead": ("stream-refused",),

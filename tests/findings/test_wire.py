@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.findings.wire import IDS, RULES, candidates
+from dcpinspect.findings.wire import candidates
+from dcpinspect.findings.wire_rules import IDS, RULES
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
 from dcpinspect.protocol.xattr import encode_xattrs
