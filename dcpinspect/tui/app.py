@@ -230,8 +230,19 @@ class InspectApp(ThemedApp):
     def draw_frame(self) -> None:
         """Draws the tabs, the progress line and the line of keys."""
         self._tabs.update(frame.tabs(self.inspection, self.view, self.glyphs, self.size.width))
-        self._keys.update(frame.keys(self.view, self.size.width, is_typing=self.bar.is_typing))
+        self._draw_keys()
         self._draw_progress()
+
+    def _draw_keys(self) -> None:
+        self._keys.update(frame.keys(self.view, self.size.width, is_typing=self.bar.is_typing))
+
+    def on_descendant_focus(self) -> None:
+        """Draws the line of keys: the filter, which may have the focus now, has keys of its own."""
+        self._draw_keys()
+
+    def on_descendant_blur(self) -> None:
+        """Draws the line of keys."""
+        self._draw_keys()
 
     def _draw_progress(self) -> None:
         text = self._said or frame.progress(self.inspection, is_following=self.packets.list.follow)
