@@ -72,10 +72,6 @@ class Groups:
         """Returns the rows of each group."""
         return map(self.__getitem__, range(len(self)))
 
-    def together(self, row: int) -> list[int]:
-        """Returns the rows of the group that contains a row."""
-        return self[int(self.of[row])]
-
     def before(self, row: int, most: int) -> list[int]:
         """Returns the rows before a row in its group, at most so many, the nearest first."""
         place = int(self._places[row])

@@ -19,7 +19,8 @@ def test_groups_are_in_order_of_their_first_rows_and_rows_as_they_are_given() ->
 
 def test_a_row_tells_its_group_and_the_row_before_it() -> None:
     found = Groups([ONE], np.array([3, 4, 0, 1]))
-    assert (found.together(0), found.of.tolist()) == ([4, 0], [1, 0, -1, 0, 1, -1])
+    assert found.of.tolist() == [1, 0, -1, 0, 1, -1]
+    assert (found[1], found.before(0, 5), found.before(0, 0), found.before(4, 5)) == ([4, 0], [4], [], [])
     assert found.previous.tolist() == [4, 3, -1, -1, -1, -1]
 
 
