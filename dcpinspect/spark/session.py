@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
+from dcpinspect.spark import daemon
 from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.temporary import remember
 
@@ -142,6 +143,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
             os.environ.setdefault(name, value)
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
+        if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in conf:
+            builder = builder.config(map={**daemon.settings(os.environ.get("PYTHONPATH", ""))})
     _check_answers(master or conf.get("spark.master", ""))
     if master is not None and is_remote(master):
         builder = builder.remote(master)

@@ -1,0 +1,41 @@
+"""The process that starts Spark's Python workers on this machine: Spark's own, but with PySpark from where it is installed.
+
+Spark lets workers import PySpark from a zip file in its home. Python keeps no compiled modules of a zip file, so each session would compile
+PySpark anew. That takes 0.4 s.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import dcpinspect
+
+MODULE = "dcpinspect.spark.daemon"
+
+
+def settings(python_path: str) -> dict[str, str]:
+    """Returns the settings of a session with this daemon. ``python_path``: the variable PYTHONPATH."""
+    root = str(Path(dcpinspect.__file__).parents[1])  # workers cannot find it if only a program's sys.path has it
+    return {"spark.python.daemon.module": MODULE, "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, (python_path, root)))}
+
+
+def without_archives(paths: Sequence[str]) -> list[str]:
+    """Returns the paths of imports without the zip and jar files of the PySpark that is installed."""
+    is_archive = {path: path.endswith((".zip", ".jar")) for path in paths}
+    found = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
+    if found is None or found.origin is None:
+        return list(paths)
+    home = Path(found.origin).parent
+    return [path for path in paths if not (is_archive[path] and Path(path).is_relative_to(home))]
+
+
+if __name__ == "__main__":
+    sys.path[:] = without_archives(sys.path)
+
+    from pyspark import daemon
+
+    daemon.manager()

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from dcpinspect.spark.daemon import without_archives
+
+HOME = Path(pyspark.__file__).parent
+ZIPS = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
+JARS = sorted(map(str, (HOME / "jars").glob("spark-core*.jar")))
+
+
+def test_archives_of_the_installed_pyspark_are_left_out() -> None:
+    assert ZIPS
+    assert JARS
+    assert without_archives(["", *ZIPS, *JARS, "/else/python/lib/pyspark.zip", *sys.path]) == [
+        "",
+        "/else/python/lib/pyspark.zip",
+        *sys.path,
+    ]
+
+
+def test_archives_stay_where_no_pyspark_is_installed(tmp_path: Path) -> None:
+    assert without_archives([*ZIPS, str(tmp_path)]) == [*ZIPS, str(tmp_path)]
+
+
+@pytest.mark.spark
+def test_workers_import_the_installed_pyspark(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from dcpinspect.spark.tasks import spark_tasks\n"
+        "def where(_):\n"
+        "    import pyspark, sys\n"
+        "    return pyspark.__file__, [path for path in sys.path if path.endswith(('pyspark.zip', '.jar'))]\n"
+        "with spark_tasks('local[1]', {}) as tasks:\n"
+        "    print(tasks.each('', where, [1], [1])[0])\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == repr((pyspark.__file__, []))
