@@ -59,7 +59,7 @@ def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequenc
                 of_parts.append((f"{part}{ENDING}", numbers, here[numbers]))
         items.append(_Share(of_parts, streams[own], branches[own], salt))
         chosen.append(own)
-    for own, mask in zip(chosen, tasks.each("comparing gaps", _judged, items, [len(one.streams) for one in items]), strict=True):
+    for own, mask in zip(chosen, tasks.each("comparing gaps", _judged, items, [one.streams.array.nbytes for one in items]), strict=True):
         found[own] = mask
     return found
 

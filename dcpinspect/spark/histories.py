@@ -57,25 +57,28 @@ def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: Eve
     items, sizes = [], []
     for share in range(shares):
         own = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
-        paths = [written[share] for written, _ in told if share in written]
-        if len(own) and paths:
-            items.append(_Share(paths, own, found.manifest.salt))
-            sizes.append(len(own))
+        changes = [written[share] for written, _ in told if share in written]
+        if len(own) and changes:
+            items.append(_Share([path for path, _ in changes], own, found.manifest.salt))
+            sizes.append(sum(size for _, size in changes))
     return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind
 
 
-def _written(one: _Sought) -> tuple[dict[int, str], int]:
-    """Returns, for each share, the file with its changes; and the first vbucket whose changes did not fit into memory."""
+def _written(one: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
+    """Returns, for each share, the file with its changes and how many bytes they have; and the first vbucket whose changes did not fit into
+    memory.
+    """
     found, own = look(one.look), attempt()
-    paths = {}
+    written = {}
     for share, changes in enumerate(found.divided(one.shares)):
         if changes:
             streams = np.repeat(np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()])
             content = io.BytesIO()
             np.save(content, np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())))
-            paths[share] = f"{one.stem}.{own}-{share}.changes"
-            files.write(paths[share], content.getvalue(), one.look.work.salt)
-    return paths, found.vbuckets
+            path = f"{one.stem}.{own}-{share}.changes"
+            files.write(path, content.getvalue(), one.look.work.salt)
+            written[share] = path, len(content.getvalue())
+    return written, found.vbuckets
 
 
 def _differing(one: _Share) -> list[Contradiction]:

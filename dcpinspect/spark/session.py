@@ -169,7 +169,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             yield found
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
-                aside(found.stop, lambda: None)
+                aside(lambda: _stop(found), lambda: None)
 
 
 def is_remote(master: str) -> bool:
@@ -209,6 +209,13 @@ def _end_java() -> subprocess.Popen[bytes]:
     gateway.proc.stdin.close()
     java: subprocess.Popen[bytes] = gateway.proc
     return java
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stops a session, and does not wait for PySpark's server of accumulators: it sees only once a second that it is to end."""
+    if not _is_remote(spark) and (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None:
+        server.shutdown = threading.Thread(target=server.shutdown, daemon=True).start
+    spark.stop()
 
 
 def _is_submitted() -> bool:

@@ -38,6 +38,8 @@ system again and again costs a tenth of the time of a task, or more.
 """
 TASK_BYTES = 64 << 20
 """Smaller items share a task up to so many bytes."""
+LEAST_BYTES = 4 << 20
+"""With less work than this, one task does all of it: to start another worker would take longer."""
 
 
 class Tasks(Protocol):
@@ -135,7 +137,10 @@ def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show =
 
 
 def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
-    """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, or more if these would be too large."""
-    wanted = max(tasks, -(-sum(sizes) // TASK_BYTES))
+    """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if these would be too large, one for little
+    work.
+    """
+    total = sum(sizes)
+    wanted = max(tasks, -(-total // TASK_BYTES)) if total >= LEAST_BYTES else 1
     groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -29,15 +29,16 @@ def test_archives_stay_where_no_pyspark_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_workers_import_the_installed_pyspark(tmp_path: Path) -> None:
+def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from dcpinspect.spark.tasks import spark_tasks\n"
         "def where(_):\n"
         "    import pyspark, sys\n"
         "    return pyspark.__file__, [path for path in sys.path if path.endswith(('pyspark.zip', '.jar'))]\n"
-        "with spark_tasks('local[1]', {}) as tasks:\n"
-        "    print(tasks.each('', where, [1], [1])[0])\n"
+        "for _ in range(2):\n"
+        "    with spark_tasks('local[1]', {}) as tasks:\n"
+        "        print(tasks.each('', where, [1], [1])[0])\n"
     )
     done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == repr((pyspark.__file__, []))
+    assert done.stdout.splitlines() == [repr((pyspark.__file__, []))] * 2

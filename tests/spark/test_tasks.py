@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dcpinspect.spark.tasks import SparkTasks, packed
+from dcpinspect.spark.tasks import LEAST_BYTES, SparkTasks, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 def test_items_share_tasks_of_about_equal_size() -> None:
     assert packed([], 4) == []
-    assert sorted(number for task in packed([5] * 10, 4) for number in task) == list(range(10))
-    assert len(packed([5] * 10, 4)) == 4
+    assert sorted(number for task in packed([LEAST_BYTES] * 10, 4) for number in task) == list(range(10))
+    assert len(packed([LEAST_BYTES] * 10, 4)) == 4
     assert len(packed([1 << 30] * 3, 2)) == 3
+
+
+def test_little_work_is_one_task() -> None:
+    assert packed([5] * 10, 4) == [list(range(10))]
 
 
 @pytest.mark.spark
