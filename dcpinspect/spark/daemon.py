@@ -15,12 +15,14 @@ from pathlib import Path
 import dcpinspect
 
 MODULE = "dcpinspect.spark.daemon"
+PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
+"""Setting with the paths from which workers import."""
 
 
 def settings(python_path: str) -> dict[str, str]:
-    """Returns the settings of a session with this daemon. ``python_path``: the variable PYTHONPATH."""
+    """Returns the settings of a session with this daemon. ``python_path``: what PYTHONPATH is to begin with."""
     root = str(Path(dcpinspect.__file__).parents[1])  # workers cannot find it if only a program's sys.path has it
-    return {"spark.python.daemon.module": MODULE, "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, (python_path, root)))}
+    return {"spark.python.daemon.module": MODULE, PYTHON_PATH: os.pathsep.join(filter(None, (python_path, root)))}
 
 
 def without_archives(paths: Sequence[str]) -> list[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.capture.batch import Column
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.parts import judged, packed, unpacked
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.spark import files
@@ -42,24 +44,30 @@ def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
 
 
 def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[Column], streams: Streams, branches: Column) -> Mask:
-    """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths."""
+    """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths. Raises UsageError if a file of theirs is missing."""
     shares = SHARES * tasks.processors
-    found, items, chosen = np.zeros(len(streams), dtype=np.bool_), [], []
+    found, items, sizes, chosen = np.zeros(len(streams), dtype=np.bool_), [], [], []
+    try:
+        bounds = [files.size(f"{part}{ENDING}") for part in parts]
+    except OSError as error:
+        raise UsageError(f"a part cannot be read ({escape(str(error))}); run the pipeline into a new directory") from error
     for share in range(shares):
         own = np.flatnonzero(streams.vbucket % shares == share)
         if not len(own):
             continue
         among = np.full(len(streams) + 1, -1, dtype=np.int64)  # the last place stands for streams of other shares
         among[own] = np.arange(len(own))
-        of_parts = []
-        for part, place in zip(parts, places, strict=True):
+        of_parts, size = [], 0
+        for part, place, own_size in zip(parts, places, bounds, strict=True):
             here = among[place]
             numbers = np.flatnonzero(here >= 0)
             if len(numbers):
                 of_parts.append((f"{part}{ENDING}", numbers, here[numbers]))
+                size += own_size
+        sizes.append(size)  # all of a file is read, whatever the share
         items.append(_Share(of_parts, streams[own], branches[own], salt))
         chosen.append(own)
-    for own, mask in zip(chosen, tasks.each("comparing gaps", _judged, items, [one.streams.array.nbytes for one in items]), strict=True):
+    for own, mask in zip(chosen, tasks.each("comparing gaps", _judged, items, sizes), strict=True):
         found[own] = mask
     return found
 

@@ -144,7 +144,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             os.environ.setdefault(name, value)
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
         if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in conf:
-            builder = builder.config(map={**daemon.settings(os.environ.get("PYTHONPATH", ""))})
+            builder = builder.config(map={**daemon.settings(conf.pop(daemon.PYTHON_PATH, os.environ.get("PYTHONPATH", "")))})
     _check_answers(master or conf.get("spark.master", ""))
     if master is not None and is_remote(master):
         builder = builder.remote(master)
@@ -355,8 +355,11 @@ def _first_line(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Returns the line of a traceback that says what was wrong in a task; else the deepest cause that Java names."""
+    """Returns the line of a traceback that says what was wrong in a task; else the last that a Python said which did not start, or the
+    deepest cause that Java names.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
     deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")][-1:]
-    return clip(escape((raised or deepest or [_first_line(error)])[0]), _SHOWN)
+    said = re.findall(r"(\S.*)\s*\nPYTHONPATH was:", str(error))
+    return clip(escape((raised or said or deepest or [_first_line(error)])[0]), _SHOWN)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+import dcpinspect
 from dcpinspect.spark.daemon import without_archives
 
 HOME = Path(pyspark.__file__).parent
@@ -42,3 +43,19 @@ def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(tmp
     )
     done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [repr((pyspark.__file__, []))] * 2
+
+
+@pytest.mark.spark
+def test_workers_find_the_package_beside_paths_that_the_user_names(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\n"
+        "from dcpinspect.spark.tasks import spark_tasks\n"
+        "def paths(_):\n"
+        "    return sys.path\n"
+        "with spark_tasks('local[1]', {'spark.executorEnv.PYTHONPATH': '/mine'}) as tasks:\n"
+        "    print(*tasks.each('', paths, [1], [1])[0], sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = done.stdout.splitlines()
+    assert found.index("/mine") < found.index(str(Path(dcpinspect.__file__).parents[1]))

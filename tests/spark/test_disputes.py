@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from dcpinspect.errors import UsageError
 from dcpinspect.spark import plan
+from dcpinspect.spark.disputes import ENDING
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.whole import whole
-from tests.spark.outputs import Here, ran, stored, told
+from tests.spark.outputs import Here, Item, Result, ran, stored, told
 from tests.streams.told import Told, capture, opened
 
 
@@ -37,3 +40,24 @@ def test_the_driver_gets_gaps_of_streams_that_have_some_in_dispute(tmp_path: Pat
     assert "item-missing" in {row["rule"] for row in found["findings"]}
     known = whole(Manifest.newest(tmp_path / "out"), few=Here()).merged.tracker.state.known
     assert set(known.streams.vbucket[known.gaps.stream].tolist()) == {8}
+
+
+def test_shares_are_as_large_as_the_gaps_that_they_read(tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(capture(streaming(0), streaming(1, 12)))
+    ran(tmp_path / "out", path)
+    manifest = Manifest.newest(tmp_path / "out")
+    bounds = [Path(f"{manifest.path(one.file)}{ENDING}").stat().st_size for one in manifest.parts]
+    seen: list[int] = []
+
+    class Seeing(Here):
+        def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+            seen.extend(sizes)
+            return super().each(what, work, items, sizes)
+
+    whole(manifest, few=Seeing())
+    assert seen
+    assert set(seen) == {sum(bounds)}
+    Path(f"{manifest.path(manifest.parts[0].file)}{ENDING}").unlink()
+    with pytest.raises(UsageError, match=r"a part cannot be read .*; run the pipeline into a new directory"):
+        whole(manifest, few=Here())

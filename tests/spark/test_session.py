@@ -84,3 +84,15 @@ def test_what_a_task_raises_is_one_line(spark: SparkSession) -> None:
     with pytest.raises(sessions.SparkFailedError, match=r"a job of Spark failed: .*No space left on device") as raised:
         SparkTasks(spark, lambda *_: None).each("failing", fail, [1], [1])
     assert "\n" not in str(raised.value)
+
+
+def test_a_failure_to_start_python_names_what_that_python_said() -> None:
+    said = (
+        "An error occurred while calling o84.getResult.\n"
+        ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
+        "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0: org.apache.spark.SparkException: \n"
+        "Error from python worker:\n  /venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package\n"
+        "PYTHONPATH was:\n  /mine\n"
+        "Caused by: org.apache.spark.SparkException: \n"
+    )
+    assert sessions._cause(RuntimeError(said)) == "/venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package"
