@@ -31,8 +31,8 @@ def without_archives(paths: Sequence[str]) -> list[str]:
     found = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
     if found is None or found.origin is None:
         return list(paths)
-    home = Path(found.origin).parent
-    return [path for path in paths if not (is_archive[path] and Path(path).is_relative_to(home))]
+    home = Path(found.origin).resolve().parent  # Spark resolves symbolic links of its home
+    return [path for path in paths if not (is_archive[path] and Path(path).resolve().is_relative_to(home))]
 
 
 if __name__ == "__main__":

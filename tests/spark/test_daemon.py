@@ -29,6 +29,11 @@ def test_archives_stay_where_no_pyspark_is_installed(tmp_path: Path) -> None:
     assert without_archives([*ZIPS, str(tmp_path)]) == [*ZIPS, str(tmp_path)]
 
 
+def test_archives_are_left_out_where_pyspark_is_found_by_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(HOME.resolve().parent)
+    assert without_archives([*(str(Path(path).resolve()) for path in ZIPS), str(tmp_path / "link")]) == [str(tmp_path / "link")]
+
+
 @pytest.mark.spark
 def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
