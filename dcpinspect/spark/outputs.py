@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from dcpinspect.capture.batch import Column
 from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.parts import SET_APART, Merged
 from dcpinspect.render.lines import counted
 from dcpinspect.render.verdict import damage_of
@@ -188,3 +190,9 @@ def _severity(one: Read, what: str, last: Mapping[str, Read]) -> str:
 def rows_of(manifest: Manifest) -> Mapping[str, int]:
     """Returns the number of rows of every table."""
     return {name: delta.rows(manifest.table(name)) for name in manifest.tables}
+
+
+def findings_of(manifest: Manifest) -> dict[str, int]:
+    """Returns the number of findings by severity, the worst first."""
+    found = Counter(manifest.dataset("findings").to_table(columns=["severity"])["severity"].to_pylist())
+    return {severity: found[severity] for severity in SEVERITIES if severity in found}

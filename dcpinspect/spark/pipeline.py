@@ -21,7 +21,7 @@ from dcpinspect.spark import files, histories, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse, look
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, PARTS, RAW, Kept, Manifest, Read
-from dcpinspect.spark.outputs import problems, rows_of, states, write_tables
+from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_tables
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, mark_of, write_part_rows
 from dcpinspect.spark.salt import Salt
@@ -83,6 +83,7 @@ class Summary:
     rows: dict[str, int] = field(default_factory=dict)
     """Number of rows of every table after the run."""
     findings: dict[str, int] = field(default_factory=dict)
+    """Number of findings by severity after the run."""
     problems: list[dict[str, Any]] = field(default_factory=list)
     """Problems of the captures that were read."""
     quarantined: int = 0
@@ -243,7 +244,7 @@ class _Run:
 
     def _as_before(self) -> Summary:
         self.summary.batch, self.summary.kept_parts = self.manifest.number, len(self.manifest.parts)
-        self.summary.rows = dict(rows_of(self.manifest))
+        self.summary.rows, self.summary.findings = dict(rows_of(self.manifest)), findings_of(self.manifest)
         return self.summary
 
     def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> None:
@@ -392,7 +393,7 @@ class _Run:
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary
         summary.parts, summary.kept_parts = works, len(manifest.parts) - works
-        summary.rows = dict(rows_of(manifest))
+        summary.rows, summary.findings = dict(rows_of(manifest)), findings_of(manifest)
         summary.problems = list(problems(manifest, {self.batch}))
         found = states(manifest, {self.batch})
         summary.quarantined, summary.damaged = found.count("bad"), found.count("damaged")

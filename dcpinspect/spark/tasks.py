@@ -40,6 +40,8 @@ TASK_BYTES = 64 << 20
 """Smaller items share a task up to so many bytes."""
 LEAST_BYTES = 4 << 20
 """With less work than this, one task does all of it: to start another worker would take longer."""
+ITEM_BYTES = 256 << 10
+"""An item counts as at least so many bytes here, because it takes requests to storage, whatever its size."""
 
 
 class Tasks(Protocol):
@@ -140,7 +142,7 @@ def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
     """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if these would be too large, one for little
     work.
     """
-    total = sum(sizes)
-    wanted = max(tasks, -(-total // TASK_BYTES)) if total >= LEAST_BYTES else 1
+    is_little = sum(max(size, ITEM_BYTES) for size in sizes) < LEAST_BYTES
+    wanted = 1 if is_little else max(tasks, -(-sum(sizes) // TASK_BYTES))
     groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -54,6 +54,8 @@ def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_pat
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["schema"], found["captures"], found["known"], found["batch"]) == ("dcpinspect.pipeline_run/1", 1, 4, 2)
+    assert sum(found["findings"].values()) == found["rows"]["findings"] > 0
+    assert set(found["findings"]) <= {"error", "warning", "note"}
     assert last.exists()
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 

@@ -20,6 +20,7 @@ def test_items_share_tasks_of_about_equal_size() -> None:
 
 def test_little_work_is_one_task() -> None:
     assert packed([5] * 10, 4) == [list(range(10))]
+    assert len(packed([5] * 16, 4)) == 4  # small items take requests, too
 
 
 @pytest.mark.spark
