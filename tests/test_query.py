@@ -396,6 +396,9 @@ def test_what_duckdb_refuses_is_told_at_its_place(text: str, place: str, says: s
         ("insert into messages values (1)", "query: tables of captures cannot be changed; make one of your own, as in create table t as"),
         ("update gaps set width = 0", "query: tables of captures cannot be changed; "),
         ("delete from streams", "query: tables of captures cannot be changed; "),
+        ("drop table messages", "query: tables of captures cannot be changed; "),
+        ("alter table messages add column x int", "query: tables of captures cannot be changed; "),
+        ("create view v as select 1; drop table v", 'query: Existing object "v" is of type View, trying to drop type Table'),
     ],
 )  # fmt: skip
 def test_what_has_no_place_is_told_in_a_line(text: str, says: str) -> None:

@@ -103,9 +103,11 @@ def _put_json(record: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(plain_json(dict(record)) + b"\n")
 
 
-@options.shared(
-    checking.check, without=("captures", "since", "until", "output", "write", "around", "port", "stats", "redact", "redact_salt")
-)
+_OF_PACKETS = ("write", "around", "with_secrets", "decrypted")
+"""Options of ``check`` that are about packets, which an output does not hand out."""
+
+
+@options.shared(checking.check, without=("captures", "since", "until", "output", *_OF_PACKETS, "port", "stats", "redact", "redact_salt"))
 def check(context: typer.Context, out: Out, output: options.OutputFile = None, salt_file: options.SaltFile = None, **choices: Any) -> int:
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
@@ -151,7 +153,11 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
         )
         checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:
-        complain(f"{UNCHECKED}: {escape(out)} has captures without messages; run the pipeline into a new directory with --port auto")
+        if set(states(manifest)) == {"expired"}:
+            why = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
+        else:
+            why = f"{escape(out)} has captures without messages; run the pipeline into a new directory with --port auto"
+        complain(f"{UNCHECKED}: {why}")
         return CaptureError.exit_status
     if checking.fails(found, choices["fail_on"]):
         return checking.FOUND

@@ -56,7 +56,7 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
         times = f", {one['first_time']} to {one['last_time']}" if one["first_time"] else ""
         yield f"  {escape(one['point'])}: {_captures(one['captures'])}, {_bytes(one['bytes'])}, {one['packets']:,} packets{times}"
     if len(record["points"]) > MAX_LINES:
-        yield f"  and {len(record['points']) - MAX_LINES:,} more points; the table captures has all"
+        yield f"  and {counted(len(record['points']) - MAX_LINES, 'more point')}; the table captures has all"
     if record["consumers"]:
         yield "clients, over all connections, nodes and captures:"
     for one in record["consumers"][:MAX_LINES]:
@@ -72,12 +72,12 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
         times = f", seen {one['count']:,} times" if one["count"] > one["findings"] else ""
         yield f"  {one['severity']} {one['rule']}{cause}: {counted(one['findings'], 'finding')}{times}"
     if len(record["findings"]) > MAX_LINES:
-        yield f"  and {len(record['findings']) - MAX_LINES:,} more kinds; 'dcpinspect pipeline check' has all"
+        yield f"  and {counted(len(record['findings']) - MAX_LINES, 'more kind')}; 'dcpinspect pipeline check' has all"
     yield from _tables(record["tables"])
     for one in record["problems"][:MAX_LINES]:
         yield f"{one['severity']}: {problem_text(one)}"
     if len(record["problems"]) > MAX_LINES:
-        yield f"{len(record['problems']) - MAX_LINES:,} more problems; the table bad has all"
+        yield f"{counted(len(record['problems']) - MAX_LINES, 'more problem')}; the table bad has all"
 
 
 def problem_text(one: Mapping[str, Any]) -> str:

@@ -118,6 +118,8 @@ class DuckQuery:
             what, place = text.partition(" Error: ")[2] or text, None
         for theirs, ours in _OUR_WORDS:
             what = re.sub(theirs, ours, what)
+        if (found := _TO_CHANGE.match(what)) is not None and (found[1] or found[2]) in self._names:
+            what = _UNCHANGED
         what = re.sub(r"(?s)(Table with name (.+) does not exist!).*", lambda found: f"{found[1]} {self._tables_like(found[2])}", what)
         return one_line(what), int(place) if place is not None else None
 
@@ -128,11 +130,14 @@ class DuckQuery:
 
 
 _UNCHANGED = "tables of captures cannot be changed; make one of your own, as in create table t as from messages"
+_TO_CHANGE = re.compile(r'Existing object "(.+)" is of type View, trying to|View with name "(.+)" already exists')
+"""What DuckDB says of a table of captures, which it has as a view, that is to be dropped, replaced or made."""
 _OUR_WORDS = (
     ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
     (r'\s*Use "SET .*', ""),  # users cannot change settings
     (r"^\S+ is not an table$", _UNCHANGED),
     ("^Can only (update|delete from) base table$", _UNCHANGED),
+    ("^Can only modify view with ALTER VIEW statement$", _UNCHANGED),
 )
 
 

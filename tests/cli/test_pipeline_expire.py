@@ -24,6 +24,9 @@ def test_captures_of_years_ago_leave_without_spark(tmp_path: Path, capfd: pytest
     assert main(["pipeline", "expire", out, "--older", "1d", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["expired"] == 0
     assert Manifest.newest(out).number == 2
+    assert main(["pipeline", "check", out]) == 2
+    complaint = f"dcpinspect: nothing was checked: all captures of {out} are expired; run the pipeline with newer ones\n"
+    assert capfd.readouterr() == ("nothing was checked\n", complaint)
 
 
 def test_an_age_that_is_none_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

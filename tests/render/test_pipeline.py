@@ -66,5 +66,5 @@ def test_many_points_and_problems_are_counted() -> None:
     assert "  and 2 more kinds; 'dcpinspect pipeline check' has all" in lines
     assert lines[-2:] == [
         "error: x, offset 7: is bad; it is left out: take it away, or put a pcap or pcapng file in its place",
-        "1 more problems; the table bad has all",
+        "1 more problem; the table bad has all",
     ]

@@ -133,6 +133,12 @@ def test_files_and_the_network_are_out_of_reach(text: str, out: Manifest) -> Non
     assert Path(file).read_bytes() == before
 
 
+@pytest.mark.parametrize("text", ["drop table messages", "create or replace table gaps as select 1", "create table gaps as select 1"])
+def test_tables_cannot_be_dropped_or_replaced(text: str, out: Manifest) -> None:
+    with pytest.raises(UsageError, match="query: tables of captures cannot be changed; make one of your own"):
+        answer(text, out)
+
+
 def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
     ran(tmp_path / "out", builders.capture(tmp_path / "silent.pcap"))
     out = Manifest.newest(tmp_path / "out")
