@@ -34,33 +34,38 @@ def test_archives_are_left_out_where_pyspark_is_found_by_a_symbolic_link(tmp_pat
     assert without_archives([*(str(Path(path).resolve()) for path in ZIPS), str(tmp_path / "link")]) == [str(tmp_path / "link")]
 
 
+def ran(folder: Path, program: str) -> list[str]:
+    """What a program of a user prints, line by line."""
+    file = folder / "program.py"
+    file.write_text(program)
+    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
 @pytest.mark.spark
 def test_workers_import_the_installed_pyspark_in_one_session_after_the_other(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
+    found = ran(
+        tmp_path,
         "from dcpinspect.spark.tasks import spark_tasks\n"
         "def where(_):\n"
         "    import pyspark, sys\n"
         "    return pyspark.__file__, [path for path in sys.path if path.endswith(('pyspark.zip', '.jar'))]\n"
         "for _ in range(2):\n"
         "    with spark_tasks('local[1]', {}) as tasks:\n"
-        "        print(tasks.each('', where, [1], [1])[0])\n"
+        "        print(tasks.each('', where, [1], [1])[0])\n",
     )
-    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [repr((pyspark.__file__, []))] * 2
+    assert found == [repr((pyspark.__file__, []))] * 2
 
 
 @pytest.mark.spark
 def test_workers_find_the_package_beside_paths_that_the_user_names(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
+    found = ran(
+        tmp_path,
         "import sys\n"
         "from dcpinspect.spark.tasks import spark_tasks\n"
         "def paths(_):\n"
         "    return sys.path\n"
         "with spark_tasks('local[1]', {'spark.executorEnv.PYTHONPATH': '/mine'}) as tasks:\n"
-        "    print(*tasks.each('', paths, [1], [1])[0], sep='\\n')\n"
+        "    print(*tasks.each('', paths, [1], [1])[0], sep='\\n')\n",
     )
-    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    found = done.stdout.splitlines()
     assert found.index("/mine") < found.index(str(Path(dcpinspect.__file__).parents[1]))
