@@ -75,17 +75,43 @@ def _outside_imports() -> Iterator[None]:
         signal.signal(signal.SIGALRM, _try_again)
     try:
         yield
+        _raise_delayed()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if _HAS_TIMER:
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
+class _Delayed:
+    """Whether Ctrl-C was pressed during an import, and has had no effect yet."""
+
+    is_due = False
+
+
+_delayed = _Delayed()
+
+
 def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
     if _HAS_TIMER and _is_importing(frame):
+        _delayed.is_due = True
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
     else:
+        _delayed.is_due = False
         signal.default_int_handler(number, frame)
+
+
+def _take_delayed() -> bool:
+    """Returns whether Ctrl-C was pressed during an import, and the timer has only met imports since; the timer ends."""
+    was_due, _delayed.is_due = _delayed.is_due, False
+    if was_due:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return was_due
+
+
+def _raise_delayed() -> None:
+    """Raises KeyboardInterrupt if it was delayed. Called before other handlers are set."""
+    if _take_delayed():
+        raise KeyboardInterrupt
 
 
 def _try_again(_: int, frame: FrameType | None) -> None:
@@ -138,7 +164,7 @@ def deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not is_ours:
         yield
         return
-    _interrupts.asked = False
+    _interrupts.asked = _take_delayed()
     signal.signal(signal.SIGINT, _interrupts.note)
     try:
         yield
@@ -160,6 +186,7 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    _raise_delayed()
     was_asked = is_stuck = False
     ended = threading.Event()
 
@@ -314,6 +341,7 @@ def answered(stop: Callable[[], bool], end: Callable[[], None], is_waiting: Call
     if threading.current_thread() is not threading.main_thread() or before not in (signal.default_int_handler, _raise_outside_imports):
         yield
         return
+    _raise_delayed()
     watch = _Watch(stop, end, is_waiting)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

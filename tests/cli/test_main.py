@@ -189,6 +189,19 @@ def test_ctrl_c_while_the_program_loads_ends_it_with_130(module: str) -> None:
     assert (done.returncode, done.stderr) == (130, b"")
 
 
+@pytest.mark.parametrize("command", ["read", "check", "sql"])
+def test_ctrl_c_is_not_lost_where_the_timer_meets_only_imports(command: str) -> None:
+    code = interrupting_itself("numpy", before="import dcpinspect.cli.interrupts as interrupts; interrupts.AGAIN = 60")
+    arguments = ["from messages"] if command == "sql" else []
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(ROOT / "sample_captures" / "tour.pcapng"), *arguments],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_program_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
     code = interrupting_itself("typer", before="signal.signal(signal.SIGINT, signal.SIG_IGN)")
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False, timeout=60)
