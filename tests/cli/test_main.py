@@ -199,7 +199,8 @@ def test_ctrl_c_is_not_lost_where_the_timer_meets_only_imports(command: str) -> 
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    assert done.returncode == 130
+    assert b"stream_req" not in done.stdout
 
 
 def test_a_program_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
