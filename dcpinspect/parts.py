@@ -308,6 +308,7 @@ _ALLOWED = {
     "dcpinspect.findings.heaps": ("Heap",),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
+    "dcpinspect.streams.contents": ("Contents",),
     "dcpinspect.streams.events": ("FoundEvents", "EventQuery", "Intervals"),
     "dcpinspect.streams.examples": ("Examples",),
     "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),

@@ -1,8 +1,7 @@
 """The analysis of one part: the engine reads the bundles of some connections, from the first capture of their point to the last.
 
-Several tasks can share a large part. Each task reads the packets of the part from the first on, because nobody knows before where a message
-begins. But only one task follows the connections. Each task checks the messages of its own stretch of the packets one by one, and writes
-them.
+Several tasks can share a large part, as ``sharing`` says. Each of them checks the messages of its own stretch of the packets one by one,
+and writes them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.comparison.side import Answers
 from dcpinspect.findings.checker import Checker
+from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
@@ -31,16 +31,16 @@ from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
-from dcpinspect.spark.states import mark_of, read_state, write_state
+from dcpinspect.spark.sharing import sharing
+from dcpinspect.spark.states import mark_of, may_continue, read_contents, read_state, write_contents, write_state
+from dcpinspect.streams.contents import ALL, Contents, Share
 from dcpinspect.streams.tracker import Tracker
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
 
-READ, WRITE, FOLLOW = 3, 15, 8
-"""Cost of a message in tenths of a microsecond: to find and decode it, to check and write it, and to follow it."""
-MOST_SHARES = 4
-"""Greatest number of tasks that share a part: with more tasks, the one that follows the connections does not become faster."""
+KEY_RULES = [rule.id for rule in RULES.values() if "contents" in rule.needs]
+"""Rules about keys. Each task finds cases of them in its own vbuckets."""
 MOST_CLOSED = 10_000
 """Greatest number of TLS connections of a part that are remembered because no key could decrypt them."""
 
@@ -59,6 +59,8 @@ class Former:
     """Number of messages in these files."""
     looks: tuple[str, ...]
     """The same as ``Kept.looks``."""
+    keys: tuple[str, ...] = ()
+    """Paths of the files with what other tasks knew of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Work:
     share: int = 0
     """Number of this task among those that share the part; the last one follows the connections."""
     shares: int = 1
+    hashed_by: tuple[int, int] | None = None
+    """Secrets by which all these tasks hash keys; None for a task that has the part for itself."""
 
     @property
     def all_bundles(self) -> list[Bundled]:
@@ -101,8 +105,13 @@ class Work:
 
     @property
     def follows(self) -> bool:
-        """Whether the task follows the connections, and so has to read the whole part."""
+        """Whether the task follows the connections; its results become the part."""
         return self.share == self.shares - 1
+
+    @property
+    def keys(self) -> Share | None:
+        """The vbuckets whose keys the task follows, for which it reads the whole part; None if it only writes messages."""
+        return sharing(self.shares).keys(self.share)
 
     def stretch(self) -> tuple[int, int]:
         """Returns the stretch of packets that complete the messages which the task writes: its first packet, and the one behind its last.
@@ -110,7 +119,7 @@ class Work:
         Packets of the part are counted from 0.
         """
         total = sum(one.packets for one in self.bundles)
-        first, behind = (int(total * edge) for edge in (0.0, *_edges(self.shares))[self.share :][:2])
+        first, behind = (int(total * edge) for edge in (0.0, *sharing(self.shares).edges)[self.share :][:2])
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
     def packets(self) -> UnitPackets:
@@ -120,19 +129,6 @@ class Work:
     def reading(self) -> Reading:
         """Returns a reading of the packets, as a part of a larger reading."""
         return Reading(self.packets(), extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
-
-
-def _edges(shares: int) -> list[float]:
-    """Returns where the stretches of so many tasks end, as shares of all packets. All tasks then have the same amount of work."""
-    low, high = 0.0, float(READ + WRITE + FOLLOW)
-    while True:
-        each, edges = (low + high) / 2, [0.0]
-        for _ in range(shares - 1):
-            edges.append(min(1.0, (each + WRITE * edges[-1]) / (READ + WRITE)))
-        rest = READ + FOLLOW + WRITE * (1 - edges[-1])
-        if high - low < 1e-6:
-            return [*edges[1:], 1.0]
-        low, high = (each, high) if rest > each else (low, each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,11 @@ class Analysed:
     ending_rows: int = 0
     """Number of messages in the files of ``ending``."""
     looks: str = ""
-    """Path of the file with problems of messages, from a task that does not follow the connections; empty if there are none."""
+    """Path of the file with what a task found that does not follow the connections: problems of messages and keys; empty for none."""
+    ending_looks: str = ""
+    """The same for messages that were only completed by the end of the captures."""
+    keys: str = ""
+    """Path of the file with what such a task knows of keys, for a later run; empty for none."""
     goes_on: bool = True
     """Whether the task could continue from the state. If not, the result is empty, and the part must be read from its first packet."""
 
@@ -199,13 +199,19 @@ def analyse(work: Work) -> Analysed:
     start, end = work.stretch()
     answers = Answers() if work.beside else None
     looks = Checker(Tracker(), RULES, with_keys=redactor is None)
+    keys: list[Checker] = []
     with work.reading() as reading:
+
+        def look_at_keys() -> None:
+            if reading.tracker is not None and not work.follows:
+                keys.append(Checker(reading.tracker, KEY_RULES, with_keys=redactor is None))
 
         def on_end() -> None:
             nonlocal is_ended
             is_ended = True
-            if work.follows and work.messages:
-                states.append(write_state(reading, f"{work.part}.{own}", work.salt))
+            if work.messages and reading.tracker is not None and may_continue(reading):
+                states.append(_put_aside(reading, f"{work.part}.{own}", work))
+            look_at_keys()
 
         def look_at_own(_: PacketBatch) -> None:
             reading.is_looking = reading.capture.packets > start
@@ -214,32 +220,40 @@ def analyse(work: Work) -> Analysed:
         if work.follows:
             reading.check(RULES, redactor=redactor)
             reading.on_packets = look_at_own
-        if work.before is not None and not read_state(reading, work.before.state, work.salt):
+        elif work.keys is not None:
+            reading.track(redactor)
+        if not _begin(reading, work):
             return Analysed("", (), (), 0, goes_on=False)
+        look_at_keys()
         with closing(iter(reading)) as batches:
             for batch in batches:
                 if answers is not None:
                     answers.feed(batch)
+                if keys:
+                    keys[-1].take(batch.redacted(redactor), ())
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
                     told = batch.redacted(redactor)
                     (ending if is_ended else messages).add(told, ids(reading)[batch.connection])
                     if not work.follows:
                         looks.gather(told)
-                if not work.follows and packets >= end:
+                if work.keys is None and packets >= end:
                     break
     messages.close()
     ending.close()
     paths, rows = (*messages.paths, *ending.paths), messages.rows + ending.rows
-    written = list(map(Written.of, paths))
+    written = list(map(Written.of, (*paths, *filter(None, states))))
     if not work.follows:
-        alone = write_looks(part, looks.gathered, work.salt) if len(looks.gathered) else ""
-        written += [Written.of(alone)] if alone else []
-        return Analysed("", paths, tuple(written), rows, looks=alone)
+        at_end = Collector({})
+        for found, checker in zip((looks.gathered, at_end), keys, strict=False):
+            found.include(checker.gathered)
+        alone, later = _told(part, looks.gathered, work.salt), _told(f"{part}-end", at_end, work.salt)
+        written += map(Written.of, filter(None, (alone, later)))
+        return Analysed("", paths, tuple(written), rows, looks=alone, ending_looks=later, keys="".join(states))
     known = Part.of(reading)
     files.write(part, known.to_bytes(), work.salt)
-    keys = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))
-    written += map(Written.of, (part, keys, *filter(None, states)))
+    groups = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))
+    written += map(Written.of, (part, groups))
     if answers is not None:
         written.append(Written.of(write_paths(part, work, reading, answers)))
     written.append(Written.of(write_bounds(part, known.tracker.gap_bounds, work.salt)))
@@ -258,6 +272,45 @@ def analyse(work: Work) -> Analysed:
         ending=tuple(ending.paths),
         ending_rows=ending.rows,
     )
+
+
+def _begin(reading: Reading, work: Work) -> bool:
+    """Lets a reading begin where earlier runs ended. Returns whether it could."""
+    tracker, share = reading.tracker, work.keys
+    if tracker is not None and share is not None:
+        tracker.contents = Contents(share=share, hashed_by=work.hashed_by)
+    before = work.before
+    if before is None:
+        return True
+    if not read_state(reading, before.state, work.salt):
+        return False
+    if tracker is None or share is None:
+        return True
+    if not work.follows:
+        tracker.flow = tracker.noops = tracker.histories = None
+    if before.keys or share != ALL:
+        others = read_contents(before.keys, work.salt)
+        if others is None or tracker.contents is None:
+            return False
+        try:
+            tracker.contents = Contents.joined([tracker.contents, *others], tracker.state.known.streams, share)
+        except ValueError:
+            return False
+    return True
+
+
+def _told(stem: str, found: Collector, salt: Salt | None) -> str:
+    """Writes what was found, and returns the path of the file; empty if nothing was found."""
+    return write_looks(stem, found, salt) if len(found) else ""
+
+
+def _put_aside(reading: Reading, stem: str, work: Work) -> str:
+    """Saves what a later run needs of this task, and returns the path of the file; empty if nothing can be saved."""
+    if work.follows:
+        return write_state(reading, stem, work.salt)
+    assert reading.tracker is not None
+    assert reading.tracker.contents is not None
+    return write_contents(reading.tracker.contents, stem, work.salt)
 
 
 def nothing(files: Sequence[str]) -> Part:

@@ -116,7 +116,11 @@ class Kept:
     ending_rows: int = 0
     """Number of messages in the files of ``ending``."""
     looks: tuple[str, ...] = ()
-    """Files of problems in single messages, from tasks that did not follow the connections."""
+    """Files of problems in single messages and keys, from tasks that did not follow the connections."""
+    ending_looks: tuple[str, ...] = ()
+    """The same for messages in the files of ``ending``."""
+    keys: tuple[str, ...] = ()
+    """Files with what these tasks know of keys, which belong to ``state``."""
     is_copy: bool = False
     """Whether its connections were captured more completely at another point; messages and tables are then from that point."""
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -416,7 +420,7 @@ class Manifest:
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
         parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
-        beside = [name for part in self.parts for name in (part.state, *part.looks)]
+        beside = [name for part in self.parts for name in (part.state, *part.looks, *part.ending_looks, *part.keys)]
         self._keep((RAW, PARTS), {*bundles, *parts, *beside}, since=since)
         for name in SCHEMAS:
             own: set[str] = set()
@@ -490,7 +494,8 @@ def last_of(units: Iterable[Read]) -> dict[str, Read]:
 
 
 def _read_part(content: dict[str, Any]) -> Kept:
-    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in ("messages", "closed", "ending", "looks")}})
+    lists = ("messages", "closed", "ending", "looks", "ending_looks", "keys")
+    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in lists}})
 
 
 def _read_unit(content: dict[str, Any]) -> Read:

@@ -351,6 +351,8 @@ class _Run:
             ending=tuple(map(self._relative, last.ending)),
             ending_rows=last.ending_rows,
             looks=(*(before.looks if before else ()), *(self._relative(one.looks) for one in shares if one.looks)),
+            ending_looks=tuple(self._relative(one.ending_looks) for one in shares if one.ending_looks),
+            keys=tuple(self._relative(one.keys) for one in shares if one.keys and last.state),
             is_copy=not work.messages,
         )
 

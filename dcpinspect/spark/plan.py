@@ -8,15 +8,17 @@ from dataclasses import replace
 from heapq import merge
 from typing import Any
 
-from dcpinspect.spark.analysis import MOST_SHARES, Former, Work
+from dcpinspect.spark.analysis import Former, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.marks import Marks, together
 from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.sharing import MOST_SHARES
 from dcpinspect.spark.states import mark_of
 from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, with_embedded
+from dcpinspect.streams.events import new_secrets
 
 PART_BYTES = 8 << 20
 """Least size of a part in bytes, except if there is less data."""
@@ -166,7 +168,7 @@ def parts(
             file = f"{BATCH}{batch}/{len(works):06}"
             work = _work(manifest, name, point.having(keys), keys, file, known, is_copy=False)
             size = sum(sizes.get(key, 0) for number, sizes in point.units.items() if manifest.units[number].batch == batch for key in keys)
-            works.append(replace(_continued(manifest, work, part), shares=_shares(size, processors, total)))
+            works.append(_shared(_continued(manifest, work, part), size, processors, total))
         roots = {of[key] for key in touched} - {of[key] for _, keys in going_on for key in keys}
         for is_copy in (False, True):
             members: dict[bytes, list[bytes]] = {}
@@ -191,12 +193,14 @@ def parts(
                     translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
                     works.append(replace(work, originals=translated, beside=beside))
                 else:
-                    works.append(replace(work, shares=_shares(size, processors, total)))
+                    works.append(_shared(work, size, processors, total))
     return stay, works
 
 
-def _shares(size: int, processors: int, total: int) -> int:
-    return max(1, min(MOST_SHARES, size // PART_BYTES, -(-processors * size // max(1, total))))
+def _shared(work: Work, size: int, processors: int, total: int) -> Work:
+    """Returns the work for as many tasks as its share of all bytes asks for."""
+    shares = max(1, min(MOST_SHARES, size // PART_BYTES, -(-processors * size // max(1, total))))
+    return replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None)
 
 
 class _Point:
@@ -290,7 +294,9 @@ def _continued(manifest: Manifest, work: Work, part: Kept) -> Work:
         [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)
     )
     staying = tuple(name for name in part.messages if name not in part.ending)
-    former = Former(manifest.path(part.state), before, staying, part.rows - part.ending_rows, part.looks)
+    former = Former(
+        manifest.path(part.state), before, staying, part.rows - part.ending_rows, part.looks, tuple(map(manifest.path, part.keys))
+    )
     return replace(work, bundles=new, before=former)
 
 

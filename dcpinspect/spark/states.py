@@ -1,5 +1,8 @@
 """States of parts: what is needed to continue a part when a new capture continues its connections. Each is a file beside the part.
 
+The task that follows the connections writes the state. Other tasks that follow keys each write what they know of keys to a file of their
+own.
+
 A state belongs to the run that named it. The packets that it has seen are known, so it is used only if no other packet comes before or
 between them.
 """
@@ -12,11 +15,13 @@ from pathlib import Path
 
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.ownership import UnsafeError, check_above
+from dcpinspect.parts import from_bytes, to_bytes
 from dcpinspect.reading import Reading
 from dcpinspect.resuming import NotKeptError, go_on, put_aside
 from dcpinspect.spark import files
 from dcpinspect.spark.bundles import Bundled
 from dcpinspect.spark.salt import Salt
+from dcpinspect.streams.contents import Contents
 
 _DIGEST = 16
 """Size of a digest in bytes."""
@@ -30,19 +35,32 @@ def mark_of(bundles: Iterable[Bundled]) -> str:
 
 
 def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
-    """Saves a reading before it ends, and returns the path of the file; empty if it cannot be continued, or will hardly be.
+    """Saves a reading before it ends, and returns the path of the file; empty if it cannot be continued.
 
     ``stem``: path of the file, to which a digest and the ending are added. ``salt``: encrypts the file.
     """
-    if all(link.closed for link in reading.engine.links):
-        return ""
     try:
-        data = put_aside(reading)
+        return _write(stem, put_aside(reading), salt)
     except NotKeptError:
         return ""
-    path = f"{stem}.{_digest(data)}.state"
-    files.write(path, data, salt)
-    return path
+
+
+def may_continue(reading: Reading) -> bool:
+    """Returns whether a reading can be continued, and some of its connections may do so."""
+    return reading.engine.tls.is_plain and not all(link.closed for link in reading.engine.links)
+
+
+def write_contents(contents: Contents, stem: str, salt: Salt | None = None) -> str:
+    """Saves what is known of keys, and returns the path of the file; the parameters are as in ``write_state``."""
+    return _write(stem, to_bytes(contents), salt)
+
+
+def read_contents(paths: Iterable[str], salt: Salt | None = None) -> list[Contents] | None:
+    """Returns what was saved of keys; None if a file has changed, or is not safe from other users."""
+    try:
+        return [from_bytes(_read(path, salt), Contents) for path in paths]
+    except (OSError, UnsafeError, NotKeptError, ValueError):
+        return None
 
 
 def read_state(reading: Reading, path: str, salt: Salt | None = None) -> bool:
@@ -51,16 +69,27 @@ def read_state(reading: Reading, path: str, salt: Salt | None = None) -> bool:
     Returns whether it could: the file must be unchanged and safe from other users.
     """
     try:
-        if not is_uri(path):
-            for place in (Path(path), *Path(path).parents)[:_ABOVE]:
-                check_above(place.stat(), place)
-        data = files.content(path, salt)
-        if _digest(data) != path.split(".")[-2]:
-            return False
-        go_on(reading, data)
+        go_on(reading, _read(path, salt))
     except (OSError, UnsafeError, NotKeptError):
         return False
     return True
+
+
+def _write(stem: str, data: bytes, salt: Salt | None) -> str:
+    path = f"{stem}.{_digest(data)}.state"
+    files.write(path, data, salt)
+    return path
+
+
+def _read(path: str, salt: Salt | None) -> bytes:
+    if not is_uri(path):
+        for place in (Path(path), *Path(path).parents)[:_ABOVE]:
+            check_above(place.stat(), place)
+    data = files.content(path, salt)
+    if _digest(data) != path.split(".")[-2]:
+        msg = f"{path} has changed"
+        raise NotKeptError(msg)
+    return data
 
 
 def _digest(data: bytes) -> str:

@@ -113,7 +113,7 @@ def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
     path = f"{manifest.path(kept.file)}{ending}"
     try:
         part = Part.from_bytes(files.content(path, manifest.salt))
-        include_looks(part, map(manifest.path, kept.looks), manifest.salt)
+        include_looks(part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
         return part
     except (OSError, ValueError) as error:
         what = f"{escape(path)}: cannot be read ({escape(str(error))})"

@@ -1,13 +1,15 @@
 """Follows what events are about: keys that come twice, prepares that nobody completes, collections.
 
 The latest keys of a reading are remembered, up to a number. With more, the oldest are forgotten, and what depends on them is not judged.
+
+Keys of one stream say nothing of another stream. So several readings of the same messages can each follow the keys of some vbuckets.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,35 +19,101 @@ from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.renumbering import renumbered
-from dcpinspect.streams.rows import LEAST, Messages, Streams
+from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Messages, Snapshots, Streams
 from dcpinspect.streams.state import State, biased
 from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
 """Number of keys that are remembered: 110 MB."""
+_FIRST = 256
 _GROWTH = 8
 """Tables grow by this factor: each time all keys are sorted in anew, and memory that is not used yet costs nothing."""
 _SPREAD = 0x9E3779B97F4A7C15
 
 
-class Contents:
-    """Follows the keys of all events. Feed it with every batch, after the tracker's kernel has followed the messages."""
+class Share(NamedTuple):
+    """Some of the vbuckets: those with this remainder."""
 
-    def __init__(self, most: int = MOST) -> None:
+    remainder: int
+    divisor: int
+
+    def has(self, vbuckets: Rows) -> Mask:
+        """Returns a mask of the vbuckets that belong to the share."""
+        return np.asarray(vbuckets % self.divisor == self.remainder)
+
+
+ALL = Share(0, 1)
+"""All vbuckets."""
+
+
+class Contents:
+    """Follows the keys of events. Feed it with every batch, after the tracker's kernel has followed the messages."""
+
+    def __init__(self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None) -> None:
+        """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are hashed. Only what was hashed by the
+        same secrets can be ``joined``."""
         self.most = most
         """Number of keys that are remembered; only to be changed before the first batch."""
+        self._share = share
         self._tables = tables = keys.KeyTables()
-        tables.entries = keys.Entries.zeros(min(256, most))
+        tables.entries = keys.Entries.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
         tables.marks = keys.Marks.one()
+        tables.events, tables.messages, tables.streams = keys.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
+        tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), Counts.one()
         tables.seed = secrets.randbits(31)
-        self._secrets = new_secrets()  # secrets of its own: another process may go on with what it knows of keys
+        self._secrets = hashed_by or new_secrets()  # secrets of its own: another process may go on with what it knows of keys
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what is known of keys, to be ``joined`` with what other readings know."""
+        marks = self._tables.marks
+        known = self._tables.entries[: marks.used].as_integers()
+        return {"most": self.most, "secrets": self._secrets, "entries": known, "marks": (marks.forgotten, marks.has_said)}
+
+    def __setstate__(self, known: dict[str, Any]) -> None:
+        self.__init__(known["most"], hashed_by=known["secrets"])  # type: ignore[misc] # there is nothing yet
+        self._know(keys.Entries.of_integers(known["entries"]))
+        self._tables.marks.forgotten, self._tables.marks.has_said = known["marks"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Contents], streams: Streams, share: Share) -> Self:
+        """Joins what readings of the same messages know of different vbuckets, and keeps what belongs to ``share``.
+
+        ``streams``: the streams, which have the same numbers in all of these readings. Raises ValueError for other secrets, and for
+        streams that do not exist.
+        """
+        first = parts[0]
+        entries = keys.Entries.joined([part._tables.entries[: part._tables.marks.used] for part in parts])
+        is_stream = (entries.stream >= 0) & (entries.stream < len(streams))
+        if any(part._secrets != first._secrets for part in parts) or not is_stream.all():
+            msg = "these do not belong together"
+            raise ValueError(msg)
+        whole = cls(first.most, share=share, hashed_by=first._secrets)
+        whole._know(entries[share.has(streams.vbucket[entries.stream])])
+        marks = whole._tables.marks
+        marks.forgotten = max(marks.forgotten, *(part._tables.marks.forgotten for part in parts))
+        marks.has_said = max(part._tables.marks.has_said for part in parts)
+        return whole
+
+    def _know(self, entries: keys.Entries) -> None:
+        """Remembers these entries, at most as many as are remembered anyway."""
+        tables = self._tables
+        tables.entries, tables.marks.used = entries, len(entries)
+        while tables.marks.used and tables.marks.used + keys.ROOM > self.most:
+            self._forget()
+        used = tables.marks.used
+        grown = keys.Entries.zeros(max(min(_FIRST, self.most), 1 << (used + keys.ROOM - 1).bit_length()))
+        grown[:used] = tables.entries[:used]
+        tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
+        keys.refill_entries(used, tables)
 
     def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
         messages, tables = state.messages, self._tables
         chosen = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
+        if self._share != ALL:
+            chosen = chosen[self._share.has(state.streams.vbucket[messages.stream[chosen]])]
         if not len(chosen):
             return
         tables.events = _events(batch, messages, chosen, state.streams, filters, self._secrets)

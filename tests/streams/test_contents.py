@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from dcpinspect.engine import Engine
+from dcpinspect.streams.contents import ALL, MOST, Contents, Share
+from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.tracker import Tracker
+from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream, hlc
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -265,3 +271,60 @@ def test_batches_do_not_matter_where_keys_are_forgotten() -> None:
     captured = packets(many(300))
     whole = Seen(captured, keys=64).everything()
     assert Seen(captured, [5] * len(captured), keys=64).everything() == whole
+
+
+def entries_of(contents: Contents) -> list[tuple[int, int, int]]:
+    known = contents.__getstate__()["entries"]
+    return sorted((int(row[0]), int(row[1]), int(row[4])) for row in known)
+
+
+def followed(captured: Sequence[Packet], share: Share, hashed_by: tuple[int, int], most: int = MOST) -> tuple[Contents, Streams]:
+    """What a tracker knows of the keys of these vbuckets."""
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    tracker.contents = contents = Contents(most, share=share, hashed_by=hashed_by)
+    for batch in (*(engine.feed(one) for one in batches(captured, [50])), engine.finish()):
+        if batch is not None:
+            tracker.feed(batch)
+    return contents, tracker.state.known.streams
+
+
+def many_keys() -> list[Packet]:
+    talk = opened()
+    for vbucket in range(7, 17):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 40, "memory")
+        for seqno in range(1, 41):
+            stream.mutation(seqno, f"k{seqno}")
+    return packets(talk)
+
+
+def test_what_readings_of_some_vbuckets_know_is_together_what_one_knows() -> None:
+    captured, hashed_by = many_keys(), (5, 7)
+    whole, streams = followed(captured, ALL, hashed_by)
+    shares = [followed(captured, Share(number, 3), hashed_by)[0] for number in range(3)]
+    assert sum(map(len, map(entries_of, shares))) == len(entries_of(whole)) == 400
+    travelled = [pickle.loads(pickle.dumps(one)) for one in shares]  # noqa: S301 - our own
+    assert entries_of(Contents.joined(travelled, streams, ALL)) == entries_of(whole)
+    for number in range(4):
+        expected, _ = followed(captured, Share(number, 4), hashed_by)
+        assert entries_of(Contents.joined(travelled, streams, Share(number, 4))) == entries_of(expected)
+
+
+def test_together_no_more_is_remembered_than_by_one() -> None:
+    captured = many_keys()
+    shares = [followed(captured, Share(number, 2), (5, 7), most=256)[0] for number in range(2)]
+    _, streams = followed(captured, ALL, (5, 7))
+    assert sum(map(len, map(entries_of, shares))) > 256
+    joined = Contents.joined(shares, streams, ALL)
+    assert 100 < len(entries_of(joined)) <= 256
+    assert joined.__getstate__()["marks"][0] >= max(one.__getstate__()["marks"][0] for one in shares)
+
+
+def test_what_was_hashed_by_other_secrets_or_is_of_other_streams_is_refused() -> None:
+    captured = many_keys()
+    one, streams = followed(captured, Share(0, 2), (5, 7))
+    other, _ = followed(captured, Share(1, 2), (5, 8))
+    with pytest.raises(ValueError, match="these do not belong together"):
+        Contents.joined([one, other], streams, ALL)
+    with pytest.raises(ValueError, match="these do not belong together"):
+        Contents.joined([one], streams[:3], ALL)
