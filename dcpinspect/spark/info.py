@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any
 
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of
 from dcpinspect.spark.outputs import states as states_of
+from dcpinspect.streams.session import service_of
 from dcpinspect.tables.records import time_text
 
 INFO = "dcpinspect.pipeline_info/1"
@@ -19,7 +21,7 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
     """Returns the whole summary, for JSON."""
     counting = [manifest.units[number] for number in manifest.counting]
     points = []
-    for point in dict.fromkeys(one.unit.point for one in manifest.units):
+    for point in dict.fromkeys(one.unit.point for one in manifest.units if not one.expired):
         here = [one for one in counting if one.unit.point == point]
         times = [time for one in here for time in (one.report.first_ns, one.report.last_ns) if time is not None]
         points.append(
@@ -55,21 +57,20 @@ def _rows(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, 
 def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
     """Describes each client over all its connections, nodes and captures: servers, times, and number of requested vbuckets.
 
-    Clients are distinguished as in the table of vbuckets: by their address, and by their DCP name up to the first colon.
+    Clients are those of the table of vbuckets.
     """
     asked: Counter[str] = Counter()
     verdicts: dict[str, Counter[str]] = {}
-    for row in _rows(manifest, "vbuckets", ["client", "vbucket", "verdict"]):
+    of: dict[int, str] = {}
+    for row in _rows(manifest, "vbuckets", ["client", "vbucket", "verdict", "connections"]):
         asked[row["client"]] += 1
         verdicts.setdefault(row["client"], Counter())[row["verdict"]] += 1
+        of.update(dict.fromkeys(row["connections"], row["client"]))
     found: dict[str, list[dict[str, Any]]] = {}
-    columns = ["connection", "client", "server", "name", "agent", "first_time_ns", "last_time_ns"]
+    columns = ["connection", "client", "server", "name", "agent", "bucket", "first_time_ns", "last_time_ns"]
     for row in _rows(manifest, "connections", columns):
-        host, name = row["client"].rpartition(":")[0], row["name"]
-        named = f"{host} {name.partition(':')[0]}" if name else f"{host} {row['agent'] or ''}".rstrip()
-        client = named if named in asked else f"{host} connection {row['connection']}?"
         if row["connection"] is not None:
-            found.setdefault(client if client in asked else named, []).append(row)
+            found.setdefault(of.get(row["connection"]) or _without_vbuckets(row, asked), []).append(row)
     return [
         {
             "client": client,
@@ -82,6 +83,13 @@ def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
         }
         for client, rows in sorted(found.items(), key=lambda item: (-asked[item[0]], item[0]))
     ]
+
+
+def _without_vbuckets(row: dict[str, Any], known: Container[str]) -> str:
+    """Returns the client of a connection without any vbucket: one of the ``known`` clients, if its name says so."""
+    host, name = row["client"].rpartition(":")[0], row["name"]
+    named = f"{host} {service_of(name.encode())}" if name else f"{host} {row['agent'] or ''}".rstrip()
+    return next((one for one in (f"{named}@{row['bucket']}", f"{host} connection {row['connection']}?") if one in known), named)
 
 
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:

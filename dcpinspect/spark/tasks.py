@@ -89,20 +89,18 @@ class SparkTasks:
         """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack it. Raises SparkFailedError."""
         if not items:
             return []
-        try:
-            return self._each(what, work, items, sizes)
-        except sessions.SparkFailedError as error:
-            missing = missing_module(str(error))
-            if missing is None:
-                raise
-            if missing != OURS or self._shipped is not None:
-                advice = (
-                    f"install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON; now it lacks {missing}"
-                )
-                raise sessions.SparkFailedError(f"{error}; {advice}") from error
-        self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
-        ship(self._spark, self._shipped.name)
-        return self._each(what, work, items, sizes)
+        while True:
+            try:
+                return self._each(what, work, items, sizes)
+            except sessions.SparkFailedError as error:
+                missing = missing_module(str(error))
+                if missing is None:
+                    raise
+                if missing != OURS or self._shipped is not None:
+                    advice = "install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON"
+                    raise sessions.SparkFailedError(f"{error}; {advice}; now it lacks {missing}") from error
+            self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
+            ship(self._spark, self._shipped.name)
 
     def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
         numbers = packed(sizes, 2 * self.processors)

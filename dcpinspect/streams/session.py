@@ -532,16 +532,22 @@ def _agent(key: bytes, redactor: Redactor | None) -> str:
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     """Stores the name that an open gives its connection, or the replacement of that name."""
-    found = json_object(raw)
+    found, service = json_object(raw), service_of(raw)
     if found is None:
         name = text(raw)
-        service, _, unique = name.partition(":")
-        session.is_named_well = bool(service and unique)
+        session.is_named_well = bool(service and name.partition(":")[2])
         session.is_replication = name.startswith("replication:")
     else:  # ``a`` is the program, ``i`` tells its connections apart
-        service = (_member(found, "a") or _member(found, "i") or text(raw))[:_MOST_TEXT]
         session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
+
+
+def service_of(name: bytes) -> str:
+    """Returns the part of a name that the connections of one client share, as ``Session.service``."""
+    found = json_object(name)
+    if found is None:
+        return text(name).partition(":")[0]
+    return (_member(found, "a") or _member(found, "i") or text(name))[:_MOST_TEXT]
 
 
 def _member(found: dict[str, Any] | None, name: str) -> str | None:

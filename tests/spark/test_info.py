@@ -6,7 +6,10 @@ from pathlib import Path
 from dcpinspect.reading import Reading
 from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
-from tests.spark.outputs import ran
+from dcpinspect.spark.pipeline import Options, expire
+from tests.spark.cuts import packets_of, written
+from tests.spark.outputs import here, ran
+from tests.streams.told import Told, capture
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
@@ -42,3 +45,33 @@ def test_consumers_are_followed_over_connections_and_findings_are_put_together(t
     kinds = Counter((one.severity, one.rule, one.cause) for one in findings)
     assert {(one["severity"], one["rule"], one["cause"]): one["findings"] for one in found["findings"]} == kinds
     assert sum(one["count"] for one in found["findings"]) == sum(one.count for one in findings)
+
+
+def test_points_whose_captures_have_all_expired_are_left_out(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "loop.pcap")
+    for name, some in (("early", packets[:200]), ("late", packets[200:])):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name / "x.pcap", some)
+    ran(tmp_path / "out", tmp_path / "early", tmp_path / "late")
+    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == ["early", "late"]
+    expire(Options((), str(tmp_path / "out")), packets[200].time_ns, here)
+    assert [one["point"] for one in pipeline_info(Manifest.newest(tmp_path / "out"))["points"]] == ["late"]
+
+
+def test_a_client_of_two_buckets_is_a_consumer_of_each(tmp_path: Path) -> None:
+    talks = []
+    for number, bucket in enumerate(("travel", "beer", "travel")):
+        talk = Told("kafka", port=50_000 + number)
+        talk.hello("test/1.0", "JSON", "Collections")
+        talk.select_bucket(bucket)
+        talk.open(f'{{"a":"kafka","i":"{number}"}}', "producer")
+        for vbucket in range(5 if number < 2 else 0):
+            talk.stream(vbucket)
+        talks.append(talk)
+    (tmp_path / "x.pcap").write_bytes(capture(*talks))
+    ran(tmp_path / "out", tmp_path / "x.pcap")
+    found = pipeline_info(Manifest.newest(tmp_path / "out"))["consumers"]
+    assert [(one["client"], one["vbuckets"], one["connections"]) for one in found] == [
+        ("10.0.0.1 kafka@beer", 5, [2]),
+        ("10.0.0.1 kafka@travel", 5, [1, 3]),
+    ]
