@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.escape import escape, escape_rest
-from dcpinspect.findings.finding import Finding, connections_of, ranges
+from dcpinspect.findings.finding import Finding, Place, connections_of, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.numbering import STEP
 from dcpinspect.render.verdict import LookedAt, clock, verdict
@@ -266,16 +266,37 @@ def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
         before, row = found[1] or "", found[2]
         place = places.get(row)
         if place is not None:
-            return f"{before} packet {place.frame} of {escape(files[place.file])}"
+            return f"{before} {message_of(place, files)}"
         return "" if before and int(row) >= STEP else found[0]
 
     return _ROW.sub(named, text) if places else text
 
 
+def message_of(place: Place, files: Sequence[str]) -> str:
+    """Names a message by its row, or by its packet where rows are packet numbers, as in a pipeline."""
+    return f"row {place.row}" if place.row < STEP else f"packet {place.frame} of {escape(files[place.file])}"
+
+
+def messages_of(places: Sequence[Place], files: Sequence[str]) -> str:
+    """Names several messages as ``message_of`` does: rows 3, 4; packets 248, 249 of a.pcap."""
+    rows = [str(place.row) for place in places if place.row < STEP]
+    packets: dict[int, list[str]] = {}
+    for place in places:
+        if place.row >= STEP:
+            packets.setdefault(place.file, []).append(str(place.frame))
+    parts = [_listed("row", rows)] if rows else []
+    parts += [f"{_listed('packet', list(dict.fromkeys(of)))} of {escape(files[file])}" for file, of in packets.items()]
+    return "; ".join(parts)
+
+
+def _listed(what: str, numbers: Sequence[str]) -> str:
+    return f"{what}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
 def _rows(one: Finding) -> str:
     rows = sorted({place.row for place in one.places})
     more = f" and {one.left_out:,} more" if one.left_out else ""
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows))}{more}"
+    return f"{_listed('row', list(map(str, rows)))}{more}"
 
 
 def _packets(one: Finding, files: Sequence[str]) -> str:

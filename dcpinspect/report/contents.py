@@ -92,6 +92,8 @@ class Source:
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
     """Labels with texts: what is in the captures."""
+    files: Sequence[str]
+    """Names of the captures, by number."""
     looked: LookedAt
     findings: Sequence[Finding]
     tables: Tables
@@ -113,6 +115,8 @@ class Contents:
 
     title: str
     facts: Sequence[tuple[str, Sequence[str]]]
+    files: Sequence[str]
+    """Names of the captures, by number."""
     verdict: str
     causes: Sequence[Finding]
     """Findings that are not effects of others, worst first."""
@@ -161,9 +165,11 @@ def of_reading(
         return items
 
     about = overview(reading)
+    files = [file["name"] for file in about["files"]]
     return Source(
-        title=title_of([file["name"] for file in about["files"]]),
+        title=title_of(files),
         facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
+        files=files,
         looked=LookedAt.of(reading, damage=damage(reading)),
         findings=found,
         tables=tables,
@@ -196,6 +202,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     return Contents(
         title=source.title,
         facts=source.facts,
+        files=source.files,
         verdict=verdict(causes, source.looked) if source.looked.messages else "nothing was checked: no messages were found",
         causes=causes[: most.findings],
         effects=effects,

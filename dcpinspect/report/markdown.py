@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dcpinspect import __version__
 from dcpinspect.escape import clip, escape_rest
 from dcpinspect.findings.finding import Finding
-from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
+from dcpinspect.render.findings import GLYPHS, by_packets, effects_in_words, messages_of, place_of, told_of
 from dcpinspect.render.table import cell_texts
 from dcpinspect.report.contents import Contents
 from dcpinspect.tables.records import Records
@@ -17,6 +17,8 @@ from dcpinspect.tables.records import Records
 MOST_LINES = 60
 _ROWS = 5
 """Greatest number of rows of a table."""
+_MESSAGES = 6
+"""Greatest number of messages that a line names."""
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
@@ -68,16 +70,16 @@ def _findings(told: Contents, room: int) -> Iterator[str]:
 
 
 def _finding(told: Contents, one: Finding, *, advises_notes: bool = True) -> Iterator[str]:
-    rows = [str(place.row) for place in one.places[:6]]
     effects = told.effects.get(one.id, ())
     parts = [
         place_of(one),
-        told_of(one),
-        f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}" if rows else "",
+        by_packets(told_of(one), one, told.files),
+        messages_of(one.places[:_MESSAGES], told.files),
         effects_in_words(effects) if effects else "",
     ]
     about = "; ".join(filter(None, parts))
-    yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(escape_rest(one.message))} ({plain(about)})"
+    message = by_packets(escape_rest(one.message), one, told.files)
+    yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(message)} ({plain(about)})"
     if one.next and (advises_notes or one.severity != "note"):
         yield f"  next: {plain(escape_rest(one.next))}"
 

@@ -17,7 +17,7 @@ from dcpinspect import __version__
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.render.coverage import direction_cells
-from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
+from dcpinspect.render.findings import GLYPHS, by_packets, effects_in_words, message_of, place_of, told_of
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.table import cell_texts
 from dcpinspect.report import pictures
@@ -106,14 +106,21 @@ def _finding(told: Contents, one: Finding) -> dict[str, Any]:
         "id": one.id,
         "rule": one.rule,
         "severity": one.severity,
-        "message": escape_rest(one.message),
+        "message": by_packets(escape_rest(one.message), one, told.files),
         "who": ", ".join(filter(None, [escape(one.who), escape(one.server)])),
         "place": place_of(one),
-        "when": told_of(one),
+        "when": by_packets(told_of(one), one, told.files),
         "next": escape_rest(one.next or ""),
         "vbuckets": one.vbuckets,
-        "evidence": [place.row for place in places_of(one, told.limits)],
-        "cases": [(place_of(case), escape_rest(case.message), case.places[0].row if case.places else None) for case in cases[:most]],
+        "evidence": [(place.row, message_of(place, told.files)) for place in places_of(one, told.limits)],
+        "cases": [
+            (
+                place_of(case),
+                by_packets(escape_rest(case.message), one, told.files),
+                [(place.row, message_of(place, told.files)) for place in case.places[:1]],
+            )
+            for case in cases[:most]
+        ],
         "more": max(0, len(cases) - most),
         "effects": [_finding(told, effect) for effect in effects[:most]],
         "effects_in_words": effects_in_words(effects) if effects else "",

@@ -48,6 +48,7 @@ def of_pipeline(found_in: Whole) -> Source:
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
+        files=everything.files,
         looked=LookedAt.of(everything, ORDINARY, damage=damage(manifest)),
         findings=found,
         tables=tables,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.report.contents import contents
+from dcpinspect.report.written import ReportFormat, written
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.report import LACKS, of_pipeline
 from dcpinspect.spark.whole import compared
@@ -52,3 +54,17 @@ def test_the_command_writes_a_page_or_markdown(tmp_path: Path, capsys: pytest.Ca
     assert "leading-consumer" in (tmp_path / "a.html").read_text()
     assert main(["pipeline", "report", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out.startswith("# rollback.pcap\n")
+
+
+@pytest.mark.parametrize("format_", ["html", "markdown"])
+def test_findings_name_packets_because_rows_are_large_numbers(format_: ReportFormat, tmp_path: Path) -> None:
+    one, two = cut(tmp_path / "ring", packets_of(ROLLBACK), [90])
+    ran(tmp_path / "out", one, two)
+    source = of_pipeline(compared(Manifest.newest(tmp_path / "out")))
+    text = written(format_, source)
+    told = contents(source)
+    findings = text.partition('id="findings"')[2].partition("<section")[0] if format_ == "html" else text.partition("## Vbuckets")[0]
+    named = {(int(number), name) for number, name in re.findall(r"packets? (\d+)[\d, ]* of (\S+?\.pcap)", findings.replace("\\", ""))}
+    assert named
+    assert named <= {(place.frame, told.files[place.file]) for finding in source.findings for place in finding.places}
+    assert not re.search(r"\brows? \d{8}", re.sub(r"<[^>]*>", "", findings))
