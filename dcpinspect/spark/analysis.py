@@ -199,7 +199,7 @@ def analyse(work: Work) -> Analysed:
     start, end = work.stretch()
     answers = Answers() if work.beside else None
     looks = Checker(Tracker(), RULES, with_keys=redactor is None)
-    keys: list[Checker] = []
+    keys: list[Checker] = []  # one for what lasts, and one for messages that are only completed by the end
     with work.reading() as reading:
 
         def look_at_keys() -> None:
@@ -229,11 +229,11 @@ def analyse(work: Work) -> Analysed:
             for batch in batches:
                 if answers is not None:
                     answers.feed(batch)
+                told = batch.redacted(redactor)
                 if keys:
-                    keys[-1].take(batch.redacted(redactor), ())
+                    keys[-1].take(told, ())
                 packets = reading.capture.packets
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    told = batch.redacted(redactor)
                     (ending if is_ended else messages).add(told, ids(reading)[batch.connection])
                     if not work.follows:
                         looks.gather(told)
