@@ -132,6 +132,8 @@ class FlowControl:
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
+        self._slowest: Ints = np.zeros(0, dtype=np.int64)
+        """By connection: how long the slowest answer took before there was a window, in nanoseconds."""
         self._total = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,7 +162,9 @@ class FlowControl:
         if len(self._has_window) < len(state.connections):
             more = len(state.connections) - len(self._has_window)
             self._has_window = np.concatenate((self._has_window, np.zeros(more, dtype=np.bool_)))
+            self._slowest = np.concatenate((self._slowest, np.zeros(more, dtype=np.int64)))
         self._has_window[connection[is_window & (messages.window > 0)]] = True
+        self._time_answers(batch)
         is_from_producer = messages.direction == state.producers(connection, messages.place.row)
         acks = ((kind == ACK) | (kind == UNREADABLE_ACK)) & ~is_from_producer
         self._take_unasked(np.flatnonzero(acks & (messages.window == 0)), state)
@@ -178,6 +182,15 @@ class FlowControl:
             self.unasked.pop(number, None)
             watched = self.watched.pop(number, None)
             self._total -= len(watched.waiting) if watched is not None else 0
+
+    def _time_answers(self, batch: MessageBatch) -> None:
+        """Notes how long answers took on connections without a window: a window that is granted later begins with that tolerance."""
+        decoded = batch.decoded
+        rows = np.flatnonzero(decoded.is_response & ~decoded.is_server & decoded.has_magic & ~self._has_window[batch.connection])
+        if len(rows):
+            rtt = batch.rtt_ns
+            rows = rows if rtt.valid is None else rows[rtt.valid[rows]]
+            np.maximum.at(self._slowest, batch.connection[rows], rtt.values[rows].astype(np.int64))
 
     def _take_unasked(self, numbers: Rows, state: State) -> None:
         connection = state.messages.connection[numbers]
@@ -227,7 +240,10 @@ class FlowControl:
         return rows, np.where(is_dcp, OTHER_ANSWER, 0)
 
     def _follow(self, number: int, messages: FlowMessages) -> None:
-        watched = self.watched.setdefault(number, Watched())
+        watched = self.watched.get(number)
+        if watched is None:
+            watched = self.watched[number] = Watched()
+            watched.window.tolerance = int(self._slowest[number])
         for low in range(0, len(messages), self._most):
             part = messages[low : low + self._most]
             self._make_room(watched, len(part))

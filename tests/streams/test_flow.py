@@ -118,3 +118,15 @@ def test_a_connection_without_a_window_is_not_watched() -> None:
     talk = opened()
     talk.stream(7).snapshot(0, 9, "memory")
     assert watched(talk) == {}
+
+
+@pytest.mark.parametrize("sizes", [[], [1] * 400, [5] * 100])
+def test_slow_answers_before_the_window_make_it_tolerant_wherever_batches_end(sizes: list[int]) -> None:
+    talk = opened()
+    number = talk.opaque("client")
+    talk.send("client", encode("get_all_vb_seqnos", opaque=number))
+    talk.wait(2)
+    talk.answer("get_all_vb_seqnos", number, seqnos=[])
+    talk.control("connection_buffer_size", "100000")
+    (one,) = watched(talk, sizes=sizes).values()
+    assert 2e9 <= one.window.tolerance < 3e9
