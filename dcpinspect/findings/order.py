@@ -291,7 +291,7 @@ class _Seen:
         """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words; empty if there is none."""
         streams, row = self.streams, int(self.batch.row[self.index])
         is_its = (streams.connection == int(self.batch.connection[self.index])) & (streams.opaque == self.a)
-        is_its &= (streams.opened.row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
+        is_its &= (streams.begun_row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
         found = streams.vbucket[is_its]
         return f"; the opaque is that of vbucket {found[-1]}'s stream" if len(found) else ""
 
