@@ -107,7 +107,7 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Ca
     """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which counts for those between."""
     stream = gaps.stream
     keys = [column[stream] for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)]
-    order = np.lexsort((np.arange(len(gaps)), *keys))
+    order = np.lexsort((gaps.after, gaps.ends.row, *keys))
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
         shown = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.findings.collector import Collector
 from dcpinspect.parts import Part, from_bytes, to_bytes
 from dcpinspect.spark import files
@@ -20,7 +22,13 @@ def write_looks(part: str, found: Collector, salt: Salt | None) -> str:
 
 
 def include_looks(part: Part, paths: Iterable[str], salt: Salt | None) -> None:
-    """Adds the problems in these files to those of the task that followed the connections. Raises OSError; ValueError for other files."""
+    """Adds the problems in these files to those of the task that followed the connections. Raises UsageError for files that are missing or
+    damaged."""
     for path in paths:
         assert part.checker is not None, "parts are checked"
-        part.checker.gathered.include(from_bytes(files.content(path, salt), Collector))
+        try:
+            found = from_bytes(files.content(path, salt), Collector)
+        except (OSError, ValueError) as error:
+            what = f"{escape(path)}: cannot be read ({escape(str(error))})"
+            raise UsageError(f"{what}; run the pipeline into a new directory") from error
+        part.checker.gathered.include(found)

@@ -113,11 +113,11 @@ def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
     path = f"{manifest.path(kept.file)}{ending}"
     try:
         part = Part.from_bytes(files.content(path, manifest.salt))
-        include_looks(part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
-        return part
     except (OSError, ValueError) as error:
         what = f"{escape(path)}: cannot be read ({escape(str(error))})"
         raise UsageError(f"{what}; run the pipeline into a new directory") from error
+    include_looks(part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
+    return part
 
 
 def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> Whole:

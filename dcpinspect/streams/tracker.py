@@ -504,14 +504,19 @@ class Tracker:
 
 
 def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
-    """Returns the numbers of the streams in order of their first rows, or None if they are in this order; sets the ordinals to match.
+    """Returns the numbers of the streams in order of their first rows, or None if they are in this order.
 
-    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it.
+    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On
+    connections with such requests, the ordinals are set to match.
     """
-    opened = streams.opened.row
+    opened, connection = streams.opened.row, streams.connection
     if (opened[1:] >= opened[:-1]).all():
         return None
-    order = np.lexsort((opened, streams.opened.time, streams.connection))
+    by_connection = np.argsort(connection, kind="stable")
+    falls = (np.diff(opened[by_connection]) < 0) & (np.diff(connection[by_connection]) == 0)
+    late = np.isin(connection, connection[by_connection][1:][falls])
+    order = np.lexsort((opened, streams.opened.time, connection))
+    order = order[late[order]]
     key = (streams.connection, streams.vbucket, streams.sid)
     by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
     same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)

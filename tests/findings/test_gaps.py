@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.findings import gaps as rules
+from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
@@ -279,3 +281,13 @@ def test_the_same_stream_again_after_a_reconnect_lacks_a_document_out_of_order()
     (record,) = tables(before, after).gaps
     assert [place.row for place in found.places][1] == record["rows"][0]
     assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places)
+
+
+def test_gaps_are_told_in_order_of_rows_whatever_their_order_in_the_table() -> None:
+    """A request that is read late can tell of an earlier gap than those before it in the table."""
+    talk, _ = history((2, 4, 6, 8, 10, 12))
+    seen = tables(talk)
+    context, gaps = Context(seen.tracker, seen.links), seen.tables.all_gaps.table
+    one, other = (list(rules._bulk(context, some, "gap-unexplained", "note", rules._without_cause)) for some in (gaps, gaps[::-1]))
+    assert len(one) == 4
+    assert one == other

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import UsageError
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
@@ -62,5 +63,5 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         assert sum(map(len, reading))
         part = Part.of(reading)
     path.write_bytes(part.to_bytes())
-    with pytest.raises(ValueError, match="this is no collector but Part"):
+    with pytest.raises(UsageError, match=r"x\.looks: cannot be read \(this is no collector but Part\)"):
         include_looks(part, [os.fspath(path)], None)

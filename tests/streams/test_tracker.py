@@ -12,7 +12,9 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.streams import words as w
+from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tracker import number_streams
 from tests.findings.checked import findings
 from tests.peers import truth
 from tests.peers.script import Stream
@@ -246,3 +248,17 @@ def test_what_only_the_next_messages_need_goes_with_the_last_one() -> None:
         assert reading.tracker.contents is None
         assert len(reading.tracker.state.messages) == 0
         assert reading.findings() == reading.findings()
+
+
+def test_ordinals_do_not_depend_on_requests_of_other_connections_that_were_read_late() -> None:
+    streams = Streams.zeros(4)
+    streams.connection[:] = (1, 1, 2, 2)
+    streams.vbucket[:] = 7
+    streams.ordinal[:] = (1, 2, 1, 2)
+    streams.opened.row[:], streams.opened.time[:] = (1, 2, 4, 3), (9, 8, 6, 5)  # times of connection 1 go back, too
+    alone = streams[:2]
+    assert number_streams(alone) is None
+    order = number_streams(streams)
+    assert order is not None
+    assert order.tolist() == [0, 1, 3, 2]
+    assert streams.ordinal.tolist() == [*alone.ordinal.tolist(), 2, 1] == [1, 2, 2, 1]
