@@ -29,7 +29,7 @@ SHOWN_BY_NUMBER = 4
 """Number of vbuckets up to which they are listed without a count."""
 _SHOWN = 8
 """Number of files that a line names."""
-_ROW = re.compile(r"( in)? row (\d+)")
+_ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
 _HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
 _COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
@@ -263,11 +263,14 @@ def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
     places = {str(place.row): place for place in one.places if place.row >= STEP}
 
     def named(found: re.Match[str]) -> str:
-        before, row = found[1] or "", found[2]
-        place = places.get(row)
-        if place is not None:
-            return f"{before} {message_of(place, files)}"
-        return "" if before and int(row) >= STEP else found[0]
+        before, rows = found[1] or "", re.findall(r"\d+", found[2])
+        known = [places[row] for row in rows if row in places]
+        if len(known) < len(rows):
+            return "" if before and int(rows[0]) >= STEP else found[0]
+        if len({place.file for place in known}) > 1:
+            return f"{before} " + re.sub(r"\d+", lambda row: message_of(places[row[0]], files), found[2])
+        frames = re.sub(r"\d+", lambda row: str(places[row[0]].frame), found[2])
+        return f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of {escape(files[known[0].file])}"
 
     return _ROW.sub(named, text) if places else text
 

@@ -135,6 +135,17 @@ def test_packets_of_several_files_are_told_apart() -> None:
     assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
 
 
+@pytest.mark.parametrize(
+    ("file", "named"), [(0, "since packets 5, 7 or 9 of a.pcap"), (1, "since packet 5 of a.pcap, packet 7 of a.pcap or packet 9 of b.pcap")]
+)
+def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None:
+    places = (place(60_000_001, frame=5), place(80_000_000, frame=7), place(100_000_000, frame=9, file=file))
+    message = "requested again while open since row 60000001, 80000000 or 100000000"
+    text = "\n".join(lines(finding(message=message, places=places), files=("a.pcap", "b.pcap"), width=None))
+    assert named in text
+    assert "0000" not in text
+
+
 def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
     row = 248 * 10**7
     told = finding(message=f"followed in row {row}", places=(place(row, frame=5),), over="recovered", over_row=row + 1, who="client a")

@@ -19,7 +19,7 @@ from dcpinspect.spark.pipeline import Options, Summary, run
 from dcpinspect.spark.schema import kept, message_rows
 from dcpinspect.spark.stored import COLUMNS
 
-_ROW = re.compile(r"\brows? \d+( (to|and|or) \d+)?")
+_ROW = re.compile(r"\brows? \d+((,| to| and| or) \d+)*")
 _FRAME = re.compile(r"\bframes? \d+( and \d+)?")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
