@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from dcpinspect.spark.sharing import MOST_SHARES, sharing
 from tests.builders import Recorded
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import Here, stored, told
+from tests.spark.test_pipeline import equal
 from tests.streams.told import Told, opened, packets
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -77,12 +77,6 @@ def full_of_faults(name: str, port: int) -> Told:
             else:
                 stream.mutation(seqno, key, collection=rng.choice((9, 10)))
     return talk
-
-
-def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[str, Any]]]) -> None:
-    assert found.keys() == expected.keys()
-    for name, rows in expected.items():
-        assert found[name] == rows, name
 
 
 @pytest.fixture(autouse=True)
