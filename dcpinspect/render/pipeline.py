@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.filesize import decimal
-
 from dcpinspect.escape import escape
 from dcpinspect.render.lines import counted
 
@@ -26,7 +24,7 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
     else:
         known = f"; left out {_left_out(record)}" if record["known"] else ""
         rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
-        yield f"read {_captures(record['captures'])}, {decimal(record['bytes'])}, {record['packets']:,} packets{known}"
+        yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
         yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"
     bad, damaged = record["quarantined"], record["damaged"]
     if bad or damaged:
@@ -46,7 +44,7 @@ def _left_out(record: Mapping[str, Any]) -> str:
 
 def watched_line(record: Mapping[str, Any]) -> str:
     """Describes one of many runs on one line."""
-    read = f"read {_captures(record['captures'])}, {decimal(record['bytes'])}, {record['packets']:,} packets"
+    read = f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets"
     return f"{read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} messages by now, run {record['batch']}"
 
 
@@ -56,7 +54,7 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
     for one in record["points"][:MAX_LINES]:
         times = f", {one['first_time']} to {one['last_time']}" if one["first_time"] else ""
-        yield f"  {escape(one['point'])}: {_captures(one['captures'])}, {decimal(one['bytes'])}, {one['packets']:,} packets{times}"
+        yield f"  {escape(one['point'])}: {_captures(one['captures'])}, {_bytes(one['bytes'])}, {one['packets']:,} packets{times}"
     if len(record["points"]) > MAX_LINES:
         yield f"  and {counted(len(record['points']) - MAX_LINES, 'more point')}; the table captures has all"
     if record["consumers"]:
@@ -95,3 +93,10 @@ def _tables(rows: Mapping[str, int]) -> Iterator[str]:
 
 def _captures(count: int) -> str:
     return counted(count, "capture")
+
+
+def _bytes(size: int) -> str:
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if size >= 10**power:
+            return f"{size / 10**power:.1f} {unit}"
+    return f"{size} B"

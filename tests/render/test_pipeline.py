@@ -58,7 +58,7 @@ def test_many_points_and_problems_are_counted() -> None:
             }
         )
     )
-    assert lines[:3] == ["2 runs, the newest by dcpinspect 1", "captures: 12 ok", "  a: 1 capture, 12 bytes, 3 packets"]
+    assert lines[:3] == ["2 runs, the newest by dcpinspect 1", "captures: 12 ok", "  a: 1 capture, 12 B, 3 packets"]
     assert "  and 2 more points; the table captures has all" in lines
     assert "  10.0.0.9 \\x1b: 1 vbucket over 2 connections to a, b, c, d, …" in lines
     assert "  and 1 more; the table vbuckets has all" in lines
