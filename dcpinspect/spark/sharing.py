@@ -13,9 +13,9 @@ from functools import cache
 
 from dcpinspect.streams.contents import Share
 
-READ, WRITE = 3.0, 15.0
+READ, WRITE = 3.0, 12.0
 """Cost of a message in tenths of a microsecond: to find and decode it; to check and write it."""
-STREAMS, KEYS, CONNECTIONS = 1.7, 3.0, 1.3
+STREAMS, KEYS, CONNECTIONS = 2.0, 3.3, 1.5
 """The same for following streams, the keys of events, and what needs the whole connection."""
 _FOLLOWER = 0.25
 """One more task that follows keys has to save so much: it takes processor time to read the part to its end."""
