@@ -1,8 +1,8 @@
 """How tasks share a part: which of its messages each of them writes, and of which vbuckets it follows the keys.
 
 Every task reads the packets of the part from the first on, because nobody knows before where a message begins. The first tasks only write
-the messages of their stretches, and stop there. The last tasks read to the end, and follow the streams. Most of that work is to remember
-keys. So each of these tasks remembers the keys of some vbuckets. The last one also follows what needs the whole connection, such as flow
+the messages of their stretches, and stop there. The last tasks read to the end, and follow the streams. Half of that work is to compare
+keys. So each of these tasks compares the keys of some vbuckets. The last one also follows what needs the whole connection, such as flow
 control and noops, and what it knows becomes the part.
 """
 

@@ -52,7 +52,8 @@ class Contents:
 
     def __init__(self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None) -> None:
         """``share``: the vbuckets whose keys are followed. ``hashed_by``: secrets by which keys are hashed. Only what was hashed by the
-        same secrets can be ``joined``."""
+        same secrets can be ``joined``.
+        """
         self.most = most
         """Number of keys that are remembered; only to be changed before the first batch."""
         self._share = share
