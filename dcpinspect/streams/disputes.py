@@ -6,7 +6,7 @@ a document that it did ask for has to come, unless a later change of the same do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE
 
 Table = npt.NDArray[np.int64]
 
+_AT_ONCE = 1 << 18
+"""Number of pairs of things that are compared at once."""
 MOST_OTHERS = 16
 """The greatest number of streams that one stream is compared with: a client may have opened any number."""
 _NO_COLLECTION = -2
@@ -127,8 +129,9 @@ class Disputes:
         lost = self._gaps[cause == w.LOSS]
         self._lost, self._lost_of = lost, Grouped(lost.stream, len(known.streams))
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
-        pairs = _disputed(self._gaps[late], cause[late], known.streams, np.where(known.streams.vbucket >= vbucket, branches, 0))
-        self.pairs = [(int(late[gap]), other) for gap, other in pairs]
+        branches = np.where(known.streams.vbucket >= vbucket, branches, 0)
+        disputed = _disputed(self._gaps[late], cause[late], known.streams, branches)
+        self.pairs = sorted(pair for gap, other in disputed for pair in zip(late[gap].tolist(), other.tolist(), strict=True))
         """(number of the gap, stream that shows some of its seqnos)."""
 
     @property
@@ -270,10 +273,9 @@ def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
 class Grouped:
     """Numbers of rows, grouped by the owner that the rows belong to."""
 
-    def __init__(self, owner: Table, owners: int, order: Table | None = None) -> None:
-        """``owner``: the owner of each row, below ``owners``. ``order``: the rows sorted by owner, in the order wanted; without it, rows
-        keep theirs."""
-        self._order = np.argsort(owner, kind="stable") if order is None else order
+    def __init__(self, owner: Table, owners: int) -> None:
+        """``owner``: the owner of each row, below ``owners``."""
+        self._order = np.argsort(owner, kind="stable")
         self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
 
     def __getitem__(self, owner: int) -> Table:
@@ -311,14 +313,9 @@ class StreamEvents:
         return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
-def _of_one_branch(streams: Streams, branches: Table) -> list[Table]:
-    """Returns groups of several streams of one vbucket and branch; streams that are alone are left out."""
-    known = np.flatnonzero((branches != 0) & (streams.seen > 0))
-    known = known[np.lexsort((known, branches[known], streams.vbucket[known]))]
-    edges = np.flatnonzero((np.diff(streams.vbucket[known]) != 0) | (np.diff(branches[known]) != 0)) + 1
-    begins, ends = np.concatenate(([0], edges)), np.append(edges, len(known))
-    several = ends - begins > 1
-    return [known[begin:end] for begin, end in zip(begins[several].tolist(), ends[several].tolist(), strict=True)]
+def _of_one_branch(streams: Streams, branches: Table) -> Groups:
+    """Returns the streams that received something, grouped by vbucket and branch."""
+    return Groups([streams.vbucket, branches], np.flatnonzero((branches != 0) & (streams.seen > 0)))
 
 
 def no_spans(streams: int) -> Table:
@@ -337,10 +334,11 @@ def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
 def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
     """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of streams that may settle such gaps."""
     found = np.zeros(len(streams), dtype=np.bool_)
-    known = np.flatnonzero((branches != 0) & (streams.seen > 0))
+    groups = _of_one_branch(streams, branches)
+    known = np.flatnonzero(groups.of >= 0)
     if not len(spans) or not len(known):
         return found
-    group = Groups([streams.vbucket, branches], known).of[known]
+    group = groups.of[known]
     first, last, (low, high) = _least(streams, known), streams.last[known], spans[known].T
     has_gaps = low < high
     is_near = has_gaps & (first < high) & (last > low)  # counts the stream itself, which does not settle its own gap
@@ -364,36 +362,82 @@ def _below(groups: Table, values: Table, group: Table, limits: Table, side: Lite
 
 def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Mask:
     """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps of other streams are left out."""
-    hot = {number for gap, other in _disputed(gaps, cause, streams, branches) for number in (int(gaps.stream[gap]), other)}
-    hot.update(gaps.stream[cause == w.UNEXPLAINED].tolist())
+    hot = np.zeros(len(streams), dtype=np.bool_)
+    for gap, other in _disputed(gaps, cause, streams, branches):
+        hot[gaps.stream[gap]] = hot[other] = True
+    hot[gaps.stream[cause == w.UNEXPLAINED]] = True
+    groups = _of_one_branch(streams, branches)
     found = np.zeros(len(streams), dtype=np.bool_)
-    for group in _of_one_branch(streams, branches):
-        found[group] = not hot.isdisjoint(group.tolist())
+    found[groups.rows] = np.repeat((groups.counts > 1) & (groups.sum(hot) > 0), groups.counts)
     return found
 
 
-def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
-    if not len(gaps):
-        return []
-    gaps_of = Grouped(gaps.stream, len(streams), np.lexsort((gaps.after, gaps.stream)))
-    found: list[tuple[int, int]] = []
-    is_open = ~np.isin(cause, _SETTLED)
-    has_open = np.zeros(len(streams), dtype=np.bool_)
-    has_open[gaps.stream[is_open]] = True
-    for group in _of_one_branch(streams, branches):
-        if not has_open[group].any():
-            continue
-        first, last = _least(streams, group), streams.last[group]
-        for number in group[has_open[group]].tolist():
-            mine = gaps_of[number]
-            mine = mine[is_open[mine]]
-            after, before = gaps.after[mine], gaps.before[mine]
-            near = group[(first < before.max()) & (last > after.min()) & (group != number)]
-            for other in near[:MOST_OTHERS].tolist():
-                theirs = gaps_of[other]
-                meets = (before > first[group == other]) & (after < streams.last[other])
-                found += [(gap, other) for gap in mine[meets & ~_contained(after, before, gaps[theirs])].tolist()]
-    return sorted(found)
+def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Iterator[tuple[Table, Table]]:
+    """Yields gaps, and for each another stream that shows some of its seqnos."""
+    by_seqno = np.lexsort((gaps.after, gaps.stream))
+    open_ = by_seqno[~np.isin(cause, _SETTLED)[by_seqno]]
+    asking, begins, counts = np.unique(gaps.stream[open_], return_index=True, return_counts=True)
+    if not len(asking):
+        return
+    least, greatest = np.minimum.reduceat(gaps.after[open_], begins), np.maximum.reduceat(gaps.before[open_], begins)
+    first, last, others = _least(streams, np.arange(len(streams))), streams.last, _GapsOf(gaps, by_seqno)
+    groups = _of_one_branch(streams, branches)
+    grouped = np.flatnonzero(groups.of[asking] >= 0)
+    sizes = groups.counts[groups.of[asking[grouped]]]
+    for low, high in _chunks(sizes):
+        mine = grouped[low:high]
+        one, place = _spread(sizes[low:high])
+        number, other = asking[mine][one], groups.rows[groups.begins[groups.of[asking[mine]]][one] + place]
+        is_near = (first[other] < greatest[mine][one]) & (last[other] > least[mine][one]) & (other != number)
+        rank = np.cumsum(is_near)
+        is_near &= rank - (rank - is_near)[place == 0][one] <= MOST_OTHERS
+        pairs, other = mine[one[is_near]], other[is_near]
+        for from_pair, to_pair in _chunks(counts[pairs]):
+            chosen = pairs[from_pair:to_pair]
+            pair, place = _spread(counts[chosen])
+            gap, shows = open_[begins[chosen][pair] + place], other[from_pair:to_pair][pair]
+            meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
+            gap, shows = gap[meets], shows[meets]
+            is_told = ~others.contain(shows, gap)
+            yield gap[is_told], shows[is_told]
+
+
+def _chunks(sizes: Table) -> Iterator[tuple[int, int]]:
+    """Yields where each run of items begins and ends, so that the sizes in it are ``_AT_ONCE`` together, or that it is one item."""
+    sums = np.cumsum(sizes)
+    low = 0
+    while low < len(sizes):
+        before = int(sums[low - 1]) if low else 0
+        high = max(low + 1, int(np.searchsorted(sums, before + _AT_ONCE, "right")))
+        yield low, high
+        low = high
+
+
+def _spread(sizes: Table) -> tuple[Table, Table]:
+    """Returns, for each part of each item, the item and the number of the part in it; ``sizes``: number of parts of each."""
+    item = np.repeat(np.arange(len(sizes)), sizes)
+    return item, np.arange(len(item)) - (np.cumsum(sizes) - sizes)[item]
+
+
+class _GapsOf:
+    """All gaps, to be looked up by stream and seqno."""
+
+    def __init__(self, gaps: Gaps, by_seqno: Table) -> None:
+        """``by_seqno``: the gaps in order of stream and seqno."""
+        self._gaps, self._by_seqno = gaps, by_seqno
+        self._different = np.unique(gaps.after)
+        self._keys = self._key(gaps.stream[by_seqno], gaps.after[by_seqno])
+
+    def _key(self, stream: Table, after: Table) -> Table:
+        return stream * len(self._different) + np.searchsorted(self._different, after)
+
+    def contain(self, streams: Table, gaps: Table) -> Mask:
+        """Returns for which of these gaps one gap of the given stream spans it as a whole."""
+        place = np.searchsorted(self._keys, self._key(streams, self._gaps.after[gaps]), "right") - 1
+        spanning = self._by_seqno[np.maximum(place, 0)]
+        is_there = (place >= 0) & (self._gaps.stream[spanning] == streams)
+        found: Mask = is_there & (self._gaps.before[spanning] >= self._gaps.before[gaps])
+        return found
 
 
 def _least(streams: Streams, numbers: Table) -> Table:
@@ -401,12 +445,3 @@ def _least(streams: Streams, numbers: Table) -> Table:
     least."""
     starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)
     return np.minimum(streams.first[numbers], starts)
-
-
-def _contained(after: Table, before: Table, others: Gaps) -> npt.NDArray[np.bool_]:
-    """Returns which gaps another stream has as well, each as a whole."""
-    if not len(others):
-        return np.zeros(len(after), dtype=np.bool_)
-    place = np.searchsorted(others.after, after, side="right") - 1
-    at = np.maximum(place, 0)
-    return np.asarray((place >= 0) & (others.before[at] >= before), dtype=np.bool_)
