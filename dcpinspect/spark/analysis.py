@@ -99,6 +99,11 @@ class Work:
         return [*(self.before.bundles if self.before else ()), *self.bundles]
 
     @property
+    def size(self) -> int:
+        """Size of the files of the bundles in bytes."""
+        return sum(files.size(one.path) for one in self.bundles)
+
+    @property
     def from_first(self) -> Work:
         """The same work without earlier results: everything is read again."""
         return replace(self, bundles=self.all_bundles, before=None)

@@ -1,6 +1,6 @@
 """Compares streams of one history in tasks. The changes of each part go to files by vbucket, and from there to the task that compares them.
 
-Only the contradictions come to the driver, never the changes.
+Only the contradictions come to the process that asks for them, never the changes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: Eve
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
-    sizes = [sum(files.size(one.path) for one in one.work.bundles) for one in looks]
-    told = tasks.each("comparing streams", _written, [_Sought(one, shares, stem) for one in looks], sizes)
+    told = tasks.each("comparing streams", _written, [_Sought(one, shares, stem) for one in looks], [one.work.size for one in looks])
     behind = min((vbuckets for _, vbuckets in told), default=VBUCKETS)
     vbuckets = wanted.vbuckets(pairs.first)
     items, sizes = [], []

@@ -1,4 +1,4 @@
-"""The tables of a run that are made from all parts together, written as Parquet."""
+"""The tables of a run that are made from all parts together, and those of its captures, written as Parquet."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
 
 
-def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
-    """Writes what is new in all tables, except those that tasks write. Returns the changes by table."""
+def write_tables(found_in: Whole, batch: int, there: Mapping[str, Sequence[str]]) -> dict[str, WrittenAnew]:
+    """Writes what is new in all tables that need everything. Returns the changes by table.
+
+    ``there``: the files of each table so far, as paths in its folder.
+    """
     manifest, everything = found_in.manifest, found_in.merged
     made = everything.tracker.tables(everything.links, everything.files)
     tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
@@ -45,7 +48,11 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
     paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
     arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
-    written = {name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, manifest.paths(name)) for name, rows in arrow.items()}
+    return {name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, there[name]) for name, rows in arrow.items()}
+
+
+def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
+    """Writes what a run changes in the tables of captures and their problems. Returns the changes by table."""
     pieced: dict[str, list[Written]] = {}
     for piece in (one for one in manifest.pieces if one.run == batch):
         rows = {
@@ -54,7 +61,7 @@ def write_tables(found_in: Whole, batch: int) -> dict[str, WrittenAnew]:
         }
         for name, table in rows.items():
             pieced.setdefault(name, []).append(written_rows(f"{manifest.out}/{name}/{piece.rows}", iter([table])))
-    return written | {name: WrittenAnew(new, manifest.replaced(name)) for name, new in pieced.items()}
+    return {name: WrittenAnew(new, manifest.replaced(name)) for name, new in pieced.items()}
 
 
 def _connections(table: Any, found_in: Whole) -> Any:

@@ -17,21 +17,21 @@ from typing import Any
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART
-from dcpinspect.spark import files, histories, plan
-from dcpinspect.spark.analysis import Analysed, Work, analyse, look
+from dcpinspect.spark import files, plan
+from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify
-from dcpinspect.spark.manifest import BATCH, PARTS, RAW, Kept, Manifest, Read
-from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_tables
+from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
+from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.places import local_path
-from dcpinspect.spark.record_files import PartRows, WrittenAnew, mark_of, write_part_rows
+from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import Whole, names_of, ports, program, whole
-from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.spark.whole import Whole, names_of, ports, program
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
@@ -135,19 +135,20 @@ def _paths(given: Path | Sequence[Path]) -> list[str]:
     return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(path) for path in given]
 
 
-def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] = lambda _: None) -> Summary:
+def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] | None = None) -> Summary:
     """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; after an error or Ctrl-C the tables are as they were.
 
-    ``then``: called with the results of all captures, once the tables have them; not called if there was nothing new.
+    ``then``: called with the results of all captures, once the tables have them; not called if there was nothing new. This process then
+    puts the results together, and has all streams; otherwise a task does.
     """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=manifest.out)
     with manifest.locked():
         manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
-        going = _Run(manifest, options)
+        going = _Run(manifest, options, has_whole=then is not None)
         summary = going.run(paths, tasks_of)
-        if going.found is not None:
+        if then is not None and going.found is not None:
             then(going.found)
         return summary
 
@@ -190,7 +191,8 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
 
 
 class _Run:
-    def __init__(self, manifest: Manifest, options: Options) -> None:
+    def __init__(self, manifest: Manifest, options: Options, *, has_whole: bool = False) -> None:
+        """``has_whole``: this process is to have the results of all captures."""
         self.manifest = manifest
         self.options = options
         self.batch = manifest.number + 1
@@ -198,8 +200,9 @@ class _Run:
         self.written: list[Written] = []
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
+        self.has_whole = has_whole
         self.found: Whole | None = None
-        """Results of all captures; None if there was nothing new."""
+        """Results of all captures, if they are wanted; None if there was nothing new."""
 
     def run(self, paths: Mapping[str, str], tasks_of: TasksOf) -> Summary:
         manifest = self.manifest
@@ -237,9 +240,8 @@ class _Run:
         units = [replace(one, expired=True) if is_gone else one for one, is_gone in zip(manifest.units, gone, strict=True)]
         with self._timed("whole"), tasks_of() as tasks:
             is_stale, opened = manifest.program != program(), _opened(manifest, self.options.secrets)
-            self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
-        assert self.found is not None
-        self.found.manifest.clean()  # removes the packets at once
+            done = self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
+        done.clean()  # removes the packets at once
         return self.summary
 
     def _as_before(self) -> Summary:
@@ -247,7 +249,8 @@ class _Run:
         self.summary.rows, self.summary.findings = dict(rows_of(self.manifest)), findings_of(self.manifest)
         return self.summary
 
-    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> None:
+    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> Manifest:
+        """Does everything, and returns the manifest that it has committed."""
         secrets = self.options.secrets
         if secrets.keylogs:
             manifest = replace(manifest, options={**manifest.options, "decrypted": True})
@@ -260,24 +263,27 @@ class _Run:
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            found = whole(replace(manifest, parts=kept), few=tasks)
-            stem = f"{self.out}/{PARTS}/{BATCH}{self.batch}/histories"
-            found.merged.compare(
-                lambda wanted: _look(tasks, found, wanted, secrets), partial(histories.compare, tasks, found, secrets, stem)
-            )
+            manifest = replace(manifest, parts=kept)
+            joining = Joining.of(manifest, self.batch, secrets)
+            if self.has_whole:
+                self.found, together = put_together(joining, tasks)
+            else:
+                together = put_together_apart(joining, tasks)
         with self._timed("tables"):
-            kept, rows = self._with_rows(tasks, found)
+            kept, rows = self._with_rows(tasks, manifest, together.rows)
         with self._timed("write"):
-            found = replace(found, manifest=replace(found.manifest, parts=kept).divided(anew=is_stale))
-            tables = write_tables(found, self.batch)
+            manifest = replace(manifest, parts=kept).divided(anew=is_stale)
+            tables = {**together.tables, **write_captures(manifest, self.batch)}
         with self._timed("commit"):
             messages = [one for one in self.written if one.path.endswith(".parquet")]
             verify([*self.written, *chain(*rows.values())])
-            tables.update((name, WrittenAnew(new, found.manifest.of_parts_gone(name))) for name, new in rows.items())
-            manifest = found.manifest.with_tables(tables, messages, _gone(self.manifest.parts, kept)).commit()
+            tables.update((name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items())
+            manifest = manifest.with_tables(tables, messages, _gone(self.manifest.parts, kept)).commit()
             manifest.clean(self.batch)
-        self.found = replace(found, manifest=manifest)
+        if self.found is not None:
+            self.found = replace(self.found, manifest=manifest)
         self._sum_up(manifest, works=len(works))
+        return manifest
 
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
         total = max(1, sum(unit.size for unit in new))
@@ -356,38 +362,27 @@ class _Run:
             is_copy=not work.messages,
         )
 
-    def _with_rows(self, tasks: Tasks, found: Whole) -> tuple[list[Kept], dict[str, list[Written]]]:
-        """Returns the parts with files of the tables that are written per part, and the new ones of these files, for parts that have
-        changed.
-        """
-        manifest = found.manifest
-        there = {name: set(manifest.paths(name)) for name in SET_APART}
+    def _with_rows(self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]) -> tuple[list[Kept], dict[str, list[Written]]]:
+        """Returns the parts with files of the tables that are written per part, and the new ones of these files."""
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
-        names = names_of(manifest.units)
-        # if there are no parts, one empty part stands in for them
-        known = dict(zip(map(id, found.kept), found.merged.of_parts(), strict=False))
-        marks = {number: mark_of(of_whole, len(names)) for number, of_whole in known.items()}
-        new = [
-            one for one in manifest.parts if id(one) in known and not (one.of_whole == marks[id(one)] and manifest.has_rows_of(one, there))
-        ]
+        names, kept = names_of(manifest.units), list(manifest.parts)
         works = [
-            PartRows(manifest.path(one.file), names, known[id(one)], name, folders[name], manifest.salt)
+            PartRows(manifest.path(kept[one.part].file), names, one.of_whole, name, folders[name], manifest.salt)
             for one in new
             for name in SET_APART
         ]
         # each table is a task, since a large connection is one part
         written = tasks.each("writing tables", write_part_rows, works, [files.size(one.part) for one in works])
-        of_part: dict[int, dict[str, Written]] = {id(one): {} for one in new}
-        for (one, name), file in zip(product(new, SET_APART), written, strict=True):
-            if file is not None:
-                of_part[id(one)][name] = file
-        kept = [
-            replace(one, of_whole=marks[id(one)], tables={name: self._relative(file.path) for name, file in of_part[id(one)].items()})
-            if id(one) in of_part
-            else one
-            for one in manifest.parts
-        ]
-        return kept, {name: [of[name] for of in of_part.values() if name in of] for name in SET_APART}
+        of_parts = dict(zip(product((one.part for one in new), SET_APART), written, strict=True))
+        rows: dict[str, list[Written]] = {name: [] for name in SET_APART}
+        for one in new:
+            of_part = {name: file for name in SET_APART if (file := of_parts[one.part, name]) is not None}
+            kept[one.part] = replace(
+                kept[one.part], of_whole=one.mark, tables={name: self._relative(file.path) for name, file in of_part.items()}
+            )
+            for name, file in of_part.items():
+                rows[name].append(file)
+        return kept, rows
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.out}/")
@@ -419,7 +414,7 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
     found: dict[int, list[Analysed]] = {}
     while left := [number for number in done if number not in found]:
         shares = [replace(done[number], share=share) for number in left for share in range(done[number].shares)]
-        told = iter(tasks.each("following streams", analyse, shares, [_size(one) // one.shares for one in shares]))
+        told = iter(tasks.each("following streams", analyse, shares, [one.size // one.shares for one in shares]))
         for number in left:
             of = [next(told) for _ in range(done[number].shares)]
             if all(one.goes_on for one in of):
@@ -467,13 +462,3 @@ def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
         return opens(of_point(point), closed) if closed else is_first
 
     return {part.file for part in manifest.parts if any(is_opened(part.point, closed) for closed in part.closed)}
-
-
-def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
-    """Reads the wanted events again, to compare streams."""
-    looks = found.looks(wanted, secrets)
-    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
-
-
-def _size(work: Work) -> int:
-    return sum(files.size(one.path) for one in work.bundles)

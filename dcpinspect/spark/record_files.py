@@ -1,6 +1,6 @@
-"""Files of the tables of records. Some are written by tasks, part by part, and their rows never come to the driver.
+"""Files of the tables of records. Some are written part by part, each by a task of its own.
 
-A table that the driver makes is written with a fixed number of rows per file. The name of a file contains a digest of its rows: a run
+A table that is made of all parts is written with a fixed number of rows per file. The name of a file contains a digest of its rows: a run
 writes only the files that do not exist yet.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dcpinspect.parts import Part
+from dcpinspect.parts import Part, from_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.salt import Salt
@@ -40,7 +40,8 @@ class PartRows:
     """Path of the part."""
     captures: Sequence[str]
     """Names of all captures."""
-    of_whole: OfWhole
+    of_whole: str
+    """Path of the file with what only the whole shows of it."""
     table: str
     """One of ``SET_APART``."""
     folder: str
@@ -58,7 +59,8 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
 
 def write_part_rows(one: PartRows) -> Written | None:
     """Writes the rows of a part, and returns the file; None if there are no rows."""
-    records = Part.from_bytes(files.content(one.part, one.salt)).rows(one.table, one.of_whole, one.captures)
+    of_whole = from_bytes(files.content(one.of_whole, one.salt), OfWhole)
+    records = Part.from_bytes(files.content(one.part, one.salt)).rows(one.table, of_whole, one.captures)
     return written_rows(f"{one.folder}/{attempt()}.parquet", pieces(one.table, records)) if len(records) else None
 
 

@@ -136,11 +136,15 @@ def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show =
         yield SparkTasks(spark, show)
 
 
+def is_little(sizes: Sequence[int]) -> bool:
+    """Whether items of these sizes are too little work for several tasks."""
+    return sum(max(size, ITEM_BYTES) for size in sizes) < LEAST_BYTES
+
+
 def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
     """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if these would be too large, one for little
     work.
     """
-    is_little = sum(max(size, ITEM_BYTES) for size in sizes) < LEAST_BYTES
-    wanted = 1 if is_little else max(tasks, -(-sum(sizes) // TASK_BYTES))
+    wanted = 1 if is_little(sizes) else max(tasks, -(-sum(sizes) // TASK_BYTES))
     groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,18 @@ class Whole:
 def program() -> str:
     """Returns the version of the code that makes parts and puts them together: parts of different versions do not fit together."""
     digest = hashlib.blake2b(digest_size=6)
-    folder = Path(dcpinspect.__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] not in _APART:
-            digest.update(path.read_bytes())
+    for _, module in sorted(_modules(importlib.resources.files(dcpinspect), ()), key=lambda one: one[0]):
+        digest.update(module.read_bytes())
     return f"{dcpinspect.__version__} {digest.hexdigest()}"
+
+
+def _modules(folder: Traversable, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Traversable]]:
+    """Yields each module that parts depend on, with the names of its folders and its own. The package may be in an archive."""
+    for one in folder.iterdir():
+        if one.is_dir() and (names or one.name not in _APART):
+            yield from _modules(one, (*names, one.name))
+        elif one.name.endswith(".py"):
+            yield (*names, one.name), one
 
 
 def names_of(units: Sequence[Read]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.spark import pipeline, plan
+from dcpinspect.spark import plan, together
 from dcpinspect.streams.events import FoundEvents
 from tests.spark.outputs import ran, stored, told
 from tests.streams.told import Told, capture, opened
@@ -28,13 +28,13 @@ def test_contradictions_of_connections_in_several_parts_are_those_of_a_reading(t
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     given: list[FoundEvents] = []
-    look = pipeline._look
+    look = together._look
 
     def watched(*one: Any) -> FoundEvents:
         given.append(look(*one))
         return given[-1]
 
-    monkeypatch.setattr(pipeline, "_look", watched)
+    monkeypatch.setattr(together, "_look", watched)
     path = tmp_path / "three.pcap"
     path.write_bytes(capture(streaming(0, {}), streaming(1, dict.fromkeys(range(3, 15), "other")), streaming(2, {5: "third"})))
     done = ran(tmp_path / "out", path)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 import dcpinspect.spark
 from dcpinspect import parts, temporary
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark import bundles, pipeline, plan, record_files, scan, stretches
+from dcpinspect.spark import bundles, pipeline, plan, record_files, scan, stretches, together
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
@@ -268,9 +268,9 @@ def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: 
     one, _ = cut(tmp_path / "ring", packets, [50])
     ran(tmp_path / "out", one)
     before = stored(tmp_path / "out", cut=True)
-    for name in ("scan", "analyse", "write_tables"):
+    for module, name in ((pipeline, "scan"), (pipeline, "analyse"), (together, "write_tables"), (pipeline, "write_captures")):
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, name, interrupted)
+            patch.setattr(module, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 ran(tmp_path / "out", tmp_path / "ring")
         equal(stored(tmp_path / "out", cut=True), before)

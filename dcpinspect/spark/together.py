@@ -1,0 +1,113 @@
+"""Puts the parts of a run together, and writes the tables that need everything. One task does it, so the driver never has the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dcpinspect.errors import UsageError
+from dcpinspect.parts import SET_APART, to_bytes
+from dcpinspect.spark import files, histories
+from dcpinspect.spark.analysis import look
+from dcpinspect.spark.attempts import attempt
+from dcpinspect.spark.manifest import BATCH, PARTS, Manifest
+from dcpinspect.spark.nested import nested
+from dcpinspect.spark.outputs import write_tables
+from dcpinspect.spark.record_files import WrittenAnew, mark_of
+from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.whole import Whole, program, whole
+from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.streams.tables import NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A run whose parts are to be put together."""
+
+    manifest: Manifest
+    """The parts, and everything else that the run will commit."""
+    batch: int
+    secrets: Secrets
+    there: Mapping[str, Sequence[str]]
+    """The files of each table so far, as paths in its folder."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, batch: int, secrets: Secrets) -> Joining:
+        """Returns what a task needs of a run."""
+        there = {name: manifest.paths(name) for name in (*NAMES, "findings", "paths")}
+        return cls(replace(manifest, opened={}, kept=None), batch, secrets, there)
+
+    @property
+    def stem(self) -> str:
+        """Path of files of this run beside its parts, without the end that is different for each attempt."""
+        return f"{self.manifest.out}/{PARTS}/{BATCH}{self.batch}/together"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """A part whose rows in the tables of ``SET_APART`` have to be written."""
+
+    part: int
+    """Place of the part in the manifest."""
+    mark: str
+    """``Kept.of_whole`` of the part from now on."""
+    of_whole: str
+    """Path of the file with what only the whole shows of the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What was made of all parts."""
+
+    tables: Mapping[str, WrittenAnew]
+    """The changes to each table that was written."""
+    rows: Sequence[NewRows]
+
+
+def put_together(one: Joining, tasks: Tasks) -> tuple[Whole, Together]:
+    """Puts all parts together in this process, and writes their tables. Raises UsageError for parts that are missing or damaged.
+
+    ``tasks``: compare streams.
+    """
+    found = whole(one.manifest, few=tasks)
+    found.merged.compare(
+        lambda wanted: _look(tasks, found, wanted, one.secrets), partial(histories.compare, tasks, found, one.secrets, one.stem)
+    )
+    rows = _new_rows(one, found)
+    return found, Together(write_tables(found, one.batch, one.there), rows)
+
+
+def put_together_apart(one: Joining, tasks: Tasks) -> Together:
+    """Puts all parts together in a task, and writes their tables. Raises UsageError, as ``put_together`` does."""
+    return nested(tasks, "putting streams together", _apart, one, stem=one.stem, salt=one.manifest.salt)
+
+
+def _apart(one: Joining, tasks: Tasks) -> Together:
+    if one.manifest.program != (here := program()):
+        what = f"the executors have another build of dcpinspect ({here}; this is {one.manifest.program})"
+        raise UsageError(f"{what}; install the same one on them and here")
+    return put_together(one, tasks)[1]
+
+
+def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
+    """Reads the wanted events again, to compare streams."""
+    looks = found.looks(wanted, secrets)
+    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [one.work.size for one in looks]))
+
+
+def _new_rows(one: Joining, found: Whole) -> list[NewRows]:
+    """Returns the parts of which the tables lack rows, or have others."""
+    manifest = one.manifest
+    there = {name: set(one.there[name]) for name in SET_APART}
+    new = []
+    places = (place for place, part in enumerate(manifest.parts) if not part.is_copy)
+    # if there are no parts, one empty part stands in for them
+    for place, of_whole in zip(places, found.merged.of_parts(), strict=False):
+        part, mark = manifest.parts[place], mark_of(of_whole, len(manifest.units))
+        if part.of_whole != mark or not manifest.has_rows_of(part, there):
+            path = f"{one.stem}.{attempt()}.whole"
+            files.write(path, to_bytes(of_whole), manifest.salt)
+            new.append(NewRows(place, mark, path))
+    return new

@@ -1,0 +1,77 @@
+"""A task puts the parts together: the driver has no streams, and the tables are those of one reading."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dcpinspect.errors import UsageError
+from dcpinspect.spark import nested, pipeline, plan, together
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.tasks import SparkTasks
+from dcpinspect.spark.whole import Whole
+from tests.spark.outputs import here, ran, stored, told
+from tests.spark.test_disputes import streaming as with_gaps
+from tests.spark.test_histories import streaming as with_other_keys
+from tests.spark.test_nested import Seeing
+from tests.streams.told import capture
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+
+
+@pytest.mark.parametrize("kind", ["gaps", "keys"])
+@pytest.mark.parametrize("redacts", [False, True])
+def test_a_task_that_asks_others_writes_the_tables_of_a_reading(
+    kind: str, redacts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which gaps are in dispute, the events around them, and in what streams of one history differ."""
+    monkeypatch.setattr(plan, "PART_BYTES", 1)
+    monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
+    monkeypatch.setattr(nested, "is_little", lambda _: False)
+    tasks = Seeing()
+    talks = [with_gaps(0), with_gaps(1, 12), with_gaps(2)]
+    if kind == "keys":
+        talks = [with_other_keys(0, {}), with_other_keys(1, dict.fromkeys(range(3, 15), "other")), with_other_keys(2, {5: "third"})]
+    path = tmp_path / "three.pcap"
+    path.write_bytes(capture(*talks))
+    pipeline.run(pipeline.Options([str(path)], str(tmp_path / "out"), redacts=redacts), lambda: nullcontext(tasks))
+    steps = [what for what, _ in tasks.steps if what.startswith("comparing")]
+    assert steps == [*(["comparing gaps"] if kind == "gaps" else []), *["comparing streams"] * 3]
+    redactor = Manifest.newest(tmp_path / "out").with_salt(None).salt
+    assert stored(tmp_path / "out", cut=False) == told(path, cut=False, redactor=redactor.redactor() if redactor else None)
+    assert not list((tmp_path / "out" / "parts").rglob("together*"))
+
+
+def test_a_caller_that_wants_the_whole_gets_it_and_the_same_tables(tmp_path: Path) -> None:
+    options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))
+    found: list[Whole] = []
+    pipeline.run(options, here, found.append)
+    assert [one.manifest.number for one in found] == [1]
+    assert stored(tmp_path / "out", cut=False) == told(SAMPLES / "tour.pcapng", cut=False)
+    pipeline.run(options, here, found.append)
+    assert len(found) == 1, "there was nothing new"
+
+
+@pytest.mark.spark
+def test_the_driver_puts_nothing_together(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any, **__: Any) -> None:
+        pytest.fail("the driver has all streams")
+
+    monkeypatch.setattr(together, "whole", refuses)  # tasks are other processes, and do not see it
+    tasks = SparkTasks(spark)
+    options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))
+
+    pipeline.run(options, lambda: nullcontext(tasks))
+    assert stored(tmp_path / "out", cut=False) == told(SAMPLES / "tour.pcapng", cut=False)
+
+
+def test_executors_of_another_build_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "program", lambda: "0.0 other")
+    with pytest.raises(UsageError, match=r"the executors have another build of dcpinspect \(0.0 other; this is .*\); install the same one"):
+        ran(tmp_path / "out", SAMPLES / "loop.pcap")
