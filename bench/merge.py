@@ -1,4 +1,4 @@
-"""What the driver of the pipeline does alone, by the streams of all connections: processor time and memory.
+"""What one task of the pipeline does alone, by the streams of all connections: it puts them together.
 
     python -m bench.merge [--connections 20,60] [--vbuckets 1024] [--kind clients|nodes] [--folder DIR] [--rounds 1]
         [--quiet] [--check] [--profile]
@@ -6,7 +6,8 @@
 Each connection is a file of its own, with so many streams: a request, its answer, a snapshot of a few items. Of 32 streams one is rolled
 back and asked for again, one has a gap that a hole in the capture leaves, and one has ended. ``clients``: each connection is a client's;
 all ask for the same vbuckets. ``nodes``: one client asks each of so many servers for vbuckets of its own. All tasks are done in this
-process, and their times are taken off. With ``--quiet`` there are no rollbacks, ends and holes; ``--check`` measures one reading of all.
+process. A line has the processor time of that task, the same for each stream, and what the driver took. With ``--quiet`` there are no
+rollbacks, ends and holes; ``--check`` measures one reading of all.
 """
 
 from __future__ import annotations
@@ -108,41 +109,37 @@ def _name(kind: str, number: int) -> str:
     return f"bench:{number}" if kind == "clients" else "bench:one"
 
 
+ALONE = "putting streams together"
+
+
 class _Steps(Measured):
-    """Tasks, and what the driver took between them."""
+    """Tasks, with what each step took."""
 
     def __init__(self, profile: cProfile.Profile | None) -> None:
         super().__init__(2)
-        self.driver: list[tuple[str, float]] = []
-        self._since = time.process_time()
+        self.steps: list[tuple[str, float]] = []
         self._profile = profile
 
     def each(self, what: str, work: Callable[[Any], Any], items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """As ``Tasks`` has it."""
-        self.ends(f"before {what}")
-        if self._profile is not None:
-            self._profile.disable()
+        profile = self._profile if what == ALONE else None
+        if profile is not None:
+            profile.enable()
+        begin = time.process_time()
         found = super().each(what, work, items, sizes)
-        if self._profile is not None:
-            self._profile.enable()
-        self._since = time.process_time()
+        self.steps.append((what, time.process_time() - begin))
+        if profile is not None:
+            profile.disable()
         return found
-
-    def ends(self, what: str) -> None:
-        """A step of the driver is done."""
-        self.driver.append((what, time.process_time() - self._since))
 
 
 def run(captures: Sequence[str], out: Path, profile: cProfile.Profile | None = None) -> _Steps:
     """A run of the pipeline with all tasks in this process."""
     shutil.rmtree(out, ignore_errors=True)
-    tasks = _Steps(profile)
-    if profile is not None:
-        profile.enable()
+    tasks, begin = _Steps(profile), time.process_time()
     pipeline.run(pipeline.Options(captures, str(out)), lambda: nullcontext(tasks))
-    if profile is not None:
-        profile.disable()
-    tasks.ends("after all")
+    whole = time.process_time() - begin
+    tasks.steps.append(("driver", whole - sum(took for _, took in tasks.steps)))
     return tasks
 
 
@@ -177,16 +174,10 @@ def main() -> None:
             profile = cProfile.Profile() if arguments.profile else None
             tasks = run(captures, arguments.folder / "tables", profile)
             streams = connections * arguments.vbuckets
-            driver = sum(took for _, took in tasks.driver)
-            row(
-                connections,
-                arguments.kind,
-                f"{streams:,}",
-                f"{driver:.2f} s",
-                f"{driver / streams * 1e3:.4f} ms",
-                f"tasks {sum(map(sum, tasks.stages)):.1f} s",
-            )
-            for what, took in tasks.driver:
+            alone = sum(took for what, took in tasks.steps if what == ALONE)
+            driver = tasks.steps[-1][1]
+            row(connections, arguments.kind, f"{streams:,}", f"{alone:.2f} s", f"{alone / streams * 1e3:.4f} ms", f"{driver:.2f} s")
+            for what, took in tasks.steps:
                 sys.stdout.write(f"    {what}: {took:.2f} s\n")
             if profile is not None:
                 pstats.Stats(profile).sort_stats("cumulative").print_stats(70)

@@ -251,7 +251,7 @@ def merged_apart(
     begun = [part.opened_by for part in known]
     wanting = found.wanting(judge)
     if any(own.any() for own in wanting):
-        del known  # otherwise they would be in memory twice
+        del known, found  # otherwise they would be in memory twice
         known = [having(part, own if own.any() else None) for part, own in enumerate(wanting)]
         found = merged(known, files, left_out=left_out)
     return found, begun

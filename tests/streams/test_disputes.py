@@ -11,8 +11,9 @@ import pytest
 from dcpinspect.engine import Engine
 from dcpinspect.streams import disputes, events
 from dcpinspect.streams import words as w
+from dcpinspect.streams.disputes import Table
 from dcpinspect.streams.events import EventQuery, FoundEvents
-from dcpinspect.streams.rows import LEAST, Streams
+from dcpinspect.streams.rows import LEAST, Gaps, Streams
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
@@ -721,3 +722,46 @@ def test_streams_may_be_in_dispute_that_have_what_a_gap_of_another_one_lacks() -
         assert found == _near(spans, streams, branches)
         count += sum(found)
     assert count > 100
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 1 << 18])
+def test_gaps_are_compared_with_streams_that_show_some_of_their_seqnos(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the definition, pair by pair, for random streams and gaps; ``at_once``: pairs that are compared together."""
+    monkeypatch.setattr(disputes, "_AT_ONCE", at_once)
+    monkeypatch.setattr(disputes, "MOST_OTHERS", 3)
+    rng, told = np.random.default_rng(1), 0
+    for _ in range(60):
+        streams, gaps = Streams.zeros(int(rng.integers(1, 20))), Gaps.zeros(int(rng.integers(0, 60)))
+        size, count = len(streams), len(gaps)
+        streams.vbucket, streams.seen, branches = rng.integers(0, 2, size), rng.integers(0, 3, size), rng.integers(0, 3, size)
+        streams.request.form, streams.request.start = rng.integers(0, 2, size), rng.integers(-60, 50, size)
+        streams.first = rng.integers(-50, 50, size)
+        streams.last = streams.first + rng.integers(0, 100, size)
+        gaps.stream, gaps.after = rng.integers(0, size, count), rng.permutation(count) - count // 2
+        gaps.before = gaps.after + rng.integers(2, 40, count)
+        cause = rng.choice([w.LOSS, w.UNEXPLAINED, w.ROLLBACK], count)
+        found = [pair for gap, other in disputes._disputed(gaps, cause, streams, branches) for pair in zip(gap, other, strict=True)]
+        assert sorted(found) == by_definition(gaps, cause, streams, branches)
+        told += len(found)
+    assert told > 100
+
+
+def by_definition(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
+    """Pairs of a gap and another stream that shows some of its seqnos."""
+    found = []
+    for stream in range(len(streams)):
+        mine = [gap for gap in range(len(gaps)) if gaps.stream[gap] == stream and cause[gap] == w.UNEXPLAINED]
+        near = []
+        for other in range(len(streams)) if mine and branches[stream] and streams.seen[stream] else ():
+            first = min(streams.first[other], streams.request.start[other] if streams.request.form[other] else LEAST)
+            is_same = streams.seen[other] and branches[other] == branches[stream] and streams.vbucket[other] == streams.vbucket[stream]
+            meets = first < max(gaps.before[mine]) and streams.last[other] > min(gaps.after[mine])
+            near += [(other, first)] if is_same and meets and other != stream else []
+        for gap in mine:
+            for other, first in near[: disputes.MOST_OTHERS]:
+                theirs = [number for number in range(len(gaps)) if gaps.stream[number] == other and gaps.after[number] <= gaps.after[gap]]
+                last = max(theirs, key=lambda number: int(gaps.after[number]), default=None)
+                is_lacking = last is not None and gaps.before[last] >= gaps.before[gap]
+                if gaps.before[gap] > first and gaps.after[gap] < streams.last[other] and not is_lacking:
+                    found.append((gap, other))
+    return sorted(found)
