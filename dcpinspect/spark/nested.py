@@ -33,9 +33,10 @@ def nested(tasks: Tasks, what: str, work: Callable[[Item, Tasks], Result], item:
     temporary files.
     """
     found: list[Sequence[_Stored]] = []
+    (given,) = _stored([pickle.dumps(item)], stem, salt)  # with many captures it is large
     while True:
         inner = partial(_tried, work=work, processors=tasks.processors, found=found, stem=stem, salt=salt)
-        (ended,) = tasks.each(what, inner, [item], [0])
+        (ended,) = tasks.each(what, inner, [given], [0])
         if isinstance(ended, _Wanted):
             found += ended.done
             found.append(tasks.each(ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes))
@@ -126,16 +127,16 @@ class _Inner:
 
 
 def _tried(
-    item: Item,
+    given: _Stored,
     *,
-    work: Callable[[Item, Tasks], Result],
+    work: Callable[[Any, Tasks], Any],
     processors: int,
     found: Sequence[Sequence[_Stored]],
     stem: str,
     salt: Salt | None,
 ) -> _Done | _Wanted | _Failed:
     try:
-        return _Done(work(item, _Inner(processors, found, stem, salt)))
+        return _Done(work(given.read(salt), _Inner(processors, found, stem, salt)))
     except _NeedError as need:
         return need.wanted
     except DcpInspectError as error:
