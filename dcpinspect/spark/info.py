@@ -19,7 +19,7 @@ INFO = "dcpinspect.pipeline_info/1"
 
 def pipeline_info(manifest: Manifest) -> dict[str, Any]:
     """Returns the whole summary, for JSON."""
-    counting = [manifest.units[number] for number in manifest.counting]
+    counting = [one for one in manifest.units if one.counts and not one.continued]  # the last reading of a file has all of its packets
     points = []
     for point in dict.fromkeys(one.unit.point for one in manifest.units if not one.expired):
         here = [one for one in counting if one.unit.point == point]
@@ -40,7 +40,7 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
         "runs": manifest.number,
         "program": manifest.program,
         "options": dict(manifest.options),
-        "captures": {state: states.count(state) for state in ("ok", "damaged", "bad", "continued", "expired")},
+        "captures": {state: states.count(state) for state in ("ok", "damaged", "bad", "expired")},
         "points": points,
         "consumers": _consumers(manifest),
         "findings": _findings(manifest),

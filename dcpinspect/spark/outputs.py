@@ -117,11 +117,11 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]
 
 
 def _captures(manifest: Manifest, batches: Container[int]) -> Any:
-    """Returns the table of the captures that these runs have read."""
+    """Returns the table of the captures that these runs have read. A file that has grown has one row: that of its last reading."""
     rows = []
     last = last_of(manifest.units)
     for one in manifest.units:
-        if one.batch not in batches:
+        if one.continued or one.batch not in batches:
             continue
         report = one.report
         rows.append(
@@ -146,16 +146,12 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
 
 
 def states(manifest: Manifest, batches: Container[int] | None = None) -> list[str]:
-    """Returns the states of captures: ``ok``, ``damaged``, ``bad``, ``continued`` by a later reading, or ``expired``. ``batches``: only of
-    these runs.
-    """
+    """Returns the states of captures: ``ok``, ``damaged``, ``bad``, or ``expired``. ``batches``: only of these runs."""
     last = last_of(manifest.units)
-    return [_state(one, last) for one in manifest.units if batches is None or one.batch in batches]
+    return [_state(one, last) for one in manifest.units if not one.continued and (batches is None or one.batch in batches)]
 
 
 def _state(one: Read, last: Mapping[str, Read]) -> str:
-    if one.continued:
-        return "continued"
     if one.expired:
         return "expired"
     if one.is_bad:

@@ -23,6 +23,7 @@ from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.places import local_path
+from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report, joined, scan
@@ -31,7 +32,7 @@ from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import Whole, names_of, ports, program
+from dcpinspect.spark.whole import Whole, names_of, ports
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""

@@ -24,7 +24,7 @@ CAPTURES = pa.schema(
         pa.field("file", pa.string()),
         POINT,
         pa.field("path", pa.string()),
-        pa.field("state", pa.string()),  # ok, damaged, bad; continued: a later reading of the same file counts; expired: too old
+        pa.field("state", pa.string()),  # ok, damaged, bad; expired: too old
         pa.field("format", pa.string()),
         pa.field("bytes", pa.int64()),
         *_WHEN,

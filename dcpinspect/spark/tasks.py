@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from dcpinspect.errors import UsageError
+from dcpinspect.spark import program
 from dcpinspect.spark import session as sessions
 from dcpinspect.spark.shipping import OURS, missing_module, ship
 from dcpinspect.spark.stitch import balanced
@@ -86,7 +88,10 @@ class SparkTasks:
         self.processors = sessions.processors(spark)
 
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack it. Raises SparkFailedError."""
+        """Calls ``work`` with every item; see ``Tasks``. Sends the package to executors that lack it.
+
+        Raises SparkFailedError, and UsageError if executors have another build of the package.
+        """
         if not items:
             return []
         while True:
@@ -103,22 +108,30 @@ class SparkTasks:
             ship(self._spark, self._shipped.name)
 
     def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
-        numbers = packed(sizes, 2 * self.processors)
-        lists = [[items[number] for number in task] for task in numbers]
+        from pyspark import cloudpickle
+
+        numbers, here = packed(sizes, 2 * self.processors), program.build()
+        given = work, [[items[number] for number in task] for task in numbers]
+        sent = cloudpickle.dumps(given)  # type: ignore[no-untyped-call] # read only by the same code
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
+            is_same = (there := program.build()) == here
+            work, lists = pickle.loads(sent) if is_same else (None, [])  # noqa: S301 - the driver has made it
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    results = pickle.dumps([work(item) for item in lists[number]])
-                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results]})
+                    results = pickle.dumps([work(item) for item in lists[number]] if is_same else [])
+                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results], "build": [there]})
 
         def job() -> Any:
-            frame = self._spark.range(0, len(lists), 1, len(lists))
-            return frame.mapInArrow(run, "task BIGINT, results BINARY").toArrow()
+            frame = self._spark.range(0, len(numbers), 1, len(numbers))
+            return frame.mapInArrow(run, "task BIGINT, results BINARY, build STRING").toArrow()
 
         found = sessions.watched(self._spark, job, partial(self._show, what))
+        for there in found["build"].to_pylist():
+            if there != here:
+                raise UsageError(f"executors have another build of dcpinspect ({there}; this is {here}); install the same one on all")
         results: list[Any] = [None] * len(items)
         for task, one in zip(found["task"].to_pylist(), found["results"].to_pylist(), strict=True):
             for number, result in zip(numbers[task], pickle.loads(one), strict=True):  # noqa: S301 - our own tasks have made it

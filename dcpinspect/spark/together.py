@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dcpinspect.errors import UsageError
 from dcpinspect.parts import SET_APART, to_bytes
 from dcpinspect.spark import files, histories
 from dcpinspect.spark.analysis import look
@@ -17,7 +16,7 @@ from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole import Whole, program, whole
+from dcpinspect.spark.whole import Whole, whole
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 
@@ -85,9 +84,6 @@ def put_together_apart(one: Joining, tasks: Tasks) -> Together:
 
 
 def _apart(one: Joining, tasks: Tasks) -> Together:
-    if one.manifest.program != (here := program()):
-        what = f"the executors have another build of dcpinspect ({here}; this is {one.manifest.program})"
-        raise UsageError(f"{what}; install the same one on them and here")
     return put_together(one, tasks)[1]
 
 

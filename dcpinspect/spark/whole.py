@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.resources
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.resources.abc import Traversable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import dcpinspect
 from dcpinspect.capture.batch import Column
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -26,12 +22,10 @@ from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.disputes import judge
 from dcpinspect.spark.looks import include_looks
 from dcpinspect.spark.manifest import FEW, Kept, Manifest, Read
+from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import OwnTasks, Tasks
 from dcpinspect.streams.events import EventQuery, FoundEvents
-
-_APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
-"""Packages that no part depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +48,6 @@ class Whole:
         works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
         connections = wanted.connections
         return [Look(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
-
-
-@cache
-def program() -> str:
-    """Returns the version of the code that makes parts and puts them together: parts of different versions do not fit together."""
-    digest = hashlib.blake2b(digest_size=6)
-    for _, module in sorted(_modules(importlib.resources.files(dcpinspect), ()), key=lambda one: one[0]):
-        digest.update(module.read_bytes())
-    return f"{dcpinspect.__version__} {digest.hexdigest()}"
-
-
-def _modules(folder: Traversable, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Traversable]]:
-    """Yields each module that parts depend on, with the names of its folders and its own. The package may be in an archive."""
-    for one in folder.iterdir():
-        if one.is_dir() and (names or one.name not in _APART):
-            yield from _modules(one, (*names, one.name))
-        elif one.name.endswith(".py"):
-            yield (*names, one.name), one
 
 
 def names_of(units: Sequence[Read]) -> list[str]:

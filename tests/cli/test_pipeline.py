@@ -22,7 +22,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.whole import program
+from dcpinspect.spark.program import program
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.spark.cuts import cut, packets_of, written

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dcpinspect.errors import UsageError
+from dcpinspect.spark import program
 from dcpinspect.spark.tasks import LEAST_BYTES, SparkTasks, packed
 
 if TYPE_CHECKING:
@@ -36,3 +38,10 @@ def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(spa
     assert os.getpid() not in {process for _, process in found}
     assert tasks.each("nothing", work, [], []) == []
     assert {what for what, *_ in seen} <= {"squaring"}
+
+
+@pytest.mark.spark
+def test_executors_of_another_build_are_one_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "build", lambda: "0.0 other")  # executors do not see it
+    with pytest.raises(UsageError, match=r"have another build of dcpinspect \(.*; this is 0.0 other\); install the same one on all"):
+        SparkTasks(spark).each("squaring", abs, [1], [1])

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dcpinspect.errors import UsageError
 from dcpinspect.spark import nested, pipeline, plan, together
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.tasks import SparkTasks
 from dcpinspect.spark.whole import Whole
-from tests.spark.outputs import here, ran, stored, told
+from tests.spark.outputs import here, stored, told
 from tests.spark.test_disputes import streaming as with_gaps
 from tests.spark.test_histories import streaming as with_other_keys
 from tests.spark.test_nested import Seeing
@@ -69,9 +68,3 @@ def test_the_driver_puts_nothing_together(spark: SparkSession, tmp_path: Path, m
 
     pipeline.run(options, lambda: nullcontext(tasks))
     assert stored(tmp_path / "out", cut=False) == told(SAMPLES / "tour.pcapng", cut=False)
-
-
-def test_executors_of_another_build_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "program", lambda: "0.0 other")
-    with pytest.raises(UsageError, match=r"the executors have another build of dcpinspect \(0.0 other; this is .*\); install the same one"):
-        ran(tmp_path / "out", SAMPLES / "loop.pcap")
