@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from dcpinspect.errors import CaptureError
 
+_OF_PIPELINE = "_manifest"
+"""A folder that the output of a pipeline has."""
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
 _MAGICS = tuple(
     bytes.fromhex(one) for one in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")
@@ -52,6 +54,8 @@ def with_folders(names: Sequence[str]) -> list[str]:
             except OSError as error:
                 raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
         inside = [Inside(path) for path in captures_in(name)] if os.path.isdir(name) else [name]
+        if not inside and any(os.path.isdir(os.path.join(name, one, _OF_PIPELINE)) for one in (".", "..")):
+            raise CaptureError(name, None, "is of the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'")
         if not inside:
             raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
         found += inside

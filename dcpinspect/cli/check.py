@@ -202,7 +202,8 @@ def check(
                 choice = choice.within(reading)
                 found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants, links=links), files)
                 assert reading.checker is not None
-                is_checked = reading.messages > 0
+                lacking = "" if found else lacks(choice, reading, links)
+                is_checked = reading.messages > 0 and not lacking
                 verdicts = reading.checker.verdicts(links) if lint and is_whole else None
                 told = report_of(
                     found,
@@ -223,9 +224,12 @@ def check(
                 if packets is not None:
                     packets.write(found, reading)
         status = remarks(reading, stats=stats, checks=True)
+        if lacking and reading.messages:
+            complain(f"{UNCHECKED}: {lacking}")
+            status = UsageError.exit_status
         if evidence is not None:
             status = status or log_remarks(evidence.logs)
-        if is_checked and not reading.checker.has_dcp:
+        if reading.messages and not reading.checker.has_dcp:
             is_refused = any(one.rule == "login-refused" for one in found)
             more = "" if find_ports or is_refused else "; DCP may be on another port, try --port auto"
             complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
@@ -237,6 +241,14 @@ _WITHOUT_CAPTURE = (
     *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
 )
 """Options that make sense for logs and checkpoints without a capture."""
+
+
+def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) -> str:
+    """Returns what was asked for that the capture does not have; empty if it has everything."""
+    assert reading.checker is not None
+    assert reading.tracker is not None
+    vbuckets = set(reading.tracker.state.known.streams.vbucket.tolist())
+    return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 
 def _check_alone(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.within import Within
     from dcpinspect.reading import Reading
+    from dcpinspect.streams.links import Link
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.times import Span
 
@@ -47,6 +48,20 @@ class Choosing:
         severity = None if self.severity == SEVERITIES[-1] else self.severity
         is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
         return "nothing wrong" if is_all else "nothing wrong with what was asked for"
+
+    def lacking(self, links: Sequence[Link], clients: Collection[str], vbuckets: Collection[int]) -> str:
+        """Returns which of the things asked for is nowhere; empty if all are there, or nothing is asked for.
+
+        ``clients`` and ``vbuckets``: those of all streams.
+        """
+        if self.connections and not _are_among([link.number for link in links], self.connections):
+            return f"there is no such connection; there are {len(links):,}, and 'dcpinspect connections' lists them"
+        places = [*clients, *(f"{link.client} {link.server}" for link in links)]
+        if self.client is not None and not any(self.client.casefold() in one.casefold() for one in places):
+            return f"no client has {escape(self.client)} in its address or DCP name; 'dcpinspect connections' lists them"
+        if self.vbuckets and not _are_among(vbuckets, self.vbuckets):
+            return "there is no stream of such a vbucket; 'dcpinspect vbuckets' lists those that have one"
+        return ""
 
     def within(self, reading: Reading) -> Choosing:
         """Returns the conditions with the bounds of a reading."""

@@ -135,7 +135,9 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
     assert found_in.checker is not None
     checker = found_in.checker.only(rules)
     found = choice.of(checker.findings(found_in.links, found_in.coverage, wanted=choice.wants), found_in.files)
-    is_checked = any(part.rows for part in manifest.parts)
+    has_messages = any(part.rows for part in manifest.parts)
+    lacking = "" if found else checking.lacks(choice, found_in, found_in.links)
+    is_checked = has_messages and not lacking
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
         verdicts = checker.verdicts(found_in.links) if lint else None
         told = checking.report_of(
@@ -153,7 +155,9 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
         )
         checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:
-        if set(states(manifest)) == {"expired"}:
+        if has_messages:
+            why = lacking
+        elif set(states(manifest)) == {"expired"}:
             why = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
         else:
             why = f"{escape(out)} has captures without messages; run the pipeline into a new directory with --port auto"

@@ -69,7 +69,7 @@ def watch(
     from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.places import local_path
-    from dcpinspect.spark.session import SparkFailedError
+    from dcpinspect.spark.session import SparkFailedError, check_installed
     from dcpinspect.tables.times import length
 
     rules = options.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=choices["lint"])
@@ -78,7 +78,7 @@ def watch(
     if not every_s:
         raise UsageError(f"--every {escape(every)}: write a length of time above 0")
     rested_s, growing_s = length(rested, "--rested") / 1e9, length(growing, "--growing") / 1e9
-    output = local_path(output, "tables are written and watched")
+    output = local_path(output, "tables of 'pipeline watch' are written")
     arrivals = Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
     extra_ports, find_ports = (None, None) if port is None else options.ports(port)
     asked = partial(
@@ -106,6 +106,7 @@ def watch(
             threading.Thread(target=complain, args=(said,), daemon=True).start()
         stopped.set()
 
+    check_installed()  # now, and not with the first capture
     failed, runs, captures_read = 0, 0, 0
     complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)

@@ -10,6 +10,8 @@ from dcpinspect.render.lines import counted
 
 MAX_LINES = 10
 """Number of points, and of damaged places, that are listed."""
+SHOWN_S = 0.1
+"""Least number of seconds for the start of Spark that are told."""
 
 
 def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
@@ -23,9 +25,9 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"nothing new; left out {_left_out(record)}"
     else:
         known = f"; left out {_left_out(record)}" if record["known"] else ""
-        rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
+        start = f", of which Spark took {seconds['start']:.1f} s to start" if seconds.get("start", 0) >= SHOWN_S else ""
         yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
-        yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"
+        yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s{start}"
     bad, damaged = record["quarantined"], record["damaged"]
     if bad or damaged:
         said = [f"{_captures(bad)} could not be read"] if bad else []

@@ -102,7 +102,9 @@ class SparkTasks:
                 if missing is None:
                     raise
                 if missing != OURS or self._shipped is not None:
-                    advice = "install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON"
+                    advice = (
+                        "install dcpinspect[spark] in the Python of the executors, and name that with PYSPARK_PYTHON where you start this"
+                    )
                     raise sessions.SparkFailedError(f"{error}; {advice}; now it lacks {missing}") from error
             self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
             ship(self._spark, self._shipped.name)

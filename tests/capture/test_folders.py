@@ -43,3 +43,11 @@ def test_a_directory_that_may_not_be_read_is_not_called_empty() -> None:
         finally:
             os.seteuid(before)
             Path(folder).chmod(0o700)
+
+
+def test_the_output_of_a_pipeline_is_told_with_the_commands_for_it(tmp_path: Path) -> None:
+    for name in ("_manifest", "messages"):
+        (tmp_path / name).mkdir()
+    for folder in (tmp_path, tmp_path / "messages"):
+        with pytest.raises(CaptureError, match="is of the output of a pipeline; ask it with 'dcpinspect pipeline check', 'info' or 'sql'"):
+            with_folders([str(folder)])

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -145,3 +147,10 @@ def test_bad_usage_is_one_line(arguments: list[str], said: str, tmp_path: Path, 
         f"dcpinspect: {said}" if not said.startswith("nowhere") else f"dcpinspect: {tmp_path}/{said}"
     ]
     assert not (tmp_path / "out").exists()
+
+
+def test_what_spark_lacks_is_said_before_the_first_capture(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "watch", str(tmp_path), "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, env={**os.environ, "JAVA_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"dcpinspect: JAVA_HOME is {tmp_path}, which has no bin/java; correct it, or unset it\n"

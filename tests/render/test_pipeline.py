@@ -28,7 +28,7 @@ def summary(**changes: Any) -> list[str]:
 def test_a_run_says_what_was_read_and_how_fast() -> None:
     assert summary() == [
         "read 3 captures, 5.0 MB, 9,000 packets",
-        "1,200 messages in 4.0 s, 400 a second without the start of Spark",
+        "1,200 messages in 4.0 s, of which Spark took 1.0 s to start",
         "rows: 1,200 messages, 1 bad",
         "tables in o\\x1b, run 2",
     ]
