@@ -32,7 +32,7 @@ from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import Whole, names_of, ports
+from dcpinspect.spark.whole import Whole, names_of, ports, with_embedded
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
@@ -259,6 +259,8 @@ class _Run:
             read = self._scanned(tasks, new)
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
+            if any(one.report.secrets for one in read):
+                opened = {*opened, *_opened(manifest, secrets)}
             stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
         with self._timed("analysis"):
             works, analysed = _analysed(tasks, works)
@@ -455,11 +457,6 @@ def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
 
 
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
-    """Returns the files of the parts with connections that could not be decrypted before, but can be now."""
-    is_first = bool(secrets.keylogs) and not manifest.options.get("decrypted")
-    of_point = cache(lambda point: secrets.of(point).read())
-
-    def is_opened(point: str, closed: str) -> bool:
-        return opens(of_point(point), closed) if closed else is_first
-
-    return {part.file for part in manifest.parts if any(is_opened(part.point, closed) for closed in part.closed)}
+    """Returns the files of the parts with connections that could not be decrypted before, but perhaps can be now."""
+    of_point = cache(lambda point: with_embedded(manifest, secrets, point).read())
+    return {part.file for part in manifest.parts if any(opens(of_point(part.point), closed) for closed in part.closed)}

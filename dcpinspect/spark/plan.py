@@ -308,7 +308,7 @@ def _work(
         point,
         names_of(manifest.units),
         bundles,
-        secrets=with_embedded(manifest, secrets.of(point), units),
+        secrets=with_embedded(manifest, secrets, point),
         salt=manifest.salt,
         part=manifest.path(f"{PARTS}/{name}"),
         messages="" if is_copy else manifest.path(f"messages/{name}"),

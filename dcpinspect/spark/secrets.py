@@ -15,7 +15,8 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.transport.tls.connection import TlsConnection
-from dcpinspect.transport.tls.keylog import SEARCH, KeyLog, files_of, of_point
+from dcpinspect.transport.tls.keylog import SEARCH, TRAFFIC, KeyLog, files_of, of_point
+from dcpinspect.transport.tls.suites import TLS13
 
 Named = tuple[str | None, str]
 """A capture point (None: all of them), and the path of a key log or of a folder of key logs."""
@@ -71,20 +72,35 @@ def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog
     return Secrets(tuple(found), search)
 
 
-def closed_by(about: TlsConnection) -> str | None:
-    """The client random of a connection that could not be read, and digests of the secrets that did not open it; None for others.
+def closed_by(about: TlsConnection, mark: str) -> str | None:
+    """The client random of a connection of which something could not be read, and digests of the secrets that were tried; None for others.
 
-    Without the random where the start was not captured.
+    Where the start was not captured there is no random, and any secret may be tried: then ``mark``, that of the key log, is the digest.
     """
-    if about.is_open and not about.is_misfit:
+    has_both = about.version != TLS13 or about.client is None or all(label in about.secrets for label in TRAFFIC)
+    if about.cannot_be_read or (about.is_open and not about.is_misfit and about.search is None and has_both):
         return None
-    return "" if about.client is None else " ".join((about.client.random.hex(), *sorted(map(_digest, about.secrets.values()))))
+    if about.client is None:
+        return f" {mark}"
+    return " ".join((about.client.random.hex(), *sorted(map(_digest, about.secrets.values()))))
 
 
 def opens(keys: KeyLog, closed: str) -> bool:
     """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it."""
     random, *tried = closed.split(" ")
+    if not random:
+        return mark_of(keys) not in (*tried, NO_MARK)
     return any(_digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values())
+
+
+NO_MARK = ""
+"""The mark of a key log without secrets."""
+
+
+def mark_of(keys: KeyLog) -> str:
+    """Returns a text that tells key logs with different secrets apart, and reveals none."""
+    known = sorted(_digest(random + secret) for random, secrets in keys.each() for secret in secrets.values())
+    return _digest("".join(known).encode()) if known else NO_MARK
 
 
 def _digest(secret: bytes) -> str:

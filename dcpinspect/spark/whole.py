@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -112,10 +112,10 @@ def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = 
     return found
 
 
-def with_embedded(manifest: Manifest, secrets: Secrets, units: Iterable[int]) -> Secrets:
-    """Returns the secrets, with those in these captures added."""
-    found = [manifest.units[number] for number in units]
-    return replace(secrets, captures=[(one.unit.path, one.report.secrets) for one in found if one.report.secrets])
+def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
+    """Returns the secrets of a capture point, with those in all of its captures."""
+    found = [one for one in map(manifest.units.__getitem__, manifest.counting) if one.unit.point == point and one.report.secrets]
+    return replace(secrets.of(point), captures=[(one.unit.path, one.report.secrets) for one in found])
 
 
 def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
@@ -136,7 +136,7 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
                 part.point,
                 files,
                 bundles,
-                secrets=with_embedded(manifest, secrets.of(part.point), (one.file for one in bundles)),
+                secrets=with_embedded(manifest, secrets, part.point),
                 salt=manifest.salt,
                 **ports(manifest),
             )

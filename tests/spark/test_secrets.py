@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.secrets import closed_by, opens, secrets_at
+from dcpinspect.spark.secrets import closed_by, mark_of, opens, secrets_at
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
+from dcpinspect.transport.tls.keylog import TRAFFIC
+from dcpinspect.transport.tls.suites import TLS12, TLS13
+from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.spark.outputs import ran, stored
+from tests.tls.forged import Forged
 
 SECRET = "CLIENT_RANDOM {:064x} " + "0" * 96 + "\n"
 
@@ -49,13 +55,75 @@ def test_a_connection_is_read_again_for_a_secret_that_was_not_tried(tmp_path: Pa
     (tmp_path / "right.log").write_text(SECRET.format(1))
     (tmp_path / "others.log").write_text(SECRET.format(2))
     right, others = (secrets_at([str(tmp_path / name)]).read() for name in ("right.log", "others.log"))
-    closed = closed_by(about)
+    closed = closed_by(about, "")
     assert closed == f"{1:064x}"
     assert (opens(right, closed), opens(others, closed)) == (True, False)
     about.secrets = right.of(bytes(31) + b"\1", ())
-    tried = closed_by(about)
+    tried = closed_by(about, "")
     assert tried is not None
     assert not opens(right, tried)
     assert "0" * 96 not in tried
     about.is_open = True
-    assert (closed_by(about), closed_by(TlsConnection())) == (None, "")
+    assert closed_by(about, "") is None
+
+
+def test_a_connection_that_began_before_is_read_again_for_any_other_secret(tmp_path: Path) -> None:
+    """But not one of TLS 1.2, whose handshake is needed."""
+    empty = tmp_path / "empty.log"
+    empty.write_text("# none yet\n")
+    (tmp_path / "right.log").write_text(SECRET.format(1))
+    (tmp_path / "others.log").write_text(SECRET.format(2))
+    none, right, others = (secrets_at([str(tmp_path / name)]).read() for name in ("empty.log", "right.log", "others.log"))
+    marks = [mark_of(one) for one in (none, right, others)]
+    assert marks[0] == ""
+    assert len({*marks}) == 3
+    closed = [closed_by(TlsConnection(), mark) for mark in marks]
+    assert [[opens(keys, one or "") for keys in (none, right, others)] for one in closed] == [
+        [False, True, True],
+        [False, False, True],
+        [False, True, False],
+    ]
+    assert closed_by(TlsConnection(version=TLS12), "") is None
+
+
+def test_a_connection_of_which_one_direction_was_read_is_read_again_for_the_other(tmp_path: Path) -> None:
+    lines = [f"{label} {1:064x} {number:064x}\n" for number, label in enumerate(TRAFFIC, 1)]
+    (tmp_path / "one.log").write_text(lines[0])
+    (tmp_path / "both.log").write_text("".join(lines))
+    one, both = (secrets_at([str(tmp_path / name)]).read() for name in ("one.log", "both.log"))
+    about = TlsConnection(client=Hello(bytes(31) + b"\1", 0, ()), version=TLS13, is_open=True)
+    about.secrets = one.of(bytes(31) + b"\1", ())
+    closed = closed_by(about, "")
+    assert closed is not None
+    assert (opens(one, closed), opens(both, closed)) == (False, True)
+    about.secrets = both.of(bytes(31) + b"\1", ())
+    assert closed_by(about, "") is None
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_secrets_in_a_capture_open_connections_of_all_captures_of_its_point(is_later: bool, tmp_path: Path) -> None:
+    """Of captures before it as well; in one run, or in several."""
+    forged = Forged(tmp_path / "tls")
+    for number in range(1, 41):
+        forged.send(1, builders.mutation(number))
+    recorded = forged.finish()
+    packets, secrets = recorded.path.read_bytes(), recorded.keylog.read_bytes()
+    names = ("ring_1.pcap", "ring_2.pcapng") if is_later else ("ring_2.pcap", "ring_1.pcapng")
+    content = dict(zip(names, (packets, builders.section("<") + builders.interface(1, "<") + tls_secrets(secrets)), strict=True))
+    for out in ("at once", "singly"):
+        ring = tmp_path / f"ring of {out}"
+        ring.mkdir()
+        for name in sorted(names):
+            (ring / name).write_bytes(content[name])
+            if out == "singly":
+                ran(tmp_path / out, ring)
+        ran(tmp_path / out, ring)
+    found = stored(tmp_path / "singly", cut=True)
+    assert len(found["messages"]) == 40
+    assert found == stored(tmp_path / "at once", cut=True)
+
+
+def tls_secrets(text: bytes) -> bytes:
+    """A block of pcapng with lines of a key log."""
+    body = struct.pack("<II", 0x544C534B, len(text)) + text + bytes(-len(text) % 4)
+    return struct.pack("<II", 0x0000000A, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
