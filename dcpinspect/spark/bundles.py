@@ -134,8 +134,8 @@ class BundleWriter:
 
 
 def read_index(path: str, salt: Salt | None = None) -> Any:
-    """Reads the index of the bundles in a file. Raises OSError."""
-    with files.source(f"{path}.index", salt) as source:
+    """Reads the index of the bundles in a file. Raises UsageError if it is missing or damaged."""
+    with files.known(f"{path}.index"), files.source(f"{path}.index", salt) as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -167,8 +167,8 @@ def write_keys(part: str, keys: Sequence[bytes]) -> str:
 
 
 def read_keys(part: str) -> list[bytes]:
-    """Reads the keys of the groups in a part. Raises OSError."""
-    with files.source(f"{part}.keys") as source:
+    """Reads the keys of the groups in a part. Raises UsageError if they are missing or damaged."""
+    with files.known(f"{part}.keys"), files.source(f"{part}.keys") as source:
         keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
     return keys
 
@@ -201,11 +201,11 @@ class Bundled:
         return index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Yields the packets of the groups in order, one window at a time."""
+        """Yields the packets of the groups in order, one window at a time. Raises UsageError if the file is missing or damaged."""
         chosen = self._chosen()
         groups = np.unique(chosen["group"].to_numpy())
         window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
-        with files.source(self.path, self.salt) as source:
+        with files.known(self.path), files.source(self.path, self.salt) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
                 parts = [file.get_batch(one) for one in np.unique(bundle[window == number]).tolist()]

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import SubTreeFileSystem
 
 from dcpinspect.capture.stores import options
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.spark import files
 
@@ -49,14 +49,16 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
 
 
 def exists(folder: str) -> bool:
-    """Whether there is a table. Raises OSError if this cannot be found out."""
+    """Whether there is a table. Raises OSError if this cannot be found out, UsageError if the table is damaged."""
     library = _library()
-    from deltalake.exceptions import TableNotFoundError
+    from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
         library.DeltaTable(folder, storage_options=options(folder))
     except TableNotFoundError:
         return False
+    except DeltaError as error:
+        raise UsageError(f"{escape(folder)}: is no Delta table that can be read ({said(error)})") from error
     return True
 
 
@@ -86,7 +88,7 @@ def commit(
 
     ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. ``by``: the columns that
     the table is partitioned by. ``told``: the columns for which the log stores the least and the greatest value. Raises UsageError if
-    another version follows ``base`` already.
+    another version follows ``base`` already, and OutputError if the log cannot be written.
     """
     library = _library()
     from deltalake.exceptions import CommitFailedError, DeltaError
@@ -122,8 +124,8 @@ def commit(
             table.create_write_transaction(actions, "append", wanted, list(by), commit_properties=properties)
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
-    except DeltaError as error:
-        raise UsageError(f"{escape(folder)}: cannot be committed ({said(error)})") from error
+    except (DeltaError, OSError) as error:
+        raise OutputError(f"{escape(folder)}: cannot be committed ({said(error)})") from error
     return base + 1 if actions or gone is None else base
 
 
@@ -238,7 +240,7 @@ def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | Non
 
 def said(error: BaseException) -> str:
     """Returns the text of an error on one line."""
-    text = re.sub(r"\x1b\[\d+m|↳", "", str(error))
+    text = re.sub(r"\x1b\[[\d;]*m|↳", "", str(error))
     return clip(escape(" ".join(text.split()) or type(error).__name__), 200)
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from dcpinspect.capture.remote import info, opened
 from dcpinspect.capture.stores import is_uri, place, told
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip, escape
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -56,6 +58,16 @@ def source(path: str, salt: Salt | None = None) -> Iterator[Any]:
             file = filesystem.open_input_file(inner)
     with file:
         yield file if salt is None else salt.opening(file)
+
+
+@contextmanager
+def known(path: str) -> Iterator[None]:
+    """Reads a file that an earlier run wrote, within this context. Raises UsageError if it is missing or damaged."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        what = " ".join(str(error).split())
+        raise UsageError(f"{escape(path)}: cannot be read ({clip(escape(what), 200)}); run the pipeline into a new directory") from error
 
 
 def content(path: str, salt: Salt | None = None) -> bytes:

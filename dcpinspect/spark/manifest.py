@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -41,6 +42,7 @@ from dcpinspect.spark.units import Unit
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_NO_FOLDER = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\ud800-\udfff]")
 FOLDER = "_manifest"
 FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
 """Name and version of a manifest: now; the version without pieces; and the version whose tables had no logs. Packets of all can be used."""
@@ -176,6 +178,8 @@ class Manifest:
         if any(ord(character) < 32 or ord(character) == 127 for character in os.fspath(out)):
             raise UsageError(f"{escape(os.fspath(out))}: no table can be in a directory with such characters in its name; name another one")
         folder = files.absolute(reached(os.fspath(out), "tables are written"))
+        if not is_uri(folder) and _NO_FOLDER.search(folder):  # deltalake looks for another folder
+            raise UsageError(f"{escape(folder)}: no table can be in a directory with %XX, a backslash, or what is no UTF-8 in its path")
         try:
             if os.path.isfile(folder):
                 raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
@@ -279,7 +283,7 @@ class Manifest:
         return [name for name in SCHEMAS if name in self.tables]  # an output of an older version may lack some tables
 
     def index(self, number: int) -> Any:
-        """Reads the index of a unit. Raises OSError if it is gone."""
+        """Reads the index of a unit. Raises UsageError if it is gone or damaged."""
         return pa.concat_tables(read_index(self.path(name), self.salt) for name, _ in self.units[number].pieces)
 
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:

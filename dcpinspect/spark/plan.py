@@ -8,6 +8,7 @@ from dataclasses import replace
 from heapq import merge
 from typing import Any
 
+from dcpinspect.errors import UsageError
 from dcpinspect.spark.analysis import Former, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
@@ -252,7 +253,7 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
     found: set[bytes] = set()
     for number, one in enumerate(manifest.units):
         if ((one.continued and not one.begins) or one.expired) and one.unit.point == point and one.pieces:
-            with suppress(OSError):  # the file may have been removed
+            with suppress(UsageError):  # the file may have been removed
                 found.update(group_sizes(manifest.index(number)))
     return found
 

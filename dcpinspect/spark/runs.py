@@ -51,7 +51,7 @@ def newest(out: str) -> Run | None:
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
-    last = max(_rows(folder), key=lambda row: int(row["run"]))
+    last = max(_rows(folder, delta.opened(folder)), key=lambda row: int(row["run"]))
     return Run(last["run"], last["program"], dict(last["tables"]), last["state"])
 
 
@@ -62,7 +62,7 @@ def commit(out: str, run: Run) -> None:
     base, before = None, []
     if delta.exists(folder):
         table = delta.opened(folder)
-        base, before = table.version(), _rows_of(table)
+        base, before = table.version(), _rows(folder, table)
     if before and max(row["run"] for row in before) != run.number - 1:
         raise UsageError(f"{escape(out)}: another run has written here since; run it again")
     rows = [row for row in before if now - row["time"].timestamp() * 1e6 < delta.KEPT_DAYS * _DAY]
@@ -75,10 +75,7 @@ def commit(out: str, run: Run) -> None:
     delta.commit(folder, SCHEMA, [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
 
 
-def _rows(folder: str) -> list[dict[str, Any]]:
-    return _rows_of(delta.opened(folder))
-
-
-def _rows_of(table: DeltaTable) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
+def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:
+    with files.known(folder):
+        found: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
     return found

@@ -175,6 +175,10 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
         (["run", "a.pcap", "-o", "out", "--redact", "--salt-file", "a.pcap"], "/a.pcap: has less than 16 bytes"),
         (["run", "a.pcap", "-o", "out", "--salt-file", "salt"], "--salt-file salt: "),
         (["run", "a.pcap", "-o", ""], "-o: names nothing"),
+        (
+            ["run", "a.pcap", "-o", "/a%20b/out"],
+            "/a%20b/out: no table can be in a directory with %XX, a backslash",
+        ),
         (["run", "a.pcap", "-o", "out\x1b[31m\n"], "out\\x1b[31m\\x0a: no table can be in a directory with such characters"),
         ([], "a command is missing"),
     ],

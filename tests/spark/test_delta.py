@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written
 
@@ -115,3 +116,17 @@ def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path
         "maxValues": {"point": "p", "number": 7, "time": "2024-04-06T12:00:00.124Z"},
         "nullCount": {},
     }
+
+
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    delta.commit(str(folder), SCHEMA, [file(folder, "a.parquet", "p", 1)], run=1, base=None, by=BY, told=TOLD)
+    added = [file(folder, "b.parquet", "p", 2)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # as on a full disk
+    try:
+        with pytest.raises(OutputError, match=r"/t: cannot be committed \([^\x1b\n]*\)$"):
+            delta.commit(str(folder), SCHEMA, added, run=2, base=0, by=BY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert delta.commit(str(folder), SCHEMA, added, run=2, base=0, gone=(), by=BY) == 1

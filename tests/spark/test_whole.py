@@ -7,6 +7,7 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
+from dcpinspect.spark.bundles import read_keys
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.whole import compared, whole, works_of
@@ -55,6 +56,17 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
     Path(manifest.path(part.file)).write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(UsageError, match="run the pipeline into a new directory"):
         whole(manifest)
+    (work,) = works_of(manifest, manifest.parts, Secrets())
+    for path, ask in (
+        (work.bundles[0].path, lambda: list(work.packets())),
+        (f"{work.bundles[0].path}.index", lambda: works_of(manifest, manifest.parts, Secrets())),
+        (f"{manifest.path(part.file)}.keys", lambda: read_keys(manifest.path(part.file))),
+        (f"{tmp_path}/out/runs", lambda: Manifest.newest(tmp_path / "out")),
+    ):
+        (damaged,) = [Path(path)] if Path(path).is_file() else Path(path).glob("*.parquet")
+        damaged.write_bytes(damaged.read_bytes()[:20])
+        with pytest.raises(UsageError, match=rf"^{re.escape(path)}: cannot be read \(.*\); run the pipeline into a new directory$"):
+            ask()
     Path(manifest.path(part.file)).unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         whole(manifest)
