@@ -78,7 +78,7 @@ def run(
     settings = options.spark_settings(conf)
     try:
         with Steps() as steps:
-            summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
+            summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show, complain))
     except KeyboardInterrupt:
         complain(f"interrupted; {escape(output)} is as it was before this run; the next run reads the same captures")
         raise

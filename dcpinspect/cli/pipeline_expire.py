@@ -11,6 +11,7 @@ import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.terminal import complain
 
 
 def expire(
@@ -39,6 +40,6 @@ def expire(
         if master is None and not settings:
             summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
         else:
-            summary = expire_captures(wanted, before_ns, partial(spark_tasks, master, settings, steps.show))
+            summary = expire_captures(wanted, before_ns, partial(spark_tasks, master, settings, steps.show, complain))
     print_summary(summary, as_json=json)
     return 0

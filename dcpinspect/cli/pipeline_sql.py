@@ -13,6 +13,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,5 +109,5 @@ def _of_spark(
         def ask() -> Any:
             return Query(spark, manifest, condition=condition).answer(text)
 
-        found = watched(spark, ask, partial(steps.show, "asking"))
+        found = watched(spark, ask, partial(steps.show, "asking"), complain)
     yield found.schema, found.to_batches()

@@ -184,7 +184,7 @@ class _Session:
 
         if self._tasks is None:
             complain("starting Spark, which takes some seconds")
-            self._tasks = self._stack.enter_context(spark_tasks(self._master, self._settings))
+            self._tasks = self._stack.enter_context(spark_tasks(self._master, self._settings, remark=complain))
         return nullcontext(self._tasks)
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ This is the only module that uses ``sparkContext``, which a session over Spark C
 from __future__ import annotations
 
 import importlib.util
+import logging
+import math
 import os
 import re
 import shutil
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,6 +40,14 @@ POLL = 0.5
 """Seconds between two checks of a job's progress."""
 ENDING_S = 0.5
 """Seconds that Java gets to end after a request."""
+ENDED_S = 0.2
+"""Seconds until Java is known to have ended that was killed."""
+IDLE_S = 20.0
+"""Seconds without a running task after which a remark says that the cluster may lack resources."""
+IDLE = (
+    "no executor has taken a task yet: the cluster may have no free cores, or less memory than Spark asks for;"
+    " the page of its master says which"
+)
 ANSWER_S = 10
 """Seconds within which a server must accept a connection."""
 _PORTS = {"sc": 15_002, "spark": 7077}
@@ -166,6 +177,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         try:
             if is_local:
                 aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
+            if starts_java:
+                _quiet(found)
             yield found
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
@@ -295,23 +308,49 @@ def processors(spark: SparkSession) -> int:
         return os.cpu_count() or 1
 
 
-def watched(spark: SparkSession, job: Callable[[], Result], show: Callable[[int, int], None]) -> Result:
+def watched(
+    spark: SparkSession, job: Callable[[], Result], show: Callable[[int, int], None], remark: Callable[[str], None] = lambda _: None
+) -> Result:
     """Runs a job, and meanwhile calls ``show`` from another thread with the number of finished tasks and of all tasks.
+
+    ``remark``: called once with a line if no task starts for long.
 
     An exception cancels the job, also Ctrl-C. Raises SparkFailedError if the job fails.
     """
     ended = threading.Event()
-    poller = threading.Thread(target=_poll, args=(spark, show, ended), daemon=True)
+    poller = threading.Thread(target=_poll, args=(spark, show, remark, ended), daemon=True)
     poller.start()
     try:
         return aside(job, lambda: cancel(spark))
     except Exception as error:
+        if _has_java_ended(spark):
+            raise SparkFailedError("Java ended while Spark ran; something killed it, as Linux does if memory is short") from error
         if type(error).__module__.startswith(("pyspark", "py4j")):
             raise SparkFailedError(f"a job of Spark failed: {_cause(error)}") from error
         raise
     finally:
         ended.set()
         poller.join()
+
+
+def _has_java_ended(spark: SparkSession) -> bool:
+    """Whether the Java that this process started has ended, or does so now."""
+    from pyspark import SparkContext
+
+    java = None if _is_remote(spark) else getattr(SparkContext._gateway, "proc", None)
+    if java is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        java.wait(ENDED_S)
+    return java.poll() is not None
+
+
+def _quiet(spark: SparkSession) -> None:
+    """Keeps tracebacks of PySpark's own threads from the terminal: they lose their connection when Java is killed."""
+    if (server := getattr(spark.sparkContext, "_accumulatorServer", None)) is not None:
+        server.handle_error = lambda *_: None
+    if not logging.getLogger().handlers:  # py4j logs errors that it raises too, and Python prints what nobody handles
+        logging.getLogger().addHandler(logging.NullHandler())
 
 
 def aside(job: Callable[[], Result], stop: Callable[[], None]) -> Result:
@@ -338,15 +377,23 @@ def _is_remote(spark: SparkSession) -> bool:
     return not hasattr(spark, "_jsc")
 
 
-def _poll(spark: SparkSession, show: Callable[[int, int], None], ended: threading.Event) -> None:
+def _poll(spark: SparkSession, show: Callable[[int, int], None], remark: Callable[[str], None], ended: threading.Event) -> None:
     if _is_remote(spark):
         return
-    tracker = spark.sparkContext.statusTracker()
+    tracker, idle_since = spark.sparkContext.statusTracker(), time.monotonic()
     while not ended.wait(POLL):
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        try:
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        except Exception:  # Java has ended, and the job says so
+            return
         done, count = (sum(getattr(stage, name) for stage in stages if stage) for name in ("numCompletedTasks", "numTasks"))
         if count:
             show(done, count)
+        if any(stage.numActiveTasks or stage.numCompletedTasks for stage in stages if stage):
+            idle_since = math.inf
+        elif count and time.monotonic() - idle_since >= IDLE_S:
+            remark(IDLE)
+            idle_since = math.inf
 
 
 def _first_line(error: BaseException) -> str:

@@ -81,9 +81,11 @@ class OwnTasks:
 class SparkTasks:
     """Does the work in Spark. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
 
-    def __init__(self, spark: SparkSession, show: Show = lambda *_: None) -> None:
+    def __init__(self, spark: SparkSession, show: Show = lambda *_: None, remark: Callable[[str], None] = lambda _: None) -> None:
+        """``remark``: called with a line of what the user should know."""
         self._spark = spark
         self._show = show
+        self._remark = remark
         self._shipped: tempfile.TemporaryDirectory[str] | None = None
         self.processors = sessions.processors(spark)
 
@@ -130,7 +132,7 @@ class SparkTasks:
             frame = self._spark.range(0, len(numbers), 1, len(numbers))
             return frame.mapInArrow(run, "task BIGINT, results BINARY, build STRING").toArrow()
 
-        found = sessions.watched(self._spark, job, partial(self._show, what))
+        found = sessions.watched(self._spark, job, partial(self._show, what), self._remark)
         for there in found["build"].to_pylist():
             if there != here:
                 raise UsageError(f"executors have another build of dcpinspect ({there}; this is {here}); install the same one on all")
@@ -142,13 +144,15 @@ class SparkTasks:
 
 
 @contextmanager
-def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None) -> Iterator[SparkTasks]:
-    """Yields the tasks of a session of Spark."""
+def spark_tasks(
+    master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None, remark: Callable[[str], None] = lambda _: None
+) -> Iterator[SparkTasks]:
+    """Yields the tasks of a session of Spark. ``remark``: as in ``SparkTasks``."""
     settings = {**JVM, **TASKS}
     if sessions.is_remote(master or ""):
         settings = {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
     with sessions.session(master, {**settings, **(conf or {})}) as spark:
-        yield SparkTasks(spark, show)
+        yield SparkTasks(spark, show, remark)
 
 
 def is_little(sizes: Sequence[int]) -> bool:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +13,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.spark import session as sessions
 from dcpinspect.spark.session import check_installed, feature_release, java_program
 from dcpinspect.spark.tasks import SparkTasks
+from tests.spark.cluster import cluster_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,3 +100,44 @@ def test_a_failure_to_start_python_names_what_that_python_said() -> None:
         "Caused by: org.apache.spark.SparkException: \n"
     )
     assert sessions._cause(RuntimeError(said)) == "/venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package"
+
+
+@pytest.mark.spark
+def test_java_that_is_killed_is_one_line() -> None:
+    """A process of its own, whose Java is killed while a task runs."""
+    script = """
+        import os, signal, sys, time
+        from dcpinspect.errors import DcpInspectError
+        from dcpinspect.spark.tasks import spark_tasks
+        def kill(java):
+            os.kill(java, signal.SIGKILL)
+            time.sleep(60)
+        try:
+            with spark_tasks("local[1]", {}) as tasks:
+                from pyspark import SparkContext
+                tasks.each("waiting", kill, [SparkContext._gateway.proc.pid], [1])
+        except DcpInspectError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, timeout=120, check=False)
+    told = "Java ended while Spark ran; something killed it, as Linux does if memory is short\n"
+    assert (done.stdout, done.stderr) == (told, "")
+
+
+@pytest.mark.spark
+def test_a_cluster_without_a_free_core_is_told(tmp_path: Path) -> None:
+    script = """
+        import os, sys
+        from dcpinspect.spark import session
+        from dcpinspect.spark.tasks import spark_tasks
+        session.IDLE_S = 1
+        def tell(line):
+            print(line, flush=True)
+            os._exit(0)
+        with spark_tasks(sys.argv[1], {}, remark=tell) as tasks:
+            tasks.each("waiting", abs, [1], [1])
+    """
+    with cluster_in(tmp_path, workers=0) as cluster:
+        command = [sys.executable, "-c", dedent(script), cluster.master]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.startswith("no executor has taken a task yet: ")
