@@ -25,6 +25,7 @@ from dcpinspect.render.field_table import field_table
 from dcpinspect.render.glossary import GLOSSARY
 from dcpinspect.render.layout_table import layout_lines, status_lines
 from dcpinspect.render.lines import short_name
+from dcpinspect.render.pipeline_columns import DOCS as PIPELINE
 
 MAX_MESSAGES = 1000
 """Greatest number of messages in pasted bytes that are explained."""
@@ -234,14 +235,18 @@ def _columns(word: str) -> list[list[str]]:
     name = word.lower()
     if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
         return []
-    from dcpinspect.findings.record import CONTRACTS  # deferred: needs NumPy
+    from dcpinspect.comparison.contracts import PATHS  # deferred: these need NumPy
+    from dcpinspect.findings.record import CONTRACTS
     from dcpinspect.tables.schema import BY_NAME
 
     docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}
-    for table, contract in CONTRACTS.items():
+    for table, contract in {**CONTRACTS, "paths": PATHS}.items():
         for column in contract.columns:
             if column.name == name:
                 docs.setdefault(column.doc, []).append(table)
+    for table, columns in PIPELINE.items():
+        if name in columns:
+            docs.setdefault(columns[name], []).append(f"{table} of a pipeline")
     return [[f"{name}: column of {', '.join(names)}", f"  {doc}"] for doc, names in docs.items()]
 
 

@@ -93,9 +93,11 @@ def _without_vbuckets(row: dict[str, Any], known: Container[str]) -> str:
 
 
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:
-    """Groups the findings by rule and cause: the worst first, then the most frequent."""
+    """Groups the findings by rule and cause: the worst first, then the most frequent. Effects of others are left out."""
     groups: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
-    for row in _rows(manifest, "findings", ["severity", "rule", "cause", "count", "connections", "vbuckets"]):
+    for row in _rows(manifest, "findings", ["severity", "rule", "cause", "count", "connections", "vbuckets", "effect_of"]):
+        if row["effect_of"] is not None:
+            continue
         groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)
     found = [
         {
