@@ -544,7 +544,7 @@ class _Lookup:
                 way, at = 1 - direction, asked.opened
                 if not asked.request.form:
                     continue
-            if 0 < at.row != row.place.row:
+            if 0 < at.row < row.place.row:  # a hole may hold a request back until later messages were read
                 found.append(place_at(connection, way, At.of(at)))
         return tuple(found)
 

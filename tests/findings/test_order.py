@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from dcpinspect.findings.order import RULES
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings, told
+from tests.findings.checked import findings, found_in, told
 from tests.peers.script import Side, Stream, hlc
-from tests.streams.told import Told, opened, tables
+from tests.streams.told import Told, opened, packets, tables
 
 
 def streaming(*flags: str, start: int = 0) -> tuple[Told, Stream]:
@@ -461,3 +462,18 @@ def test_behind_a_marker_without_a_readable_range_nothing_is_told_until_the_next
     stream.mutation(3, "b")
     stream.mutation(5, "c")
     assert [one.rule for one in findings(talk) if one.severity == "error"] == ["marker-value-length", "seqno-outside-snapshot"]
+
+
+@pytest.mark.parametrize("sizes", [(), [1] * 200])
+def test_a_request_that_is_read_later_is_no_evidence(sizes: list[int]) -> None:
+    """However the capture is cut into batches."""
+    talk, stream = streaming()
+    other_opaque(stream)
+    captured = packets(talk)
+    (request,) = [packet for packet in captured if b"\x80\x53" in packet.data]
+    at, port, sequence = captured.index(request), request.data[34:36], request.data[38:42]
+    unacknowledged = [
+        one if one.data[34:36] == port else replace(one, data=one.data[:42] + sequence + one.data[46:]) for one in captured[at + 1 :]
+    ]
+    (found,) = [one for one in found_in([*captured[:at], *unacknowledged, request], sizes) if one.rule == "opaque-mismatch"]
+    assert len(found.places) == 1
