@@ -55,7 +55,9 @@ def with_folders(names: Sequence[str]) -> list[str]:
                 raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
         inside = [Inside(path) for path in captures_in(name)] if os.path.isdir(name) else [name]
         if not inside and any(os.path.isdir(os.path.join(name, one, _OF_PIPELINE)) for one in (".", "..")):
-            raise CaptureError(name, None, "is of the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'")
+            raise CaptureError(
+                name, None, "belongs to the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'"
+            )
         if not inside:
             raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
         found += inside

@@ -225,7 +225,7 @@ def check(
                     packets.write(found, reading)
         status = remarks(reading, stats=stats, checks=True)
         if lacking and reading.messages:
-            complain(f"{UNCHECKED}: {lacking}")
+            complain(f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all")
             status = UsageError.exit_status
         if evidence is not None:
             status = status or log_remarks(evidence.logs)

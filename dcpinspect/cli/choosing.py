@@ -55,12 +55,12 @@ class Choosing:
         ``clients`` and ``vbuckets``: those of all streams.
         """
         if self.connections and not _are_among([link.number for link in links], self.connections):
-            return f"there is no such connection; there are {len(links):,}, and 'dcpinspect connections' lists them"
+            return f"there is no such connection among {len(links):,}"
         places = [*clients, *(f"{link.client} {link.server}" for link in links)]
         if self.client is not None and not any(self.client.casefold() in one.casefold() for one in places):
-            return f"no client has {escape(self.client)} in its address or DCP name; 'dcpinspect connections' lists them"
+            return f"no client has {escape(self.client)} in its address or DCP name"
         if self.vbuckets and not _are_among(vbuckets, self.vbuckets):
-            return "there is no stream of such a vbucket; 'dcpinspect vbuckets' lists those that have one"
+            return "there is no stream of such a vbucket"
         return ""
 
     def within(self, reading: Reading) -> Choosing:

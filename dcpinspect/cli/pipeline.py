@@ -156,7 +156,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, s
         checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:
         if has_messages:
-            why = lacking
+            why = f"{lacking}; 'dcpinspect pipeline info' lists the clients"
         elif set(states(manifest)) == {"expired"}:
             why = f"all captures of {escape(out)} are expired; run the pipeline with newer ones"
         else:

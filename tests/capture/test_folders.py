@@ -49,5 +49,7 @@ def test_the_output_of_a_pipeline_is_told_with_the_commands_for_it(tmp_path: Pat
     for name in ("_manifest", "messages"):
         (tmp_path / name).mkdir()
     for folder in (tmp_path, tmp_path / "messages"):
-        with pytest.raises(CaptureError, match="is of the output of a pipeline; ask it with 'dcpinspect pipeline check', 'info' or 'sql'"):
+        with pytest.raises(
+            CaptureError, match="belongs to the output of a pipeline; ask it with 'dcpinspect pipeline check', 'info' or 'sql'"
+        ):
             with_folders([str(folder)])
