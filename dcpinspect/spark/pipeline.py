@@ -459,4 +459,5 @@ def _digested(tasks: Tasks, units: Sequence[Unit]) -> list[Unit]:
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
     """Returns the files of the parts with connections that could not be decrypted before, but perhaps can be now."""
     of_point = cache(lambda point: with_embedded(manifest, secrets, point).read())
-    return {part.file for part in manifest.parts if any(opens(of_point(part.point), closed) for closed in part.closed)}
+    is_opened = cache(lambda point, closed: opens(of_point(point), closed))  # many connections say the same
+    return {part.file for part in manifest.parts if any(is_opened(part.point, closed) for closed in part.closed)}

@@ -1,4 +1,4 @@
-"""Tasks find out which streams have gaps in dispute; of others the driver gets none."""
+"""Tasks find out which streams have gaps in dispute; of others the whole gets none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def streaming(number: int, left_out: int = 0) -> Told:
     return talk
 
 
-def test_the_driver_gets_gaps_of_streams_that_have_some_in_dispute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_has_gaps_of_streams_that_have_some_in_dispute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
     path = tmp_path / "three.pcap"

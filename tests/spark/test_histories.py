@@ -1,4 +1,4 @@
-"""Streams of one history are compared by tasks, and the driver is told in what they differ."""
+"""Streams of one history are compared by tasks, and the one that puts together is told in what they differ."""
 
 from __future__ import annotations
 
