@@ -58,11 +58,15 @@ class Consumer:
         host, server = self._hosts[talk.client], self._servers[talk.server]
         with self._inside():
             sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-        sock.settimeout(TIMEOUT)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if talk.mss:
-            # Told to the server in the SYN, so it holds in both directions.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, talk.mss)
-        sock.bind((host, port))
-        sock.connect(server)
+        try:
+            sock.settimeout(TIMEOUT)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if talk.mss:
+                # Told to the server in the SYN, so it holds in both directions.
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, talk.mss)
+            sock.bind((host, port))
+            sock.connect(server)
+        except OSError:  # the story has failed, and nobody listens
+            sock.close()
+            raise
         return sock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from functools import partial
 
@@ -9,7 +10,8 @@ import pytest
 
 from dcpinspect.protocol.encode import encode, encode_parts
 from tests.peers import endpoint
-from tests.peers.endpoint import PeerError
+from tests.peers.consumer import Consumer
+from tests.peers.endpoint import Board, PeerError
 from tests.peers.play import Said, play
 from tests.peers.script import Conversation, Send, Side, Story
 from tests.peers.stories import STORIES
@@ -139,6 +141,15 @@ def test_an_error_in_a_hook_ends_the_play_with_that_error() -> None:
     talk.mark("recording starts")
     with pytest.raises(ValueError, match="out of tape"):
         play([talk, _opened()], hooks={"recording starts": fail})
+
+
+def test_a_client_whose_server_is_gone_leaves_no_socket_open() -> None:
+    talk = _opened()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        Consumer([talk], Board(), {talk.server: address}, {talk.client: "127.0.0.1"}).run()
+    gc.collect()  # a socket that is still open is an error of this test, and not of one that runs later
 
 
 def test_servers_count_opaques_in_the_byte_order_of_their_host() -> None:
