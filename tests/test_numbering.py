@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.numbering import AT_END, MOST_PACKETS, STEP, ByPacket, Consecutive
+from dcpinspect.reading import Reading
+from dcpinspect.transport.tls.keylog import KeyLog
+from tests import builders
+from tests.builders import START_NS, Recorded
+from tests.damage import Talk
+from tests.spark.cuts import packets_of, written
+from tests.tls.damage import save
+from tests.tls.forged import Forged
 
 
 def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -50,3 +61,38 @@ def test_what_cannot_be_numbered_is_no_row() -> None:
 @pytest.mark.parametrize("rows", [Consecutive(), ByPacket(lambda: numbers(0))])
 def test_no_messages_have_no_rows(rows: Consecutive | ByPacket) -> None:
     assert rows.rows(numbers(), numbers(), at_end=False).tolist() == []
+
+
+def _conversations(folder: Path) -> tuple[list[Recorded], list[Recorded], list[str]]:
+    """Packets of a connection with TLS 1.3, those of a plain one beside it, and the lines of the key log."""
+    forged = Forged(folder / "tls")
+    for seqno in range(1, 61):
+        forged.send(1, builders.mutation(seqno, value=bytes(300)))
+        if seqno % 10 == 0:
+            forged.send(0, builders.message(magic=0x80, opcode=0x5C))
+    tls = forged.finish()
+    plain = Talk(50_001, start_ns=START_NS + 5000)
+    plain.handshake()
+    for number in range(90):
+        plain.stream(number % 2, builders.message(magic=0x80, opcode=0x5C))
+    plain.close()
+    beside = save(folder / "plain.pcap", plain.packets)
+    return packets_of(tls.path), packets_of(beside), tls.keylog.read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("label", ["", "CLIENT_", "SERVER_"])
+@pytest.mark.parametrize("left_out", [slice(0), slice(3, 4), slice(30), slice(20, 23)], ids=["nothing", "hello", "beginning", "middle"])
+def test_messages_inside_tls_have_the_same_order_whatever_the_batches(left_out: slice, label: str, tmp_path: Path) -> None:
+    """Also those that wait for secrets which never come."""
+    tls, plain, lines = _conversations(tmp_path)
+    del tls[left_out]
+    capture = written(tmp_path / "x.pcap", sorted(tls + plain, key=lambda packet: packet.time_ns))
+    (tmp_path / "keys.log").write_text("".join(line for line in lines if label in line))
+    orders = []
+    for size in (1 << 20, 6000, 700, 200):
+        with Reading(open_capture(capture, batch_bytes=size), keys=KeyLog([str(tmp_path / "keys.log")])) as reading:
+            orders.append(
+                [place for batch in reading for place in zip(batch.connection, batch.direction, batch.stream_offset, strict=True)]
+            )
+    assert len({connection for connection, *_ in orders[0]}) == 2
+    assert orders == orders[:1] * 4

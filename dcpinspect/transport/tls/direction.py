@@ -108,6 +108,10 @@ class Direction:
         self._has_begun = False
         self._sampled: tuple[int, list[int], int] | None = None
         """The sample: number of its run, starts of the records in its row, and its place in the row."""
+        self.sampled_by = 0
+        """Number of the packet by which there was a sample, or of the last one if there was none."""
+        self._released = 0
+        """Greatest number of a packet that made any of the plain text so far readable."""
         self._records = about.records[number]
         self._credit = BURST * BYTES_A_TRIAL
         """Trials that are left, in bytes."""
@@ -181,17 +185,22 @@ class Direction:
 
         The record is in the second half of its row, since the first records may have the keys of the handshake.
         """
+        columns = self._columns()
         for place, run in enumerate(self._runs):
             rows = whole_records(run.data)
             if rows:
                 chosen = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
                 self._sampled = place, [start for start, _ in rows], chosen
+                first_ends = run.start + rows[0][1]
+                self.sampled_by = int(columns[5, np.searchsorted(columns[0], first_ends - 1, "right") - 1])
                 return bytes(run.data[slice(*rows[chosen])])
+        self.sampled_by = int(columns[5].max(initial=0))
         return None
 
     def begin_at(self, keys: Tls13, sequence: int) -> None:
         """Sets the keys, and the number that the sample has under them. What comes before the row of the sample is lost."""
         assert self._sampled is not None
+        self.not_before(self.sampled_by)
         place, starts, chosen = self._sampled
         self.begin([keys], keys.suite)
         first = max(0, chosen - sequence)  # records before it have other keys, of the handshake
@@ -212,6 +221,10 @@ class Direction:
             if len(rows) > 2 and all(later == earlier + 1 for earlier, later in pairwise(counts)):
                 return True
         return False
+
+    def not_before(self, release: int) -> None:
+        """Says which packet made it possible to open what has come. So nothing counts as readable by an earlier packet."""
+        self._released = max(self._released, release)
 
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """Yields the plain text of the cipher text that has come."""
@@ -506,7 +519,7 @@ class Direction:
 
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """Yields what this call opened as chunks: one, and one more for each hole, which stands before its chunk."""
-        columns = self._segments[0] if len(self._segments) == 1 else np.concatenate(self._segments, axis=1)
+        columns = self._columns()
         starts = [0, *(place for place, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
         holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
@@ -560,7 +573,11 @@ class Direction:
             carriers=carriers,
         )
 
-    _released = 0
+    def _columns(self) -> Column:
+        """Returns the segments of the bytes that were not read yet, as one array."""
+        if len(self._segments) != 1:
+            self._segments = [np.concatenate((np.empty((6, 0), np.int64), *self._segments), axis=1)]
+        return self._segments[0]
 
     def _kept(self, columns: Column) -> Column:
         """Returns the segments of bytes that were not read yet."""

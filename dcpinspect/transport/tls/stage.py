@@ -332,8 +332,11 @@ class _Talk:
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
         if about.client is not None and about.server is not None and about.suite is not None and not self.is_watched:
             about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
-            if is_last or all(label in about.secrets for label in TRAFFIC) or about.version != TLS13:
+            lacks_some = about.version == TLS13 and not all(label in about.secrets for label in TRAFFIC)
+            if is_last or not lacks_some:
                 self._take_keys()
+            if is_last and lacks_some:
+                self._not_before(self._last_held())
         self._is_hopeless = about.server is not None and (about.suite is None or self.is_watched)
         return about.is_open
 
@@ -396,8 +399,18 @@ class _Talk:
             self._shared.in_vain += 1
             return False
         self._shared.randoms |= {random for random, secrets in known.items() if secrets is fit.secrets}
+        inside = about.client is None and about.server is None
+        self._not_before(max(side.sampled_by for side in self._sides) if inside else self._last_held())
         self._found(fit, asked[fit.asked])
         return True
+
+    def _last_held(self) -> int:
+        """Returns the number of the last packet that gave any of what is held back."""
+        return max((int(chunk.segments.release.max(initial=0)) for chunk in self._raw), default=0)
+
+    def _not_before(self, release: int) -> None:
+        for side in self._sides:
+            side.not_before(release)
 
     def _roles_of(self, side: Direction) -> tuple[int, ...]:
         """Returns who may send in a direction: 0 for the client, 1 for the server. Without a hello the number of the direction is a
