@@ -12,8 +12,9 @@ import ctypes
 import io
 import pickle
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache, lru_cache
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -34,6 +35,8 @@ _NEVER = ("dcpinspect.transport.tls.keylog", "dcpinspect.transport.tls.direction
 """Modules whose objects have keys."""
 _CONSTANTS = ("default_legal_extras", "_no_release", "_NO_CHAINS", "_NONE_WAITING", "_NO_CURSORS")
 """Names of what objects are compared with, or call."""
+_MOST_NAMES = 1000
+"""Number of classes that are looked up once: data may name any."""
 _OF_READING = ("first_time_ns", "earliest_ns", "last_time_ns", "clock_ns", "truncated", "messages")
 
 
@@ -122,7 +125,7 @@ class _Pickler(pickle.Pickler):
         return self._names.get(id(obj))
 
     def reducer_override(self, obj: Any) -> Any:
-        kind = type(obj)
+        kind: Any = type(obj)
         if isinstance(obj, np.ndarray | np.generic | np.dtype | Counter | deque):
             return NotImplemented
         if isinstance(obj, type | FunctionType | BuiltinFunctionType | MethodType):
@@ -137,7 +140,7 @@ class _Pickler(pickle.Pickler):
             return _member, (_name(kind), obj.value)
         if isinstance(obj, tuple):
             return _tuple, (_name(kind), tuple(obj))
-        return _blank, (_name(kind),), dict(_attributes(obj)), None, None, _fill
+        return _blank, (_name(kind),), _attributes(obj, _slots(kind)), None, None, _fill
 
 
 class _Unpickler(pickle.Unpickler):
@@ -161,23 +164,27 @@ def _refused(obj: Any) -> Any:
     raise pickle.PicklingError(msg)
 
 
-def _attributes(obj: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(obj, "__dict__", {}).items()
-    for kind in type(obj).__mro__:
-        for name in vars(kind).get("__slots__", ()):
-            if not name.startswith("__") and hasattr(obj, name):
-                yield name, getattr(obj, name)
+def _attributes(obj: Any, slots: Iterable[str]) -> dict[str, Any]:
+    return getattr(obj, "__dict__", {}) | {name: getattr(obj, name) for name in slots if hasattr(obj, name)}
 
 
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    return tuple(name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if not name.startswith("__"))
+
+
+@cache
 def _is_kept(module: str) -> bool:
     first, _, rest = module.partition(".")
     return first == "dcpinspect" and rest.partition(".")[0] in _KEPT and module not in _NEVER
 
 
+@cache
 def _name(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+@lru_cache(_MOST_NAMES)
 def _class(name: str, base: type) -> Any:
     """Returns a class whose objects are kept. Raises ValueError for all other names."""
     module, _, own = name.partition(":")

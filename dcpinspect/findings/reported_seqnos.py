@@ -122,12 +122,12 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
         (origins[connection], vbucket)
         for connection, session in sessions.items()
         for vbucket, report in session.reports.items()
-        if report.not_persisted.is_over and connection in origins
+        if report.not_persisted is not None and report.not_persisted.is_over and connection in origins
     }
     for connection, session in sessions.items():
         for vbucket, report in session.reports.items():
             said = report.not_persisted
-            if said.count < _ANSWERS or connection not in origins or (origins[connection], vbucket) in persisted:
+            if said is None or said.count < _ANSWERS or connection not in origins or (origins[connection], vbucket) in persisted:
                 continue
             if said.places[-1].time_ns - said.places[0].time_ns < _SECONDS * 10**9:
                 continue

@@ -83,12 +83,8 @@ class ServerReport:
     """Rising seqnos, oldest first, each with the first answer that told it."""
     logs: list[FailoverLog] = field(default_factory=list)
     """Failover logs, oldest first; no log is equal to the one before it."""
-    not_persisted: NotPersisted = field(default_factory=NotPersisted)
-
-    @property
-    def tells_of_disk(self) -> bool:
-        """Whether the server said up to which seqno the vbucket is on disk."""
-        return self.not_persisted.is_over or self.not_persisted.count > 0
+    not_persisted: NotPersisted | None = None
+    """None: the server said nothing of the vbucket's disk."""
 
     def tell_seqno(self, high: HighSeqno) -> None:
         """Takes an answer with the vbucket's newest seqno."""
@@ -118,10 +114,13 @@ class ServerReport:
 
     def tell_persisted(self, persisted: int, current: int, at: At) -> None:
         """Takes an answer that says up to which seqno the vbucket is on disk."""
+        if not (persisted or current):
+            return
+        said = self.not_persisted = self.not_persisted or NotPersisted()
         if persisted:
-            self.not_persisted.is_over = True
-        elif current and not self.not_persisted.is_over:
-            self.not_persisted.add(at)
+            said.is_over = True
+        elif not said.is_over:
+            said.add(at)
 
     def above(self, seqno: int) -> HighSeqno | None:
         """Returns the first known answer that told a higher seqno than this."""

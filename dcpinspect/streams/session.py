@@ -430,7 +430,7 @@ class Conversation:
 
 def _without_reports(session: Session) -> Session:
     """Returns the session without what ``Conversation.reports`` holds as columns."""
-    kept = {vbucket: ServerReport(not_persisted=one.not_persisted) for vbucket, one in session.reports.items() if one.tells_of_disk}
+    kept = {vbucket: ServerReport(not_persisted=said) for vbucket, one in session.reports.items() if (said := one.not_persisted)}
     return replace(session, reports=kept, high_seqnos={})
 
 

@@ -53,7 +53,9 @@ def test_nothing_persisted_is_over_with_the_first_item_that_is() -> None:
     heard = ServerReport()
     for row, (persisted, current) in enumerate([(0, 0), (0, 3), (0, 4), (0, 5), (0, 6)], 1):
         heard.tell_persisted(persisted, current, at(row))
-    assert heard.not_persisted.count == 4
-    assert [place.row for place in heard.not_persisted.places] == [2, 3, 5]
+    said = heard.not_persisted
+    assert said is not None
+    assert said.count == 4
+    assert [place.row for place in said.places] == [2, 3, 5]
     heard.tell_persisted(3, 7, at(6))
-    assert heard.not_persisted.is_over
+    assert said.is_over
