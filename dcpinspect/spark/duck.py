@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dcpinspect.errors import UsageError
+from dcpinspect.spark.files import not_read
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.schema import TABLES
 from dcpinspect.spark.stored import CONNECTION_ID
@@ -25,6 +27,7 @@ class Query(DuckQuery):
     def __init__(self, text: str, manifest: Manifest, *, condition: str | None = None) -> None:
         """Opens the tables. ``condition``: restricts ``messages``; ``duck_sql`` has made it from a filter."""
         super().__init__(text, manifest.table_names)
+        self._out = manifest.out
         for name in manifest.table_names:
             table = self._table(manifest, name)
             if name == "messages" and condition is not None:
@@ -44,8 +47,16 @@ class Query(DuckQuery):
             return found
         return found.project(", ".join(expressions(in_order(found.columns, name), name, _Duck())))
 
+    def _explained(self, text: str, error: Exception) -> UsageError:
+        _, is_ours, what = self._parts(error)[0].partition(_OF_TABLES)
+        return not_read(self._out, what) if is_ours else super()._explained(text, error)
+
     def _stored(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
         return self.database.from_arrow(manifest.dataset(name))
+
+
+_OF_TABLES = "reading the Arrow source failed: "
+"""What DuckDB says before an error of Arrow, which then is about a file of a table and not about the query."""
 
 
 class _Duck(Dialect):

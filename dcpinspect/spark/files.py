@@ -66,8 +66,12 @@ def known(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        what = " ".join(str(error).split())
-        raise UsageError(f"{escape(path)}: cannot be read ({clip(escape(what), 200)}); run the pipeline into a new directory") from error
+        raise not_read(path, " ".join(str(error).split())) from error
+
+
+def not_read(path: str, what: str) -> UsageError:
+    """Returns the error for an output, or a file of it, that is missing or damaged."""
+    return UsageError(f"{escape(path)}: cannot be read ({clip(escape(what), 200)}); run the pipeline into a new directory")
 
 
 def content(path: str, salt: Salt | None = None) -> bytes:

@@ -149,3 +149,14 @@ def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
 def test_a_row_group_without_the_vbucket_is_not_read(out: Manifest) -> None:
     plan = answer("explain select by_seqno from messages where vbucket = 417", out).to_pylist()
     assert '"vbucket" = 417' in str(plan)
+
+
+def test_a_file_of_a_table_that_is_gone_is_named_and_said_what_to_do(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "rollback.pcap")
+    out = Manifest.newest(tmp_path / "out")
+    gone = Path(out.files("messages")[0])
+    gone.unlink()
+    with pytest.raises(UsageError) as told:
+        answer("select count(distinct opaque) from messages", out)
+    assert str(told.value).startswith(f"{tmp_path / 'out'}: cannot be read (IOError: Failed to open local file '{gone}'")
+    assert str(told.value).endswith("; run the pipeline into a new directory")
