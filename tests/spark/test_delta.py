@@ -16,6 +16,8 @@ from deltalake.transaction import AddAction
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written
+from tests.peers.truth import SAMPLES
+from tests.spark.outputs import ran
 
 SCHEMA = pa.schema([("point", pa.string()), ("number", pa.int64()), ("text", pa.string()), ("time", pa.timestamp("us", "UTC"))])
 BY, TOLD = ("point",), ("number",)
@@ -57,6 +59,20 @@ def test_columns_that_are_null_everywhere_are_there_for_others(tmp_path: Path) -
         assert database.from_arrow(found).filter("number > 1 and text is null").fetchall() == [("p", 2, None, None)]
     assert found.count_rows(filter=ds.field("point") == "p") == 2
     assert found.count_rows(filter=ds.field("number") == 3) == 0
+
+
+def test_tables_ask_for_nothing_that_old_readers_lack(tmp_path: Path) -> None:
+    """Trino, DuckDB, Spark and others have version 1 of Delta's readers (Delta's protocol, "Reader Version Requirements")."""
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    tables = [path.parent for path in (tmp_path / "out").glob("*/_delta_log")]
+    assert {path.name for path in tables} >= {"messages", "findings", "runs"}
+    for path in tables:
+        table = DeltaTable(path)
+        asked, kinds = table.protocol(), {str(field.type) for field in pa.schema(table.schema()) if not pa.types.is_nested(field.type)}
+        assert (asked.min_reader_version, asked.reader_features) == (1, None)
+        assert kinds <= {"int16", "int32", "int64", "double", "bool", "string", "binary", "date32[day]", "timestamp[us, tz=UTC]"}
+        columns = [column for file in table.file_uris() for column in pq.ParquetFile(file).schema]
+        assert not [column.name for column in columns if "isSigned=false" in str(column.logical_type)]
 
 
 def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
