@@ -80,6 +80,20 @@ def _conversations(folder: Path) -> tuple[list[Recorded], list[Recorded], list[s
     return packets_of(tls.path), packets_of(beside), tls.keylog.read_text().splitlines(keepends=True)
 
 
+def test_a_message_inside_tls_that_only_the_end_of_its_connection_makes_certain_comes_there(tmp_path: Path) -> None:
+    forged = Forged(tmp_path / "tls")
+    forged.send(0, builders.message(magic=0x80, opcode=0x5D, extras=bytes(4)))
+    for seqno in range(1, 31):
+        forged.send(1, builders.mutation(seqno, value=bytes(300)))
+    tls = forged.finish()
+    capture = written(tmp_path / "x.pcap", packets_of(tls.path)[9:])
+    orders = []
+    for size in (1 << 20, 6000, 200):
+        with Reading(open_capture(capture, batch_bytes=size), keys=KeyLog([str(tls.keylog)])) as reading:
+            orders.append([int(direction) for batch in reading for direction in batch.direction])
+    assert orders == [[1] * len(orders[0][:-1]) + [0]] * 3
+
+
 @pytest.mark.parametrize("label", ["", "CLIENT_", "SERVER_"])
 @pytest.mark.parametrize("left_out", [slice(0), slice(3, 4), slice(30), slice(20, 23)], ids=["nothing", "hello", "beginning", "middle"])
 def test_messages_inside_tls_have_the_same_order_whatever_the_batches(left_out: slice, label: str, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.paths import write_paths
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
-from dcpinspect.spark.secrets import mark_of as mark_of_keys
 from dcpinspect.spark.sharing import sharing
 from dcpinspect.spark.states import mark_of, may_continue, read_contents, read_state, write_contents, write_state
 from dcpinspect.streams.contents import ALL, Contents, Share
@@ -205,7 +204,6 @@ def analyse(work: Work) -> Analysed:
     start, end = work.stretch()
     answers = Answers() if work.beside else None
     looks = Checker(Tracker(), RULES, with_keys=redactor is None)
-    tried = mark_of_keys(work.secrets.read()) if work.follows else ""  # before secrets are used, since key logs grow
     keys: list[Checker] = []  # one for what lasts, and one for messages that are only completed by the end
     with work.reading() as reading:
 
@@ -267,7 +265,7 @@ def analyse(work: Work) -> Analysed:
     known.tracker.set_apart()
     files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
     written.append(Written.of(f"{part}{FEW}"))
-    closed = [one for about in reading.coverage.tls.values() if (one := closed_by(about, tried)) is not None]
+    closed = [one for about in reading.coverage.tls.values() if (one := closed_by(about, reading.engine.keys)) is not None]
     return Analysed(
         part,
         paths,

@@ -28,7 +28,7 @@ PARTS_A_PROCESSOR = 2
 
 def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
     """Returns units that have not been read, each once; units that could not be opened are tried again."""
-    known = {_identity(one.unit) for one in manifest.units if not one.continued}
+    known = {_identity(one.unit) for one in manifest.units if one.begins or not one.continued}
     new = []
     for unit in found:
         if not unit.head or _identity(unit) not in known:
@@ -99,16 +99,17 @@ def last_times(units: Sequence[Read]) -> list[int | None]:
 
 
 def begin_of(manifest: Manifest, unit: Unit) -> Read | None:
-    """Returns an earlier run's reading of the same file, if that file has grown since; None if there is none."""
-    for one in manifest.units:
-        if (
-            not (one.is_bad or one.continued)
-            and one.bundles
-            and one.unit.point == unit.point
-            and unit.size > one.unit.size
-            and (one.unit.path == unit.path or (one.unit.size >= END and one.unit.head == unit.head))
-            and one.unit.is_continued_by(unit.path)
-        ):
+    """Returns an earlier run's reading of the same file, if that file has grown since; None if there is none.
+
+    The file may have another name now. If it was small, it is only looked for where a capture was still being written: as the one with the
+    newest packet of its point.
+    """
+    here = [one for one in manifest.units if one.unit.point == unit.point and one.bundles and not (one.is_bad or one.continued)]
+    newest = max((one.report.last_ns or 0 for one in here), default=0)
+    for one in here:
+        is_alike = one.unit.head == unit.head if one.unit.size >= END else one.report.last_ns == newest
+        is_candidate = unit.size > one.unit.size and (is_alike or one.unit.path == unit.path)
+        if is_candidate and one.unit.is_continued_by(unit.path):
             return one
     return None
 
@@ -143,7 +144,8 @@ def parts(
     total = sum(sum(point.sizes.values()) for point in points.values())
     twice = copies(_seen(points))
     left = {name: _of_left(manifest, name) for name in points}
-    new = {(name, key) for name, point in points.items() for key in point.touched | left[name]}
+    again = {(part.point, key) for part in manifest.parts if part.file in opened for key in read_keys(manifest.path(part.file))}
+    new = again | {(name, key) for name, point in points.items() for key in point.touched | left[name]}
     stay: list[Kept] = []
     works: list[Work] = []
     for name, point in points.items():

@@ -15,7 +15,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.transport.tls.connection import TlsConnection
-from dcpinspect.transport.tls.keylog import SEARCH, TRAFFIC, KeyLog, files_of, of_point
+from dcpinspect.transport.tls.keylog import HANDSHAKE, SEARCH, TRAFFIC, KeyLog, files_of, of_point
 from dcpinspect.transport.tls.suites import TLS13
 
 Named = tuple[str | None, str]
@@ -38,8 +38,8 @@ class Secrets:
         return replace(self, point=point)
 
     def read(self) -> KeyLog:
-        """Reads the secrets. Raises CaptureError for a key log that cannot be read."""
-        keys = KeyLog(tuple(self._files()), search=self.search)
+        """Reads the secrets, as they are now. Raises CaptureError for a key log that cannot be read."""
+        keys = KeyLog(tuple(self._files()), search=self.search, once=True)
         for path, blocks in self.captures:
             with suppress(CaptureError, OSError), open_capture(path) as capture:  # the capture may be gone by now
                 found = capture.files[0]
@@ -72,27 +72,33 @@ def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog
     return Secrets(tuple(found), search)
 
 
-def closed_by(about: TlsConnection, mark: str) -> str | None:
+def closed_by(about: TlsConnection, keys: KeyLog) -> str | None:
     """The client random of a connection of which something could not be read, and digests of the secrets that were tried; None for others.
 
-    Where the start was not captured there is no random, and any secret may be tried: then ``mark``, that of the key log, is the digest.
+    ``keys`` are all that were at hand. Where a random is missing, any secret may be tried: then the mark of these keys is the digest.
     """
-    has_both = about.version != TLS13 or about.client is None or all(label in about.secrets for label in TRAFFIC)
-    if about.cannot_be_read or (about.is_open and not about.is_misfit and about.search is None and has_both):
+    all_of = (*HANDSHAKE, *TRAFFIC)
+    has_all = about.version != TLS13 or about.client is None or all(label in about.secrets for label in all_of)
+    is_whole = about.is_open and not (about.is_misfit or about.is_cut_short) and about.search is None
+    if about.cannot_be_read or (is_whole and has_all):
         return None
-    if about.client is None:
-        return f" {mark}"
-    return " ".join((about.client.random.hex(), *sorted(map(_digest, about.secrets.values()))))
+    if about.client is None or about.is_cut_short:
+        return f" {mark_of(keys)}"
+    return " ".join((about.client.random.hex(), *([] if keys else [_NO_KEY_LOG]), *sorted(map(_digest, about.secrets.values()))))
 
 
 def opens(keys: KeyLog, closed: str) -> bool:
-    """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it."""
+    """Whether a key log has a secret that was not tried, of a connection as ``closed_by`` says it; or is the first one that is given."""
     random, *tried = closed.split(" ")
     if not random:
         return mark_of(keys) not in (*tried, NO_MARK)
+    if _NO_KEY_LOG in tried and keys:
+        return True
     return any(_digest(secret) not in tried for secret in keys.of(bytes.fromhex(random), ()).values())
 
 
+_NO_KEY_LOG = "-"
+"""Stands among the digests where no key log was given."""
 NO_MARK = ""
 """The mark of a key log without secrets."""
 

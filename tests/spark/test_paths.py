@@ -7,12 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.salt import Salt
+from dcpinspect.spark.secrets import secrets_at
+from tests import builders
 from tests.builders import pcap, recorded
 from tests.comparison.taps import conversation, taps, written
 from tests.comparison.test_paths import found
+from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
+from tests.tls.forged import Forged
 
 
 def paths_in(out: Path) -> list[dict[str, Any]]:
@@ -61,3 +67,27 @@ def test_paths_are_those_of_diff_however_captures_are_cut_and_come(tmp_path: Pat
 def test_what_was_captured_once_has_no_path(tmp_path: Path) -> None:
     ran(tmp_path / "out", written(tmp_path, *taps(conversation()))[0])
     assert paths_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("first", ["a", "b", ""])
+def test_answers_inside_tls_are_compared_once_both_points_have_secrets(first: str, tmp_path: Path) -> None:
+    forged = Forged(tmp_path / "tls")
+    for opaque in range(1, 11):
+        forged.send(1, builders.message(magic=0x80, opcode=0x5C, opaque=opaque))
+        forged.send(0, builders.message(magic=0x81, opcode=0x5C, opaque=opaque))
+    tls = forged.finish()
+    packets = packets_of(tls.path)
+    keys = tmp_path / "keys"
+    for name, seen in (("a", packets[:40] + packets[41:]), ("b", [replace(one, time_ns=one.time_ns + 3000) for one in packets])):
+        cut(tmp_path / name, seen, [])
+        (keys / name).mkdir(parents=True)
+        (keys / name / "keys.log").write_text(tls.keylog.read_text() if name == first else "# none\n")
+    points = [tmp_path / name for name in ("a", "b")]
+    ran(tmp_path / "out", *points, secrets=secrets_at([str(keys)]))
+    assert [row["answers"] for row in paths_in(tmp_path / "out")] == [0, 0]
+    for name in ("a", "b"):
+        (keys / name / "keys.log").write_text(tls.keylog.read_text())
+    ran(tmp_path / "out", *points, secrets=secrets_at([str(keys)]))
+    ran(tmp_path / "at once", *points, secrets=secrets_at([str(keys)]))
+    assert paths_in(tmp_path / "out") == paths_in(tmp_path / "at once")
+    assert sum(row["answers"] for row in paths_in(tmp_path / "out")) == 10

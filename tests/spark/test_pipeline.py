@@ -226,6 +226,28 @@ def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 
+@pytest.mark.parametrize("size", [24, 5_000, 70_000])
+@pytest.mark.parametrize("old", ["gone", "used again", "stays"])
+def test_a_file_that_has_grown_and_has_another_name_now_counts_once(size: int, old: str, tmp_path: Path) -> None:
+    """As with a ring whose newest file has a name of its own."""
+    packets = packets_of(SAMPLES / "loop.pcap")
+    content = written(tmp_path / "whole.pcap", packets).read_bytes()
+    current, ring = tmp_path / "ring" / "current.pcap", tmp_path / "ring"
+    ring.mkdir()
+    current.write_bytes(content[:size])
+    ran(tmp_path / "out", ring)
+    (ring / "ring_1.pcap").write_bytes(content)
+    if old == "gone":
+        current.unlink()
+    elif old == "used again":
+        current.write_bytes(content[:24])
+    ran(tmp_path / "out", ring)
+    assert ran(tmp_path / "out", ring).captures == 0
+    captures = Manifest.newest(tmp_path / "out").dataset("captures").to_table()
+    assert sum(captures["packets"].to_pylist()) == len(packets)
+    equal(stored(tmp_path / "out", cut=True), told(tmp_path / "whole.pcap", cut=True))
+
+
 def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     ring = tmp_path / "ring"

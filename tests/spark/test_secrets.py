@@ -10,11 +10,14 @@ from dcpinspect.errors import UsageError
 from dcpinspect.spark.secrets import closed_by, mark_of, opens, secrets_at
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
-from dcpinspect.transport.tls.keylog import TRAFFIC
-from dcpinspect.transport.tls.suites import TLS12, TLS13
+from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.suites import TLS12
 from tests import builders
 from tests.peers.truth import SAMPLES
-from tests.spark.outputs import ran, stored
+from tests.scenarios.test_tls_renegotiation import SUITES
+from tests.scenarios.test_tls_renegotiation import recorded as renegotiated
+from tests.spark.outputs import ran, stored, told
+from tests.tls.damage import save
 from tests.tls.forged import Forged
 
 SECRET = "CLIENT_RANDOM {:064x} " + "0" * 96 + "\n"
@@ -50,21 +53,21 @@ def test_key_logs_belong_to_the_capture_points_that_they_are_called_after(tmp_pa
         assert capsys.readouterr().err == ""
 
 
-def test_a_connection_is_read_again_for_a_secret_that_was_not_tried(tmp_path: Path) -> None:
+def test_what_says_that_a_connection_was_not_read_tells_no_secret(tmp_path: Path) -> None:
     about = TlsConnection(client=Hello(bytes(31) + b"\1", 0, ()))
     (tmp_path / "right.log").write_text(SECRET.format(1))
     (tmp_path / "others.log").write_text(SECRET.format(2))
     right, others = (secrets_at([str(tmp_path / name)]).read() for name in ("right.log", "others.log"))
-    closed = closed_by(about, "")
+    closed = closed_by(about, others)
     assert closed == f"{1:064x}"
     assert (opens(right, closed), opens(others, closed)) == (True, False)
     about.secrets = right.of(bytes(31) + b"\1", ())
-    tried = closed_by(about, "")
+    tried = closed_by(about, right)
     assert tried is not None
     assert not opens(right, tried)
     assert "0" * 96 not in tried
     about.is_open = True
-    assert closed_by(about, "") is None
+    assert closed_by(about, right) is None
 
 
 def test_a_connection_that_began_before_is_read_again_for_any_other_secret(tmp_path: Path) -> None:
@@ -73,31 +76,59 @@ def test_a_connection_that_began_before_is_read_again_for_any_other_secret(tmp_p
     empty.write_text("# none yet\n")
     (tmp_path / "right.log").write_text(SECRET.format(1))
     (tmp_path / "others.log").write_text(SECRET.format(2))
-    none, right, others = (secrets_at([str(tmp_path / name)]).read() for name in ("empty.log", "right.log", "others.log"))
-    marks = [mark_of(one) for one in (none, right, others)]
-    assert marks[0] == ""
-    assert len({*marks}) == 3
-    closed = [closed_by(TlsConnection(), mark) for mark in marks]
-    assert [[opens(keys, one or "") for keys in (none, right, others)] for one in closed] == [
+    logs = [secrets_at([str(tmp_path / name)]).read() for name in ("empty.log", "right.log", "others.log")]
+    assert mark_of(logs[0]) == ""
+    assert len({*map(mark_of, logs)}) == 3
+    closed = [closed_by(TlsConnection(), keys) for keys in logs]
+    assert [[opens(keys, one or "") for keys in logs] for one in closed] == [
         [False, True, True],
         [False, False, True],
         [False, True, False],
     ]
-    assert closed_by(TlsConnection(version=TLS12), "") is None
+    assert closed_by(TlsConnection(version=TLS12), logs[1]) is None
 
 
-def test_a_connection_of_which_one_direction_was_read_is_read_again_for_the_other(tmp_path: Path) -> None:
-    lines = [f"{label} {1:064x} {number:064x}\n" for number, label in enumerate(TRAFFIC, 1)]
-    (tmp_path / "one.log").write_text(lines[0])
-    (tmp_path / "both.log").write_text("".join(lines))
-    one, both = (secrets_at([str(tmp_path / name)]).read() for name in ("one.log", "both.log"))
-    about = TlsConnection(client=Hello(bytes(31) + b"\1", 0, ()), version=TLS13, is_open=True)
-    about.secrets = one.of(bytes(31) + b"\1", ())
-    closed = closed_by(about, "")
-    assert closed is not None
-    assert (opens(one, closed), opens(both, closed)) == (False, True)
-    about.secrets = both.of(bytes(31) + b"\1", ())
-    assert closed_by(about, "") is None
+@pytest.mark.parametrize("first", [None, "other", "TRAFFIC_SECRET_0", "CLIENT_TRAFFIC_SECRET_0", "HANDSHAKE"])
+def test_a_connection_is_read_again_for_secrets_that_come_later(first: str | None, tmp_path: Path) -> None:
+    """``first``: those of the first run, by label; None: there is no key log."""
+    forged, other = Forged(tmp_path / "tls"), Forged(tmp_path / "other")
+    for number in range(1, 41):
+        forged.send(1, builders.mutation(number))
+    recorded, unused = forged.finish(), other.finish().keylog.read_text()
+    keylog = tmp_path / "keys.log"
+    lines = recorded.keylog.read_text().splitlines(keepends=True)
+    keylog.write_text(unused if first == "other" else "".join(line for line in lines if (first or "") in line.split()[0]))
+    ran(tmp_path / "out", recorded.path, **({} if first is None else {"secrets": secrets_at([str(keylog)])}))
+    keylog.write_text(unused)
+    ran(tmp_path / "out", recorded.path, secrets=secrets_at([str(keylog)]))
+    if first is None:
+        assert stored(tmp_path / "out", cut=True) == told(recorded.path, cut=True, keys=KeyLog([str(keylog)]))
+    keylog.write_text(unused + recorded.keylog.read_text())
+    ran(tmp_path / "out", recorded.path, secrets=secrets_at([str(keylog)]))
+    found = stored(tmp_path / "out", cut=True)
+    assert found == told(recorded.path, cut=True, keys=KeyLog([str(keylog)]))
+    assert len(found["messages"]) == 40
+
+
+def test_a_connection_is_read_again_for_the_secret_of_a_handshake_inside_it(tmp_path: Path) -> None:
+    packets, keylog, _ = renegotiated(tmp_path, SUITES[0])
+    capture, now = save(tmp_path / "x.pcap", packets), tmp_path / "now.log"
+    lines = [line for line in keylog.read_text().splitlines(keepends=True) if line[0] != "#"]
+    for count in (2, 3):
+        now.write_text("".join(lines[:count]))
+        ran(tmp_path / "out", capture, secrets=secrets_at([str(now)]))
+        assert stored(tmp_path / "out", cut=True) == told(capture, cut=True, keys=KeyLog([str(now)]))
+
+
+def test_secrets_are_those_of_the_time_when_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a connection would count as tried with secrets that came while its task still read others."""
+    monkeypatch.setattr("dcpinspect.transport.tls.keylog.AGAIN_S", 0)
+    keylog = tmp_path / "keys.log"
+    keylog.write_text(SECRET.format(1))
+    keys, following = secrets_at([str(keylog)]).read(), KeyLog([str(keylog)])
+    with keylog.open("a") as more:
+        more.write(SECRET.format(2))
+    assert [len(list(one.each())) for one in (keys, following)] == [1, 2]
 
 
 @pytest.mark.parametrize("is_later", [False, True])

@@ -518,16 +518,15 @@ class Direction:
         run.at = to
 
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
-        """Yields what this call opened as chunks: one, and one more for each hole, which stands before its chunk."""
+        """Yields what this call opened as chunks: one, one more for each hole, which stands before its chunk, and one for the end."""
         columns = self._columns()
         starts = [0, *(place for place, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
         holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
         pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2][1]]
-        for place, (start, end, hole) in enumerate(pieces, 1):
-            is_last = place == len(pieces)
-            yield self._chunk(columns, start, end, hole, is_end=self.is_ended and not self.wants_keys and is_last, latest=latest)
-        if self.is_ended and not self.wants_keys and not pieces:
+        for start, end, hole in pieces:
+            yield self._chunk(columns, start, end, hole, is_end=False, latest=latest)
+        if self.is_ended and not self.wants_keys:  # by itself, since a message may be certain only by the packet of the end
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         if self._own and latest.places is not None:
             self._about.own.append(np.unique(columns[1, _rows(columns, *np.array(self._own, np.int64).T)[0]]))

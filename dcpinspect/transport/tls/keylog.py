@@ -6,6 +6,7 @@ Nothing here prints a secret, keeps one in a message, or writes one down. Only `
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import stat
@@ -68,7 +69,8 @@ class KeyLog:
     no key log.
     """
 
-    def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH) -> None:
+    def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH, once: bool = False) -> None:
+        """``once``: reads the files now, and never again."""
         self.paths = tuple(paths)
         self.search = search
         """Number of secrets and sequence numbers that are tried for a connection that began before the capture."""
@@ -86,6 +88,8 @@ class KeyLog:
         for file in self._files:
             if file.is_something_else:
                 raise CaptureError(file.path, None, "has no line of a key log in it", "check the name")
+        if once:
+            self._looked = math.inf
 
     def __bool__(self) -> bool:
         """Returns whether there may be a secret."""
