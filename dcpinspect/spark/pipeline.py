@@ -239,8 +239,10 @@ class _Run:
         if not any(gone):
             return self._as_before()
         units = [replace(one, expired=True) if is_gone else one for one, is_gone in zip(manifest.units, gone, strict=True)]
+        with_secrets = {one.unit.point for one, is_gone in zip(manifest.units, gone, strict=True) if is_gone and one.report.secrets}
         with self._timed("whole"), tasks_of() as tasks:
             is_stale, opened = manifest.program != program(), _opened(manifest, self.options.secrets)
+            opened |= {part.file for part in manifest.parts if part.point in with_secrets}
             done = self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
         done.clean()  # removes the packets at once
         return self.summary

@@ -1,24 +1,31 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
+from dcpinspect.spark import plan
+from dcpinspect.spark.pipeline import Options, expire
 from dcpinspect.spark.secrets import closed_by, mark_of, opens, secrets_at
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.keylog import KeyLog
 from dcpinspect.transport.tls.suites import TLS12
 from tests import builders
+from tests.builders import Recorded
+from tests.damage import Talk
 from tests.peers.truth import SAMPLES
 from tests.scenarios.test_tls_renegotiation import SUITES
 from tests.scenarios.test_tls_renegotiation import recorded as renegotiated
-from tests.spark.outputs import ran, stored, told
+from tests.spark.cuts import cut, packets_of, written
+from tests.spark.outputs import here, ran, stored, told
 from tests.tls.damage import save
 from tests.tls.forged import Forged
+from tests.tls.peers import Tls
 
 SECRET = "CLIENT_RANDOM {:064x} " + "0" * 96 + "\n"
 
@@ -152,6 +159,39 @@ def test_secrets_in_a_capture_open_connections_of_all_captures_of_its_point(is_l
     found = stored(tmp_path / "singly", cut=True)
     assert len(found["messages"]) == 40
     assert found == stored(tmp_path / "at once", cut=True)
+
+
+def test_secrets_leave_with_the_capture_that_they_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "PART_BYTES", 1000)
+    forged, before = Forged(tmp_path / "tls"), Talk(50_001, start_ns=builders.START_NS - 10**9)
+    for number in range(1, 41):
+        forged.send(1, builders.mutation(number))
+    tls = forged.finish()
+    before.handshake()
+    before.stream(1, builders.message(magic=0x80, opcode=0x5C))
+    ring, old = tmp_path / "ring", [Recorded(one.data, one.wire, one.time_ns) for one in before.packets]
+    ring.mkdir()
+    begin = builders.section("<")
+    (ring / "ring_1.pcapng").write_bytes(begin + tls_secrets(tls.keylog.read_bytes()) + builders.pcapng(old)[len(begin) :])
+    (ring / "ring_2.pcapng").write_bytes(builders.pcapng(packets_of(tls.path)))
+    ran(tmp_path / "out", ring)
+    assert len(stored(tmp_path / "out", cut=True)["messages"]) == 41
+    expire(Options([], str(tmp_path / "out"), redacts=None), max(one.time_ns for one in old) + 1, here)
+    assert stored(tmp_path / "out", cut=True) == told(ring / "ring_2.pcapng", cut=True)
+
+
+def test_a_certificate_is_seen_wherever_a_ring_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In TLS 1.2 it is in plain text, so it takes no key log."""
+    monkeypatch.setattr("tests.tls.forged.Talk", partial(Talk, mss=300))
+    forged = Forged(tmp_path / "tls", Tls("1.2"))
+    forged.send(1, builders.mutation(1))
+    packets = packets_of(forged.finish().path)
+    expected = told(written(tmp_path / "x.pcap", packets), cut=True)
+    assert "tls-certificate" in {one["rule"] for one in expected["findings"]}
+    for place in range(1, len(packets)):
+        for number, _ in enumerate(files := cut(tmp_path / f"ring {place}", packets, [place]), 1):
+            ran(tmp_path / f"out {place}", *files[:number])
+        assert stored(tmp_path / f"out {place}", cut=True) == expected
 
 
 def tls_secrets(text: bytes) -> bytes:

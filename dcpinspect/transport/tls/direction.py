@@ -163,8 +163,7 @@ class Direction:
             return
         run = self._runs[0]
         data = run.data
-        in_the_open = (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))  # may follow a retry
-        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in in_the_open:
+        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in self._in_plain:
             end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
             if end > len(data):
                 return
@@ -174,6 +173,19 @@ class Direction:
             elif data[self._hello_at] == HANDSHAKE_RECORD:
                 yield from self._hello_reader.feed(bytes(data[self._hello_at + HEADER : end]))
             self._hello_at = end
+
+    @property
+    def _in_plain(self) -> tuple[int, ...]:
+        """Types of the records that are in plain text until the first one of another type; a change of ciphers may follow a retry."""
+        return (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))
+
+    @property
+    def may_go_on_in_plain(self) -> bool:
+        """Whether the next record may be handshake in plain text, as far as has come."""
+        if self.is_ended or self.is_lost or len(self._runs) > 1:
+            return False
+        data = self._runs[0].data if self._runs else b""
+        return self._hello_at >= len(data) or data[self._hello_at] in self._in_plain
 
     @property
     def waiting(self) -> int:

@@ -337,8 +337,13 @@ class _Talk:
                 self._take_keys()
             if is_last and lacks_some:
                 self._not_before(self._last_held())
-        self._is_hopeless = about.server is not None and (about.suite is None or self.is_watched)
+        self._is_hopeless = about.server is not None and (about.suite is None or self.is_watched) and not self._may_show_certificate()
         return about.is_open
+
+    def _may_show_certificate(self) -> bool:
+        """Returns whether the server's certificate may still come in plain text."""
+        about, side = self._about, self._sides[1 - self._client_side]
+        return about.version != TLS13 and about.certificate is None and side.may_go_on_in_plain and self._waits <= MOST_WAITING
 
     def _is_client(self, side: Direction) -> None:
         self._client_side = side.number
