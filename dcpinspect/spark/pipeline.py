@@ -293,7 +293,7 @@ class _Run:
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
-        begun = [plan.begin_of(self.manifest, unit) for unit in new]
+        begun = plan.begins_of(self.manifest, new)
         skipped = [0 if one is None else one.report.packets for one in begun]
         wanted = [
             (unit, [] if skip else stretches(unit.path, unit.size, count), skip)

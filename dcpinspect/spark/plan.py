@@ -98,20 +98,27 @@ def last_times(units: Sequence[Read]) -> list[int | None]:
     return found[::-1]
 
 
-def begin_of(manifest: Manifest, unit: Unit) -> Read | None:
-    """Returns an earlier run's reading of the same file, if that file has grown since; None if there is none.
+def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
+    """Returns an earlier run's reading of each file that has grown since then; None for other files.
 
     The file may have another name now. If it was small, it is only looked for where a capture was still being written: as the one with the
     newest packet of its point.
     """
-    here = [one for one in manifest.units if one.unit.point == unit.point and one.bundles and not (one.is_bad or one.continued)]
-    newest = max((one.report.last_ns or 0 for one in here), default=0)
-    for one in here:
-        is_alike = one.unit.head == unit.head if one.unit.size >= END else one.report.last_ns == newest
-        is_candidate = unit.size > one.unit.size and (is_alike or one.unit.path == unit.path)
-        if is_candidate and one.unit.is_continued_by(unit.path):
-            return one
-    return None
+    alike: dict[tuple[str, str], list[Read]] = {}
+    newest: dict[str, Read] = {}
+    for one in manifest.units:
+        if one.bundles and not (one.is_bad or one.continued):
+            point = one.unit.point
+            for name in (one.unit.path, one.unit.head) if one.unit.size >= END else (one.unit.path,):
+                alike.setdefault((point, name), []).append(one)
+            if point not in newest or (one.report.last_ns or 0) >= (newest[point].report.last_ns or 0):
+                newest[point] = one
+    found = []
+    for unit in units:
+        candidates = [one for name in (unit.path, unit.head) for one in alike.get((unit.point, name), ())]
+        candidates += [newest[unit.point]] if unit.point in newest else []
+        found.append(next((one for one in candidates if unit.size > one.unit.size and one.unit.is_continued_by(unit.path)), None))
+    return found
 
 
 def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
