@@ -76,6 +76,14 @@ class Segments:
         return Segments(np.array(self.columns[:, rows], order="C"))
 
 
+def rows_of(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
+    """Returns, for columns of ``Segments``, the entries that have bytes of each range, and the number of the range for each of them."""
+    first = np.searchsorted(columns[0], start, "right") - 1
+    counts = np.searchsorted(columns[0], end - 1, "right") - first
+    rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+    return rows, np.repeat(np.arange(len(start)), counts)
+
+
 class FirstPieces(NamedTuple):
     """What each packet gave of the first bytes of directions to which several packets gave some; directions in the order of
     ``FirstBytes``, and what came of each in its own order. No bytes are missing."""

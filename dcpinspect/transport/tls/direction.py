@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
@@ -38,6 +38,7 @@ from dcpinspect.transport.tls.records import (
     RECORD,
     whole_records,
 )
+from dcpinspect.transport.tls.search import outward
 from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls13
 
 BURST = 200_000
@@ -341,9 +342,7 @@ class Direction:
         for place in range(max(0, self._place), len(self._chain)):
             is_same = place == self._place
             first = self._sequence if is_same else 0
-            ahead = self._ahead(
-                self._chain[place], record, first, _outward(self._lost_records if is_same else 0, likely, min(most, TRIALS))
-            )
+            ahead = self._ahead(self._chain[place], record, first, outward(self._lost_records if is_same else 0, likely, min(most, TRIALS)))
             if ahead is not None:
                 self._was_handshake = not is_same
                 self._place, self._sequence, self._lost_records = place, first + ahead, ahead
@@ -541,7 +540,7 @@ class Direction:
         if self.is_ended and not self.wants_keys:  # by itself, since a message may be certain only by the packet of the end
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         if self._own and latest.places is not None:
-            self._about.own.append(np.unique(columns[1, _rows(columns, *np.array(self._own, np.int64).T)[0]]))
+            self._about.own.append(np.unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]]))
         self._segments = [self._kept(columns)]
 
     def _chunk(self, columns: Column, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
@@ -550,7 +549,7 @@ class Direction:
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
-            rows, which = _rows(columns, cipher, cipher + size)
+            rows, which = rows_of(columns, cipher, cipher + size)
             entries = columns[:, rows].copy()
             entries[0] = np.maximum(columns[0, rows], cipher[which]) - cipher[which] + plain[which]
             entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][which]
@@ -566,7 +565,7 @@ class Direction:
         is_start, self._is_start = self._is_start and not hole[1], False
         carriers = None
         if latest.places is not None and columns.size:
-            rows, which = _rows(columns, record, record_end)
+            rows, which = rows_of(columns, record, record_end)
             carriers = np.stack((plain[which], (plain + size)[which], columns[1, rows], columns[4, rows]))
             if is_end and columns.size:
                 behind = offset + len(data)
@@ -597,23 +596,3 @@ class Direction:
         at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
         kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
         return kept
-
-
-def _rows(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
-    """Returns (segments that have bytes of each range, number of the range for each of them)."""
-    first = np.searchsorted(columns[0], start, "right") - 1
-    counts = np.searchsorted(columns[0], end - 1, "right") - first
-    rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
-    return rows, np.repeat(np.arange(len(start)), counts)
-
-
-def _outward(known: int, likely: int, most: int) -> Iterator[int]:
-    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one outward."""
-    yield known
-    if known:
-        yield 0
-    for distance in range(most + 1):
-        if 0 < likely + distance < most:
-            yield likely + distance
-        if distance and 0 < likely - distance < most:
-            yield likely - distance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
@@ -69,3 +69,15 @@ class Search:
             self.numbers += count
             most -= count * len(ways)
         return None
+
+
+def outward(known: int, likely: int, most: int) -> Iterator[int]:
+    """Yields the number that is known, 0, then the numbers below ``most`` from the likely one outward."""
+    yield known
+    if known:
+        yield 0
+    for distance in range(most + 1):
+        if 0 < likely + distance < most:
+            yield likely + distance
+        if distance and 0 < likely - distance < most:
+            yield likely - distance
