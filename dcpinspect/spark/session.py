@@ -64,6 +64,8 @@ SETTINGS = {
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 """Settings for any session, which can also be changed while it runs."""
+SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
+"""Setting by which workers import nothing from the current directory, though Spark starts them as ``python -m``."""
 LOCAL = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
@@ -147,7 +149,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         yield running
         return
     conf = dict(conf or {})
-    builder = SparkSession.builder.appName("dcpinspect").config(map={**SETTINGS})
+    builder = SparkSession.builder.appName("dcpinspect").config(map={**SETTINGS, **({} if is_remote(master or "") else SAFE_PATH)})
     is_ours = master is None and "spark.master" not in conf and not _is_submitted()
     is_local = is_ours or (master or conf.get("spark.master", "")).startswith("local")
     if is_local:
