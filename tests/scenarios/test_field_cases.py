@@ -1,0 +1,102 @@
+"""What one command says of recordings of troubles that public reports describe: ``tests/captures/field/NAME.pcap``.
+
+To add a recording, put its row into the table of its kind below: ``NAME: Case(findings, info=…, info_without=…)``.
+
+- ``findings`` are *all* findings of ``check``, notes too, in any order. None: nothing is wrong.
+- ``Expected(rule, severity, whose, words, without)`` is one of them. ``words`` and ``without`` must and must not be in its text, which has
+  its message, its advice, client, server and vbuckets in one line.
+- ``info`` and ``info_without`` must and must not be in what ``info`` prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.findings.finding import Whose
+from dcpinspect.protocol.message import Severity
+
+FIELD = Path(__file__).parents[1] / "captures" / "field"
+
+
+class Expected(NamedTuple):
+    """One finding."""
+
+    rule: str
+    severity: Severity
+    whose: Whose
+    words: Sequence[str] = ()
+    """What its text must have."""
+    without: Sequence[str] = ()
+    """What its text must not have."""
+
+
+class Case(NamedTuple):
+    """What is said of one recording."""
+
+    findings: Sequence[Expected] = ()
+    info: Sequence[str] = ()
+    info_without: Sequence[str] = ()
+
+
+CLOSED = Expected("connection-closed", "note", "client")
+"""The client is done, and closes."""
+
+# -- one healthy conversation, and the same under all that is no trouble of DCP -------------------------------------------------------
+
+HEALTHY: dict[str, Case] = {
+    "t00-base": Case([CLOSED], info=["111 packets, 1 connection, 345 messages, 5 streams", "complete  yes"]),
+}
+
+# -- the same conversation seen more than once ----------------------------------------------------------------------------------------
+
+COPIES: dict[str, Case] = {}
+
+# -- what endpoints of TCP ignore, and what a capture lacks ---------------------------------------------------------------------------
+
+TCP: dict[str, Case] = {}
+
+# -- trouble below DCP ----------------------------------------------------------------------------------------------------------------
+
+BELOW: dict[str, Case] = {}
+
+# -- link types, tunnels, and files that are nearly captures --------------------------------------------------------------------------
+
+FILES: dict[str, Case] = {}
+
+# -- trouble of DCP -------------------------------------------------------------------------------------------------------------------
+
+DCP: dict[str, Case] = {}
+
+CASES = HEALTHY | COPIES | TCP | BELOW | FILES | DCP
+
+
+def told(name: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[tuple[str, str, str], str]]:
+    """Rule, severity and side of each finding of a recording, and its text."""
+    main(["check", str(FIELD / f"{name}.pcap"), "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    texts = [f"{one['message']} | {one['next']} | {one['who']} | {one['server']} | vb {one['vbuckets']}" for one in found]
+    return [((one["rule"], one["severity"], one["whose"]), text) for one, text in zip(found, texts, strict=True)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_command_tells_the_trouble_of_a_recording_and_nothing_else(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = sorted(CASES[name].findings)
+    found = sorted(told(name, capsys))
+    assert [one[:3] for one in expected] == [kind for kind, _ in found], found
+    for one, (_, text) in zip(expected, found, strict=True):
+        assert [word for word in one.words if word not in text] == [], text
+        assert [word for word in one.without if word in text] == [], text
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.info or case.info_without])
+def test_info_says_what_a_recording_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["info", str(FIELD / f"{name}.pcap")])
+    text = " ".join(capsys.readouterr().out.split())
+    assert [word for word in CASES[name].info if " ".join(word.split()) not in text] == [], text
+    assert [word for word in CASES[name].info_without if " ".join(word.split()) in text] == [], text
