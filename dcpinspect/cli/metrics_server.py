@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import BaseServer, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,9 @@ EVERY_S = 1.0
 SHARE = 10
 ANSWER_S = 10.0
 """Seconds that a client may take to ask, and to read the answer."""
-MOST = 8
-"""Greatest number of connections at once; a further one is closed."""
+MOST = 64
+"""Greatest number of connections at once. For a further one the oldest that has not asked is turned away, or else the further one."""
+_BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
 
 
@@ -150,7 +151,10 @@ def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) ->
 
 
 class _Server(ThreadingTCPServer):
-    """A server with a thread for each of a few short connections."""
+    """A server with a thread for each of a few short connections.
+
+    A client that connects and does not ask holds a connection only until somebody else wants it, so it keeps nobody from the numbers.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -162,31 +166,65 @@ class _Server(ThreadingTCPServer):
         self.socket = listener
         self.exporter = exporter
         self._open: dict[Any, float] = {}
+        """Connections in the order in which they came, and when each has to end."""
+        self._silent: dict[Any, None] = {}
+        """Those that have not asked yet, in the same order."""
+        self._changing = threading.Lock()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handles a connection as the base class does, unless there are too many."""
-        if len(self._open) >= MOST:
-            self.shutdown_request(request)
-            return
-        self._open[request] = time.monotonic() + ANSWER_S
-        super().process_request(request, client_address)
+        with self._changing:
+            if is_full := len(self._open) >= MOST and not self._silent:
+                _turn_away(request)
+            else:
+                if len(self._open) >= MOST:
+                    oldest = next(iter(self._silent))
+                    _turn_away(oldest)
+                    del self._silent[oldest], self._open[oldest]
+                self._open[request] = time.monotonic() + ANSWER_S
+                self._silent[request] = None
+        if is_full:
+            super().shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def asks(self, request: Any) -> bool:
+        """Notes that a client has asked; returns whether it is to get an answer, or was turned away meanwhile."""
+        with self._changing:
+            self._silent.pop(request, None)
+            return request in self._open
 
     def service_actions(self) -> None:
         """Ends connections that took too long, even busy ones."""
-        for request, end in list(self._open.items()):
-            if time.monotonic() >= end:
-                try:
-                    request.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the connection has ended by itself
-                    self._open.pop(request, None)
+        with self._changing:
+            late = [request for request, end in self._open.items() if time.monotonic() >= end]
+        for request in late:
+            with suppress(OSError):  # the connection has ended by itself
+                request.shutdown(socket.SHUT_RDWR)
+            self._forget(request)
 
     def shutdown_request(self, request: Any) -> None:
         """Closes a connection as the base class does."""
-        self._open.pop(request, None)
+        self._forget(request)
         super().shutdown_request(request)
+
+    def _forget(self, request: Any) -> None:
+        with self._changing:
+            self._open.pop(request, None)
+            self._silent.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores errors of clients that go away early."""
+
+
+def _turn_away(request: socket.socket) -> None:
+    """Says that there are too many connections, and ends this one. It never waits for the client."""
+    with suppress(OSError):  # the client has gone
+        request.settimeout(0)
+        request.send(_BUSY)
+        with suppress(BlockingIOError):
+            request.recv(1 << 16)  # what is left unread makes the kernel take the answer back
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -195,16 +233,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, request: Any, client_address: Any, server: BaseServer) -> None:
         assert isinstance(server, _Server)
-        self._exporter = server.exporter
+        self._server = server
         super().__init__(request, client_address, server)
 
     def do_GET(self) -> None:
         """Sends the numbers."""
+        if not self._server.asks(self.request):
+            return
         path = self.path.partition("?")[0]
         if path not in ("/", "/metrics"):
             self.send_error(404, "Not here", "Metrics are at /metrics.")
             return
-        kind, body = ("text/plain", b"/metrics\n") if path == "/" else self._exporter.text(self.headers.get("Accept", ""), self._patience_s)
+        kind, body = (
+            ("text/plain", b"/metrics\n") if path == "/" else self._server.exporter.text(self.headers.get("Accept", ""), self._patience_s)
+        )
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
