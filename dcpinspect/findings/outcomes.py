@@ -13,10 +13,11 @@ from dcpinspect.findings.finding import Finding, Over, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
-from dcpinspect.streams.grouping import VBUCKET_BITS
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 ENDED_BY_A_STREAM = frozenset(
     (
@@ -26,7 +27,8 @@ ENDED_BY_A_STREAM = frozenset(
 )
 """Rules whose trouble is over once the client has a stream of the vbucket again."""
 ENDED_BY_A_CONNECTION = frozenset(("connection-closed", "open-refused", "name-clash"))
-"""Rules whose trouble is over once the client has a stream on a later connection."""
+"""Rules whose trouble is over once the client has all streams again that broke off with a connection; if none did, any stream on a later
+connection."""
 STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
 HANDLED = frozenset(("stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead", "noop-required", "open-refused"))
@@ -75,25 +77,44 @@ class Outcomes:
         if client is None or since is None:
             return "unknown", None
         if case.rule in ENDED_BY_A_STREAM and case.vbuckets:
-            rows = [self._next_stream(client, vbucket, case.sid, since) for vbucket in case.vbuckets]
+            lost = [(vbucket, -1 if case.sid is None else case.sid) for vbucket in case.vbuckets]
         elif case.rule in ENDED_BY_A_CONNECTION:
-            rows = [self._next_connection(client, case.connections[0], since)]
+            lost = self._broken_off(case)
         else:
             return "unknown", None
+        rows = [self._next_stream(client, *one, since) for one in lost] or [self._next_connection(client, case.connections[0], since)]
         found = [row for row in rows if row is not None]
         return ("recovered", max(found)) if len(found) == len(rows) else ("unknown", None)
 
-    def _next_stream(self, client: str, vbucket: int, sid: int | None, since: _When) -> int | None:
-        """Returns the row of the first stream of a vbucket that a client was granted after ``since``."""
-        streams, wanted = self._context.streams, -1 if sid is None else sid
+    def _broken_off(self, case: Finding) -> list[tuple[int, int]]:
+        """Returns vbucket and stream-id of the streams that were open when the connections that a case speaks of were closed."""
+        streams = self._context.streams
+        found: list[tuple[int, int]] = []
+        for number in sorted({*case.connections, *(place.connection for place in case.places)}):
+            link = self._context.by_number.get(number)
+            if link is not None and link.closed:
+                own = np.array(self._by_connection.get(number, ()), dtype=np.int64)
+                own = own[(streams.state[own] >= ACCEPTED) & (streams.state[own] <= STREAMING)]
+                found += zip(streams.vbucket[own].tolist(), streams.sid[own].tolist(), strict=True)
+        return found
+
+    def _next_stream(self, client: str, vbucket: int, sid: int, since: _When) -> int | None:
+        """Returns the row of the first stream of a vbucket that a client was granted after ``since``; ``sid``: -1 for none."""
+        streams = self._context.streams
         key = self._context.names.number(client) << VBUCKET_BITS | vbucket
-        return self._granted_by_vbucket.next(key, since, lambda numbers: np.maximum(streams.sid[numbers], -1) == wanted)
+        return self._granted_by_vbucket.next(key, since, lambda numbers: streams.sid[numbers] == sid)
 
     def _next_connection(self, client: str, connection: int, since: _When) -> int | None:
         """Returns the row of the first stream that a client was granted after ``since``, on a later connection."""
         streams = self._context.streams
         key = self._context.names.number(client)
         return self._granted_by_client.next(key, since, lambda numbers: streams.connection[numbers] > connection)
+
+    @cached_property
+    def _by_connection(self) -> Mapping[int, list[int]]:
+        """The streams of each connection that has some."""
+        groups = Groups([self._context.streams.connection])
+        return {int(self._context.streams.connection[own[0]]): own for own in groups.values()}
 
     @cached_property
     def _granted_by_vbucket(self) -> _Granted:
@@ -153,8 +174,8 @@ class _Granted:
 
 
 def _when(case: Finding) -> _When | None:
-    """Returns time and row of the latest offender; None without one."""
-    return (case.latest.time_ns or case.last_time_ns, case.latest.row) if case.latest is not None else None
+    """Returns the time when a case ended, and the row of the latest message that shows it; None without one."""
+    return (case.last_time_ns, max(place.row for place in (case.latest, *case.places))) if case.latest is not None else None
 
 
 def _some(clients: Sequence[str]) -> str:

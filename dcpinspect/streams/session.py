@@ -65,6 +65,7 @@ _SESSION[
 _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
+_REPLICATION = "replication"
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
@@ -100,7 +101,8 @@ class Session:
     name_size: int = 0
     """Size of the name in bytes."""
     service: str = ""
-    """The part of the name that the connections of one client share: the name up to its first colon, or member ``a`` of its JSON."""
+    """The part of the name that the connections of one client share: the name up to its first colon, or member ``a`` of its JSON; of a
+    replication, whose name is ``replication:PRODUCER->CONSUMER:BUCKET``, the consumer."""
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False
@@ -536,7 +538,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     if found is None:
         name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
-        session.is_replication = name.startswith("replication:")
+        session.is_replication = name.startswith(f"{_REPLICATION}:")
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
@@ -546,7 +548,9 @@ def service_of(name: bytes) -> str:
     """Returns the part of a name that the connections of one client share, as ``Session.service``."""
     found = json_object(name)
     if found is None:
-        return text(name).partition(":")[0]
+        service, _, nodes = text(name).partition(":")
+        consumer = nodes.rpartition(":")[0].rpartition("->")[2]
+        return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
     return (_member(found, "a") or _member(found, "i") or text(name))[:_MOST_TEXT]
 
 

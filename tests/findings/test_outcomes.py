@@ -6,8 +6,8 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets
 
 OLD, NEW = 0xA, 0xB
 
@@ -85,6 +85,58 @@ def test_a_connection_that_was_closed_is_made_up_for_by_a_stream_on_the_next() -
     assert one("connection-closed", first, later).over == "unknown"
     later.stream(7)
     assert one("connection-closed", first, later).over == "recovered"
+
+
+def broken_off(*vbuckets: int) -> tuple[Told, Told]:
+    """A connection that the server closes while it streams these vbuckets, and the next one of the client."""
+    first, later = opened("a:1"), opened("a:2", port=50_001)
+    for vbucket in vbuckets:
+        first.stream(vbucket)
+    first.close("server")
+    return first, later
+
+
+def test_a_stream_that_began_before_a_connection_was_closed_makes_up_for_nothing() -> None:
+    first, beside = opened("a:1"), opened("a:2", port=50_001)
+    first.stream(7)
+    beside.stream(7)
+    first.wait(60)
+    first.close("server")
+    captured = sorted((packet for talk in (first, beside) for packet in packets(talk)), key=lambda packet: packet.time_ns)
+    (found,) = (found for found in found_in(captured) if found.rule == "connection-closed")
+    assert found.over == "unknown"
+
+
+def test_a_connection_is_made_up_for_once_all_its_streams_are_there_again() -> None:
+    first, later = broken_off(7, 8)
+    later.stream(7)
+    assert one("connection-closed", first, later).over == "unknown"
+    later.stream(8)
+    found = one("connection-closed", first, later)
+    assert (found.over, found.over_row) == ("recovered", 16)
+
+
+def test_a_stream_of_another_vbucket_does_not_make_up_for_a_connection() -> None:
+    first, later = broken_off(7)
+    later.stream(8)
+    assert one("connection-closed", first, later).over == "unknown"
+
+
+@pytest.mark.parametrize(("name", "over"), [("replication:n1->n3:default", "unknown"), ("replication:n4->n2:default", "recovered")])
+def test_a_node_that_replicates_makes_up_for_a_connection_of_its_own_only(name: str, over: str) -> None:
+    """On one host, as where all nodes of a cluster run on the machine of a developer."""
+    first, later = opened("replication:n1->n2:default"), opened(name, port=50_001)
+    first.stream(7)
+    first.close("client")
+    later.stream(7)
+    assert one("connection-closed", first, later).over == over
+
+
+def test_a_stream_that_asks_for_nothing_does_not_make_up_for_itself() -> None:
+    talk = opened("a:1")
+    talk.stream(7).end()
+    talk.stream(7, end=0).end()
+    assert one("end-zero-reopen", talk).over == "unknown"
 
 
 def looping(name: str = "a:1", *, goes_on: bool | None = None) -> Told:

@@ -69,3 +69,13 @@ def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
         tables = {table: records.records() for table, records in reading.by_name().items()}
     assert lines(findings) == FINDINGS[name]
     assert complaints(tables, findings) == []
+
+
+@pytest.mark.parametrize("name", ["end-reasons", "durability", "v85-cache-transfer", "v85-marker22"])
+def test_nothing_makes_up_for_a_close_but_the_streams_that_broke_off(name: str) -> None:
+    """Each has streams of the same client, or of the same program, that began before the close or have other vbuckets."""
+    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True) as reading:
+        reading.check(["connection-closed"])
+        for _ in reading:
+            pass
+        assert {case.over for found in reading.findings() for case in found.each} == {"unknown"}
