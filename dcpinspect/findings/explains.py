@@ -69,6 +69,7 @@ OWNS: Mapping[str, Collection[str]] = {
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
         *("wrong-failover-entry", "unknown-vbucket-uuid"),
     ),
+    "login-refused": ("open-refused",),
     "failover": ("rollback", "stream-refused"),
     "rollback-not-followed": ("rollback",),
     "orphaned-vbucket": ("stream-end-reason",),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import Occurrence, Place, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
@@ -20,15 +22,28 @@ from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 
+NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
+"""Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the client selected none."""
+
+_WHOSE: Mapping[str, Whose] = {
+    **dict.fromkeys(("auth-error", "auth-stale", "key-enoent", "eaccess", "einval", "not-supported", NO_BUCKET), "client"),
+    **dict.fromkeys((ELSEWHERE, "etmpfail", "enomem", "ebusy"), "server"),
+    NOT_YET: "normal",
+}
+
 RULES = (
     Rule(
         "login-refused",
         "session",
         "warning",
-        "SASL or SELECT_BUCKET is answered with an error, and nothing of the kind succeeds on the connection",
-        "an attempt that is followed by one that succeeds, as with another mechanism; a hole that may hide that one",
+        "SASL or SELECT_BUCKET is answered with an error, or other commands with NO_BUCKET because no bucket was selected, and nothing of "
+        "the kind succeeds on the connection. It is a note if the client comes in with a later connection",
+        "an attempt that is followed by one that succeeds, as with another mechanism; a hole that may hide that one; requests for the "
+        "cluster map, which need no bucket",
         "check user, password and mechanism, the name of the bucket, and the rights of the user on it",
-        whose="client",
+        (*_WHOSE, GONE),
+        ("kafka-connect-couchbase#57", "kafka-connect-couchbase#41", "libcouchbase#40"),
+        whose=_WHOSE,
         cost=Cost("connection", "could not log in", "could not log in"),
     ),
 )
@@ -36,46 +51,76 @@ RULES = (
 MOST = 1 << 14
 """Greatest number of connections of which a refusal is remembered."""
 _CLIENT = 0
+_LOGIN, _CHOICE = 1, 2
 _STEPS = np.zeros(256, np.int64)
-_STEPS[[Opcode.SASL_AUTH, Opcode.SASL_STEP]] = 1
-_STEPS[Opcode.SELECT_BUCKET] = 2
-"""What has to succeed, by opcode: 1, the login; 2, the choice of a bucket; 0, neither."""
+_STEPS[[Opcode.SASL_AUTH, Opcode.SASL_STEP]] = _LOGIN
+_STEPS[Opcode.SELECT_BUCKET] = _CHOICE
+"""What has to succeed, by opcode: the login; the choice of a bucket; 0, neither."""
 _GOOD = (Status.SUCCESS, Status.AUTH_CONTINUE)
-_NO_BUCKET = "there is no bucket of that name"
+_LOOP = 3
+"""Number of refusals of one bucket after which a client counts as asking again and again."""
+_MEANINGS = {  # of the node
+    NOT_YET: "{} did not have the bucket yet, and had it later",
+    GONE: "{} does not have the bucket any more",
+    ELSEWHERE: "{} does not have the bucket, and other nodes have it",
+    NO_BUCKET: "no bucket is selected on the connection",
+    "key-enoent": "there is no bucket of that name",
+}
+_ADVICE = {
+    NOT_YET: "ask again with growing pauses; a node has a bucket only some time after the bucket was created, or the node was added",
+    GONE: "see in the cluster's log whether the bucket was dropped, or the node removed",
+    ELSEWHERE: "the name is right; see in the cluster why this node does not have the bucket, and ask again later",
+    NO_BUCKET: "send SELECT_BUCKET after the login, before the first command that needs a bucket",
+    "key-enoent": "check the name of the bucket; asking again does not help until there is a bucket of that name",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The latest refusal of a step of a connection."""
+    """The refusals of a step of a connection since it last succeeded."""
 
     place: Place
+    """The latest of them."""
     opcode: int
     status: int
+    first: Place
+    count: int = 1
 
 
 class Logins(Watcher):
-    """Remembers refusals until the same step succeeds."""
+    """Remembers refusals until the same step succeeds, and when a bucket was chosen."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[int, int], Refused] = {}
         """By connection and step."""
+        self._chosen: dict[int, Place] = {}
+        """By connection: the answer by which it got its bucket."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         answers = decoded.has_magic & ~decoded.is_server & decoded.is_response & (batch.direction != _CLIENT)
-        for index in np.flatnonzero(answers & (_STEPS[decoded.opcode] > 0)).tolist():
-            opcode, status = int(decoded.opcode[index]), int(decoded.specific[index])
-            key = int(batch.connection[index]), int(_STEPS[opcode])
+        has_none = (decoded.specific == Status.NO_BUCKET) & (decoded.opcode != Opcode.GET_CLUSTER_CONFIG)
+        for index in np.flatnonzero(answers & ((_STEPS[decoded.opcode] > 0) | has_none)).tolist():
+            opcode, status, connection = int(decoded.opcode[index]), int(decoded.specific[index]), int(batch.connection[index])
+            key = connection, int(_STEPS[opcode]) or _CHOICE
+            place, before = place_of(batch, index), self._refused.get(key)
             if status in _GOOD:
                 self._refused.pop(key, None)
-            elif len(self._refused) < MOST or key in self._refused:
-                self._refused[key] = Refused(place_of(batch, index), opcode, status)
+                if key[1] == _CHOICE and len(self._chosen) < MOST:
+                    self._chosen.setdefault(connection, place)
+            elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:
+                pass  # why there is no bucket is known
+            elif before is not None and status == before.status and (opcode == before.opcode or status == Status.NO_BUCKET):
+                self._refused[key] = replace(before, place=place, count=before.count + 1)
+            elif before is not None or len(self._refused) < MOST:
+                self._refused[key] = Refused(place, opcode, status, place)
         yield from ()
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops these connections, as in ``Watcher``."""
         self._refused = {key: one for key, one in self._refused.items() if key[0] not in connections}
+        self._chosen = {number: place for number, place in self._chosen.items() if number not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
@@ -84,16 +129,69 @@ class Logins(Watcher):
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             for (connection, step), one in part._refused.items():
-                whole._refused[int(of[connection]), step] = replace(one, place=renumbered_place(one.place, of))
+                place, first = renumbered_place(one.place, of), renumbered_place(one.first, of)
+                whole._refused[int(of[connection]), step] = replace(one, place=place, first=first)
+            whole._chosen.update({int(of[number]): renumbered_place(place, of) for number, place in part._chosen.items()})
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
         context = finished.context
-        opened = _latest_open(context)
-        for (connection, _), one in sorted(self._refused.items()):
-            if connection in context.by_number and one.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT):
-                yield _occurrence(one, connection, is_over=opened.get(context.owners[connection].name, -1) >= one.place.time_ns)
+        known = [
+            (connection, one)
+            for (connection, _), one in sorted(self._refused.items())
+            if connection in context.by_number and one.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
+        ]
+        asked = defaultdict[tuple[object, ...], list[Refused]](list)
+        for connection, one in known:
+            asked[_who(context, connection), context.session(connection).refused_bucket, one.status].append(one)
+        chosen, opened = _Chosen(context, self._chosen), _latest_open(context)
+        for connection, one in known:
+            is_over = opened.get(context.owners[connection].name, -1) >= one.place.time_ns
+            bucket, cause = context.session(connection).refused_bucket, status_name(one.status).replace("_", "-")
+            if one.opcode == Opcode.SELECT_BUCKET:
+                is_over |= chosen.latest_ns(_who(context, connection), bucket) >= one.place.time_ns
+                if one.status == Status.KEY_ENOENT:
+                    cause = chosen.why_missing(connection, bucket, one) or cause
+            alike = asked[_who(context, connection), bucket, one.status]
+            yield _occurrence(context, connection, one, cause, () if is_over else alike, is_over=is_over)
+
+
+class _Chosen:
+    """Who got which bucket on which node, and when."""
+
+    def __init__(self, context: Context, chosen: Mapping[int, Place]) -> None:
+        self._context = context
+        self._by_client: dict[tuple[object, ...], int] = {}
+        self._of_bucket: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """By bucket: connections that got it, and when."""
+        for connection, place in chosen.items():
+            bucket = context.session(connection).bucket
+            if connection in context.by_number and bucket is not None:
+                key = (*_who(context, connection), bucket)
+                self._by_client[key] = max(self._by_client.get(key, 0), place.time_ns)
+                self._of_bucket[bucket].append((connection, place.time_ns))
+
+    def latest_ns(self, who: tuple[str, ...], bucket: str | None) -> int:
+        """Returns when a client last got a bucket on a node; -1 if it never did."""
+        return self._by_client.get((*who, bucket), -1)
+
+    def why_missing(self, connection: int, bucket: str | None, one: Refused) -> str | None:
+        """Returns why a node does not have a bucket, by what connections got of it; None if nobody got a bucket of that name."""
+        links = self._context.by_number
+        link = links[connection]
+        had = [(links[number], when) for number, when in self._of_bucket.get(bucket or "", ())]
+        here = [when for other, when in had if other.server == link.server]
+        if here:
+            return NOT_YET if max(here) >= one.place.time_ns else GONE
+        host = link.client.rpartition(":")[0]
+        return ELSEWHERE if any(other.client.rpartition(":")[0] == host for other, _ in had) else None
+
+
+def _who(context: Context, connection: int) -> tuple[str, ...]:
+    """Returns host, agent and server of a connection: who is refused has no name of DCP yet."""
+    link = context.by_number[connection]
+    return link.client.rpartition(":")[0], context.session(connection).agent or "", link.server
 
 
 def _latest_open(context: Context) -> dict[str, int]:
@@ -106,17 +204,24 @@ def _latest_open(context: Context) -> dict[str, int]:
     return found
 
 
-def _occurrence(one: Refused, connection: int, *, is_over: bool) -> Occurrence:
-    name = status_name(one.status)
-    is_missing = one.opcode == Opcode.SELECT_BUCKET and one.status == Status.KEY_ENOENT
-    meaning = _NO_BUCKET if is_missing else command_status_meaning(one.opcode, one.status)
+def _occurrence(context: Context, connection: int, one: Refused, cause: str, alike: Sequence[Refused], *, is_over: bool) -> Occurrence:
+    """``alike``: refusals of the same thing to the same client, this one among them, if the trouble is not over."""
+    bucket = context.session(connection).refused_bucket if one.opcode == Opcode.SELECT_BUCKET else None
+    meaning = _MEANINGS.get(cause, "").format(context.by_number[connection].server) or command_status_meaning(one.opcode, one.status)
+    message = f"{opcode_name(one.opcode)}{f' {bucket}' if bucket else ''}: {status_name(one.status)}, {meaning}"
+    count = sum(other.count for other in alike)
+    if count >= _LOOP and cause != NO_BUCKET:
+        span_ns = max(other.place.time_ns for other in alike) - min(other.first.time_ns for other in alike)
+        message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
     return Occurrence(
         "login-refused",
         "note" if is_over else "warning",
-        f"{opcode_name(one.opcode)}: {name}, {meaning}",
+        message,
         connection,
-        (one.place,),
-        cause=name.replace("_", "-"),
+        (one.first, one.place) if one.count > 1 else (one.place,),
+        cause=cause,
+        next=_ADVICE.get(cause),
+        count=one.count,
         is_over=True if is_over else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
@@ -187,15 +187,18 @@ class Opens(Watcher):
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
-        yield from self._misplaced(finished.context)
+        unbound = {key[3]: key for key, _ in finished.so_far.found(["login-refused"])}
+        yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
 
-    def _misplaced(self, context: Context) -> Iterator[Occurrence]:
-        """Yields all occurrences but name clashes."""
+    def _misplaced(self, context: Context, unbound: Mapping[int, Key]) -> Iterator[Occurrence]:
+        """Yields all occurrences but name clashes. ``unbound``: connections that got no login or no bucket, with the finding of each."""
         for early in self._early:
             link = context.by_number.get(early.place.connection)
             if link is None or not link.has_handshake or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT):
                 continue
+            if early.refused is not None and link.number in unbound:
+                continue  # both are effects
             before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
             places = [early.place, *([early.refused.place] if early.refused is not None else [])]
             message = f"{opcode_name(early.opcode)} before {before}"
@@ -204,7 +207,7 @@ class Opens(Watcher):
             first = next((one for one in known if one.status == Status.SUCCESS), None)
             for refused in known[: None if first is None else known.index(first)]:
                 if refused.status is not None:
-                    yield _refusal(refused, is_over=first is not None)
+                    yield replace(_refusal(refused, is_over=first is not None), effect_of=unbound.get(connection))
             for again in known[known.index(first) + 1 :] if first is not None else []:
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):

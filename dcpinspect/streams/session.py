@@ -97,6 +97,8 @@ class Session:
     hello_asked_row: int = 0
     """Row of the first HELLO's request."""
     bucket: str | None = None
+    refused_bucket: str | None = None
+    """The bucket that was last refused; None: no bucket was refused."""
     name: str | None = None
     name_size: int = 0
     """Size of the name in bytes."""
@@ -366,8 +368,8 @@ class Conversation:
             session.server_version = text(_value(batch, row))
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
             session.open_status = status
-        elif opcode == Opcode.SELECT_BUCKET and good and asked is not None:
-            session.bucket = asked
+        elif opcode == Opcode.SELECT_BUCKET and asked is not None:
+            session.bucket, session.refused_bucket = (asked, session.refused_bucket) if good else (session.bucket, asked)
         elif opcode == Opcode.DCP_CONTROL and asked is None and good:
             facts.append((row, FACT_WINDOW, -1))  # nobody knows what was set
         elif opcode == Opcode.DCP_CONTROL and asked is not None:

@@ -298,5 +298,6 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     tried = {"rollback-loop", "failover", "capture-hole", "capture-cut", "bad-magic", "oversized-body", "connection-reuse-inferred"}
     tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
+    tried |= {"login-refused"}  # beside the rule about logins
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

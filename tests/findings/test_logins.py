@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings
 from tests.streams.told import Told
@@ -29,7 +30,7 @@ def test_a_password_that_is_wrong_again_and_again() -> None:
         talk.close()
     (one,) = found(*talks)
     assert (one.severity, one.cause, one.count, one.connections) == ("warning", "auth-error", 3, (1, 2, 3))
-    assert one.message.startswith("sasl_step: auth_error, Authentication failed on 3 connections")
+    assert one.message.startswith("sasl_step: auth_error, Authentication failed; the client asks again every 1 ms on 3 connections")
     assert {place.direction for place in one.places} == {"s2c"}
 
 
@@ -38,7 +39,8 @@ def test_a_bucket_that_is_not_there() -> None:
     talk.sasl_plain("user", "secret")
     talk.ask("select_bucket", key="travle", status=Status.KEY_ENOENT)
     (one,) = found(talk)
-    assert one.message == "select_bucket: key_enoent, there is no bucket of that name"
+    assert one.message == "select_bucket travle: key_enoent, there is no bucket of that name"
+    assert RULES["login-refused"].whose_is(one.cause, "s2c") == "client"
 
 
 def test_another_mechanism_that_succeeds_or_may_have_done_so_is_no_refusal() -> None:
@@ -62,3 +64,111 @@ def test_who_comes_in_with_a_later_connection_is_told_as_over() -> None:
     later.open("", "producer")
     (one,) = found(first, later)
     assert (one.severity, one.over) == ("note", "recovered")
+
+
+def refused(bucket: str, port: int, server: str = "node1", times: int = 1) -> Told:
+    talk = asking(port)
+    talk.server = server
+    for _ in range(times):
+        talk.wait(0.5)
+        talk.ask("select_bucket", key=bucket, status=Status.KEY_ENOENT)
+    talk.close()
+    return talk
+
+
+def chosen(bucket: str, port: int, server: str = "node1", agent: str = "x/1") -> Told:
+    talk = Told("x", port=port)
+    talk.server = server
+    talk.hello(agent, "JSON")
+    talk.select_bucket(bucket)
+    talk.open("kafka:1", "producer")
+    return talk
+
+
+def test_a_bucket_that_a_node_has_only_later_is_temporary() -> None:
+    talks = [chosen("orders", 50_000), *(refused("orders", 50_001 + one, "node2") for one in range(3)), chosen("orders", 50_009, "node2")]
+    (one,) = found(*talks)
+    assert (one.severity, one.cause, one.whose, one.over, one.count) == ("note", "not-yet", "normal", "recovered", 3)
+    assert one.what == "select_bucket orders: key_enoent, 10.0.0.3:11210 did not have the bucket yet, and had it later"
+    assert "ask again with growing pauses" in one.next
+
+
+def test_a_bucket_that_another_program_got_later_leaves_the_refused_one_without_it() -> None:
+    (one,) = found(refused("orders", 50_001), chosen("orders", 50_009, agent="y/2"))
+    assert (one.severity, one.cause, one.whose, one.over) == ("warning", "not-yet", "normal", "unknown")
+
+
+def test_a_bucket_that_only_other_nodes_have_is_no_wrong_name() -> None:
+    (one,) = found(chosen("orders", 50_000), refused("orders", 50_001, "node2"))
+    assert (one.severity, one.cause, one.whose) == ("warning", "other-nodes-only", "server")
+    assert "the name is right" in one.next
+
+
+def test_a_bucket_that_was_there_is_gone() -> None:
+    (one,) = found(chosen("orders", 50_000), refused("orders", 50_001))
+    assert (one.cause, one.whose) == ("gone", "unknown")
+
+
+def test_other_buckets_that_were_chosen_say_nothing_of_a_name() -> None:
+    (one,) = found(chosen("orders", 50_000), refused("orderz", 50_001, times=4), chosen("orders", 50_002))
+    assert (one.severity, one.cause, one.whose, one.count) == ("warning", "key-enoent", "client", 4)
+    assert one.message.endswith("orderz: key_enoent, there is no bucket of that name; the client asks again every 500 ms")
+
+
+def test_two_names_are_two_things() -> None:
+    assert [one.connections for one in found(refused("orderz", 50_000), refused("order", 50_001), refused("orderz", 50_002))] == [
+        (1, 3),
+        (2,),
+    ]
+
+
+def unbound(*, selects: bool = False, opens: bool = True) -> Told:
+    talk = asking()
+    talk.sasl_plain("user", "secret")
+    for number in range(3):
+        talk.ask("collections_get_id", value=f"shop.orders{number}".encode(), status=Status.NO_BUCKET)
+    if opens:
+        talk.ask("dcp_open", key="reader:1", flags=1, status=Status.NO_BUCKET)
+        talk.wait(1)
+        talk.ask("dcp_control", key="enable_noop", value=b"true", status=Status.NO_BUCKET)
+    if selects:
+        talk.select_bucket("travel")
+    talk.close()
+    return talk
+
+
+def test_who_selects_no_bucket_is_told_to_and_the_refused_open_is_an_effect() -> None:
+    told = findings(unbound())
+    (one,) = (finding for finding in told if finding.rule == "login-refused")
+    assert (one.cause, one.whose, one.count) == ("no-bucket", "client", 5)
+    assert one.next.startswith("send SELECT_BUCKET after the login")
+    assert [(other.rule, other.effect_of) for other in told if other.severity != "note"] == [
+        ("login-refused", None),
+        ("open-refused", one.id),
+    ]
+
+
+def test_commands_without_a_bucket_are_told_without_any_open() -> None:
+    (one,) = found(unbound(opens=False))
+    assert (one.cause, one.count) == ("no-bucket", 3)
+    assert one.message == "collections_get_id: no_bucket, no bucket is selected on the connection"
+
+
+def test_a_bucket_that_is_selected_after_all_is_no_trouble() -> None:
+    assert found(unbound(selects=True)) == []
+
+
+def test_a_cluster_map_is_asked_for_without_a_bucket() -> None:
+    talk = asking()
+    talk.ask("get_cluster_config", status=Status.NO_BUCKET)
+    assert found(talk) == []
+
+
+def test_a_refused_bucket_is_why_there_is_none() -> None:
+    talk = asking()
+    talk.ask("select_bucket", key="travle", status=Status.KEY_ENOENT)
+    talk.ask("dcp_open", key="reader:1", flags=1, status=Status.NO_BUCKET)
+    told = findings(talk)
+    (one,) = (finding for finding in told if finding.rule == "login-refused")
+    assert (one.cause, one.count) == ("key-enoent", 1)
+    assert [other.effect_of for other in told if other.rule == "open-refused"] == [one.id]

@@ -71,7 +71,20 @@ FILES: dict[str, Case] = {}
 
 # -- trouble of DCP -------------------------------------------------------------------------------------------------------------------
 
-DCP: dict[str, Case] = {}
+DCP: dict[str, Case] = {
+    "p01-bucket-missing-loop": Case(
+        [Expected("login-refused", "warning", "client", ["select_bucket orderz", "asks again every 1.1 s", "10.20.0.7:11210"])]
+    ),
+    "p02-select-bucket-one-node": Case(
+        [Expected("login-refused", "note", "normal", ["select_bucket orders", "10.20.0.8:11210 did not have the bucket yet"])]
+    ),
+    "p03-no-bucket-selected": Case(
+        [
+            Expected("login-refused", "warning", "client", ["no bucket is selected", "send SELECT_BUCKET"], ["privileges"]),
+            Expected("open-refused", "warning", "client", ["reader:1"], ["privileges"]),
+        ]
+    ),
+}
 
 CASES = HEALTHY | COPIES | TCP | BELOW | FILES | DCP
 
