@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
+os.umask(UMASK := os.umask(0o077))
 
 # Before anything reads them; programs that tests start inherit them.
 os.environ.update(
@@ -81,6 +82,7 @@ def pytest_runtest_teardown() -> None:
         kernel._state["numba"] = 1  # a live capture makes no machine code from then on
     if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
         keylog.chosen.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
+    os.umask(UMASK)  # what a command writes is as private as its captures
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,56 @@
-"""The rights of a process: it gives up those that it no longer needs."""
+"""The rights of a process: it gives up those that it no longer needs, and gives nobody what only the owner of a capture may read."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import sys
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
+from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
 _VERSION_3 = 0x20080522
 _KEPT = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7
 """CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another user."""
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def be_private() -> None:
+    """Lets only the owner read what this process and those that it starts write from now on."""
+    os.umask(os.umask(_OTHERS) | _OTHERS)
+
+
+def be_as_private_as(paths: Iterable[str]) -> None:
+    """Lets nobody read what this process writes from now on who may not read all of these files and folders, as far as they exist."""
+    os.umask(os.umask(_OTHERS) | _mask(paths))
+
+
+@contextmanager
+def as_private_as(paths: Iterable[str]) -> Iterator[None]:
+    """Does so within this context only."""
+    before = os.umask(_OTHERS)
+    os.umask(before | _mask(paths))
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _mask(paths: Iterable[str]) -> int:
+    """Returns the bits of a umask that take from others what these paths do not give them."""
+    mask = 0
+    for path in paths:
+        with suppress(OSError, ValueError):  # who reads the file says what is wrong with it
+            mode = os.stat(0 if path == STDIN else path).st_mode
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                mask |= (0 if mode & stat.S_IRGRP else stat.S_IRWXG) | (0 if mode & stat.S_IROTH else stat.S_IRWXO)
+    return mask
 
 
 def stop_being_able_to_capture() -> None:

@@ -287,6 +287,7 @@ class Interfaces:
         from dcpinspect.capture import rights
         from dcpinspect.capture.live import LiveCapture
 
+        rights.be_private()
         self._capture = LiveCapture(
             self._names,
             None if find_ports else all_ports(extra_ports),

@@ -136,8 +136,6 @@ def diff(
 
 def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None) -> tuple[list[str], list[str]]:
     """Returns the captures of each side. Raises UsageError."""
-    from dcpinspect.capture.folders import with_folders  # deferred, as above
-
     named = list(captures or ())
     if named and (a or b):
         raise UsageError("--a, --b: name all captures by them, or two captures without them")
@@ -149,7 +147,7 @@ def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None)
     sides = ([named[0]], [named[1]]) if named else (a or [], b or [])
     if sum(side.count(STDIN) for side in sides) > 1:
         raise UsageError("-: standard input can be one side only")
-    return with_folders(sides[0]), with_folders(sides[1])
+    return options.with_folders(sides[0]), options.with_folders(sides[1])
 
 
 def _refuse_nothing(sides: list[Side], connections: list[tuple[range, ...]]) -> None:

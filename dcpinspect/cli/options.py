@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import Span
 
 
-def with_folders(names: list[str] | None) -> list[str]:
-    """Returns the names of captures, with directories replaced by the captures in them."""
-    from dcpinspect.capture import folders  # deferred: only a command that runs needs it
+def with_folders(names: Sequence[str] | None) -> list[str]:
+    """Returns the names of captures, with directories replaced by their captures. What the command writes is as private as they are."""
+    from dcpinspect.capture import folders, rights  # deferred: only a command that runs needs them
 
-    return folders.with_folders(names or ())
+    paths = folders.with_folders(names or ())
+    rights.be_as_private_as(paths)
+    return paths
 
 
 Captures = Annotated[

@@ -61,6 +61,7 @@ def sql(
     options.refuse_unused(context, format_)
     extra_ports, find_ports = options.ports(port)
     redactor = options.redactor(redact, redact_salt)
+    paths = options.with_folders(paths)
     span = options.span(since, until, paths)
 
     from dcpinspect.query import Captures  # deferred: DuckDB and the decoder, which --help and completion do not need

@@ -335,12 +335,11 @@ def _opened(
 
         source, notices = capturing([opening.interface]), list[str]()
         return source.capture(extra_ports, find_ports=find_ports, tell=notices.append), False, notices, source.bound
-    from dcpinspect.capture.folders import with_folders
     from dcpinspect.capture.open import open_capture
 
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
-    return open_capture(with_folders(opening.captures), batch_bytes=_BATCH_BYTES), True, (), lambda _: None
+    return open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES), True, (), lambda _: None
 
 
 @contextmanager

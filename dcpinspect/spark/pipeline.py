@@ -14,13 +14,14 @@ from functools import cache, partial
 from itertools import chain, product
 from typing import Any
 
+from dcpinspect.capture.rights import as_private_as
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART
 from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify
-from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
+from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.program import program
@@ -144,7 +145,7 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] | Non
     """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=manifest.out)
-    with manifest.locked():
+    with as_private_as([*paths, manifest.path(FOLDER)]), manifest.locked():
         manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
         going = _Run(manifest, options, has_whole=then is not None)
@@ -159,7 +160,8 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
 
     Connections that continue in other captures are followed again, from their packets there. Raises DcpInspectError, as ``run`` does.
     """
-    with Manifest.newest(options.out).locked():
+    manifest = Manifest.newest(options.out)
+    with as_private_as([manifest.path(FOLDER)]), manifest.locked():
         manifest = _with_options(Manifest.newest(options.out).settled(), options)
         manifest.clean()
         return _Run(manifest, options).expire(before_ns, tasks_of)

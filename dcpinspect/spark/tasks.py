@@ -5,6 +5,7 @@ Large data never goes through Spark: tasks themselves read captures and bundles,
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,6 +116,7 @@ class SparkTasks:
         from pyspark import cloudpickle
 
         numbers, here = packed(sizes, 2 * self.processors), program.build()
+        os.umask(mask := os.umask(0o077))  # what tasks write is as private as what this process writes
         given = work, [[items[number] for number in task] for task in numbers]
         sent = cloudpickle.dumps(given)  # type: ignore[no-untyped-call] # read only by the same code
 
@@ -123,6 +125,7 @@ class SparkTasks:
 
             is_same = (there := program.build()) == here
             work, lists = pickle.loads(sent) if is_same else (None, [])  # noqa: S301 - the driver has made it
+            os.umask(mask)
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     results = pickle.dumps([work(item) for item in lists[number]] if is_same else [])

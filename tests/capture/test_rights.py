@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +52,83 @@ def test_a_process_becomes_another_user_with_its_groups() -> None:
 def test_a_user_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^--user a\\x1b: there is no such user$"):
         become("a\x1b")
+
+
+ROLLBACK = Path(__file__).parents[2] / "sample_captures" / "rollback.pcap"
+WRITERS = (
+    ("read", "IN", "-w", "out.pcapng"),
+    ("read", "IN", "-f", "csv", "-o", "out.csv"),
+    ("export", "IN", "-o", "out.parquet"),
+    ("check", "IN", "-o", "out.json", "-w", "out.pcapng", "--fail-on", "never"),
+    ("report", "IN", "-o", "out.html"),
+    ("sql", "IN", "select * from messages", "-o", "out.arrow"),
+    ("streams", "IN", "-o", "out.csv"),
+    ("diff", "IN", "IN2", "-o", "out.json"),
+    ("read", "-", "-w", "out.pcapng"),
+)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Iterator[Path]:
+    """A capture that only its owner may read, in a folder of its own, while new files are usually readable by all."""
+    path = tmp_path / "captures" / "private.pcap"
+    path.parent.mkdir()
+    shutil.copyfile(ROLLBACK, path)
+    path.chmod(0o600)
+    before = os.umask(0o022)
+    yield path
+    os.umask(before)
+
+
+def readable(folder: Path) -> list[str]:
+    """The files below a folder that others may read, and reach."""
+    closed = [path for path in folder.rglob("*") if path.is_dir() and not path.stat().st_mode & 0o005]
+    files = [path for path in folder.rglob("*") if path.is_file() and not any(path.is_relative_to(one) for one in closed)]
+    return sorted(path.name for path in files if path.stat().st_mode & 0o044)
+
+
+def ran(folder: Path, capture: Path, *arguments: str) -> int:
+    """Runs a command with a capture there; returns its exit status."""
+    folder.mkdir(exist_ok=True)
+    names = {"IN": str(capture), "IN2": str(ROLLBACK)}
+    command = [sys.executable, "-m", "dcpinspect", *(names.get(word, word) for word in arguments)]
+    with capture.open("rb") as stdin:
+        return subprocess.run(command, cwd=folder, stdin=stdin, capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=" ".join)
+def test_what_is_made_of_a_private_capture_is_private(arguments: tuple[str, ...], private: Path, tmp_path: Path) -> None:
+    assert ran(tmp_path / "out", private, *arguments) in (0, 1)
+    written = list((tmp_path / "out").iterdir())
+    assert written
+    assert readable(tmp_path / "out") == []
+    private.chmod(0o644)
+    for path in written:
+        path.unlink()
+    assert ran(tmp_path / "out", private, *arguments) in (0, 1)
+    assert readable(tmp_path / "out") == sorted(path.name for path in written)
+
+
+@pytest.mark.spark
+def test_the_output_of_a_pipeline_with_a_private_capture_is_private(private: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()  # as a user makes it: others may look into it
+    shutil.copyfile(ROLLBACK, private.parent / "public.pcap")
+    assert ran(tmp_path / "out", private, "pipeline", "run", str(private.parent), "-o", ".") == 0
+    assert len(list((tmp_path / "out").rglob("*.parquet"))) > 5
+    assert readable(tmp_path / "out") == []
+    private.unlink()
+    (private.parent / "public.pcap").rename(private)
+    assert ran(tmp_path / "out", private, "pipeline", "run", str(private.parent), "-o", ".") == 0
+    assert readable(tmp_path / "out") == []
+
+
+@NEEDS_ROOT
+def test_what_is_recorded_is_private(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        arguments = ("live", "-i", "lo", "--port", "1", "--duration", "0.1", "-w", "live.pcapng", "-f", "csv", "-o", "live.csv")
+        assert ran(tmp_path / "out", ROLLBACK, *arguments) == 0
+    finally:
+        os.umask(before)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["live.csv", "live.pcapng"]
+    assert readable(tmp_path / "out") == []
