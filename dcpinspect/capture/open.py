@@ -15,6 +15,8 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.folders import Inside, with_folders
+from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
+from dcpinspect.capture.no_capture import HEAD, what_it_is
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
@@ -26,11 +28,12 @@ from dcpinspect.escape import escape
 BATCH_BYTES = 12 << 20
 """Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50
 MiB less."""
+TEXT = 8
+"""So many bytes that are letters, digits and signs are a text; as many are there wherever a block is damaged."""
 MOST_PACKETS = 1 << 16
 """Greatest number of packets of a batch: what is made of each takes some hundred bytes, and a flood has 200,000 packets in what is read at
 once."""
 _PEEK = 1 << 16
-ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class CaptureFile:
     secrets: Sequence[bytes] = field(default=(), repr=False)
     """Lines of TLS key logs in the capture, as far as it was read."""
     remark: str | None = None
-    """For a text that stands for packets: what it is, and what is made up. None for a capture."""
+    """For a text that stands for packets: what it is, and what is made up. For a capture that was mended: what was wrong. Else None."""
 
 
 class Capture:
@@ -179,13 +182,12 @@ class Capture:
         for index, file in enumerate(self.files):
             reader = self._reader(file.name)
             file.remark = reader.source.remark
-            file.format = reader.format.name if file.remark is None else "text"
+            file.format = "text" if reader.source.is_text else reader.format.name
             file.storage = reader.source.storage
             file.counts, file.notes, file.secrets = reader.format.counts, reader.format.notes, reader.format.secrets
             for walk, window in reader:
                 self.position = before + reader.source.position
-                is_text = file.remark is not None
-                found = [Problem(file.name, None if is_text else window.file_offset + at, what) for at, what in walk.problems]
+                found = [Problem(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems]
                 file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
                 for start in range(0, len(walk.offset), MOST_PACKETS):
                     some = slice(start, start + MOST_PACKETS)
@@ -237,7 +239,7 @@ class _Reader:
 
     def __init__(self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False) -> None:
         self.source = Source(path, follow=follow)
-        if only_text and self.source.remark is None:
+        if only_text and not self.source.is_text:
             self.source.close()
             raise CaptureError(path, None, "is no text in a form that stands for packets", "docs/logs.md has the forms")
         self.window = Window(self.source, batch_bytes)
@@ -259,8 +261,9 @@ class _Reader:
                 return kind(header)
             except ValueError:
                 continue
-        if header.startswith(ZIP):
-            raise CaptureError(self.source.name, None, "is a zip archive", "unpack it, as in unzip -p FILE | dcpinspect read -")
+        self.window.advance(0, HEAD)
+        if known := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
+            raise CaptureError(self.source.name, None, *known)
         start = header[:4].hex(" ")
         raise CaptureError(
             self.source.name,
@@ -274,12 +277,24 @@ class _Reader:
         while not (window.at_end and self.source.was_stopped):  # then a record that is being written is no damage
             walk = self._first or self._walk()
             self._first = None
+            walk.problems[:] = [(at, f"{what}{self._seen(at)}") for at, what in walk.problems]
             if window.at_end and self.source.problem:
                 walk.problems.append((window.size, self.source.problem))
             yield walk, window
             if window.at_end:
                 return
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
+
+    def _seen(self, at: int) -> str:
+        """Returns what the bytes of a damaged place look like, as a part of a sentence; empty for nothing in particular."""
+        data = self.window.data[: self.window.size]
+        here = data[at : at + TEXT].tobytes()
+        if len(here) == TEXT and here.isascii() and here.decode().isprintable():
+            return f"; text is there: {here.decode()}…"
+        lines = np.count_nonzero(data == ord("\n"))
+        if lines >= CERTAIN and lines == np.count_nonzero((data[1:] == ord("\n")) & (data[:-1] == ord("\r"))):
+            return f"; {NO_TERMINAL}"
+        return ""
 
     def _walk(self) -> Walk:
         return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)

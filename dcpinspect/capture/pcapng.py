@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import struct
 from collections.abc import Iterator
@@ -47,8 +48,15 @@ COMMENT = 1
 _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
 """Options of an interface statistics block."""
 _NS = 1_000_000_000
-_MAX_S = 9_000_000_000
-"""Seconds that still fit 64-bit nanoseconds."""
+_MAX_S = (1 << 63) // _NS - 1
+"""Seconds that still fit 64-bit nanoseconds: up to the year 2262."""
+_FAR = 1 << 61
+"""Seconds that no capture has: two such numbers can be added."""
+_NO_TIME = -1
+"""Instead of a time that is before 1970 or after 2262, and of one that is not there."""
+_LOOKED_AT = 1 << 16
+"""Number of bytes at the start of a file in which the first packets look for a time, if they have none of their own."""
+IMPOSSIBLE_TIME = "the time is before 1970 or after 2262: such packets get the time of one beside them"
 Table = npt.NDArray[np.int64]
 _NO_INTERFACES: Table = np.empty((3, 0), np.int64)
 
@@ -85,11 +93,44 @@ class PcapNg:
         self._counted: dict[int, int] = {}  # by interface of this section: its place in the counts
         self._table = _NO_INTERFACES
         self._limit = MAX_PACKET
-        self._last_ns = 0
+        self._last_ns = _NO_TIME
+        self._is_possible = True
+        self._place = 0
         self._searching = False
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next plausible block."""
+        before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
+        walk = self._walk(data, size, final=final)
+        if len(walk.offset) and not self._fill(walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT):
+            assert before is not None
+            for name in ("counts", "notes", "secrets"):  # others have these lists
+                getattr(self, name)[:] = before.pop(name)
+            self.__dict__.update(before)
+            return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), 0, size + 1)
+        self._place += walk.consumed
+        return walk
+
+    def _fill(self, time_ns: Column, offset: Column, *, is_last: bool) -> bool:
+        """Gives packets without a time that of the packet before, and the first ones that of the first packet that has one.
+
+        Returns False if that one may still come, and these are not the last bytes in which it is looked for.
+        """
+        has_time = time_ns != _NO_TIME
+        if self._last_ns == _NO_TIME:
+            first = int(has_time.argmax())
+            if has_time[first] and self._place + offset[first] < _LOOKED_AT:
+                self._last_ns = int(time_ns[first])
+            elif not is_last:
+                return False
+            else:
+                self._last_ns = 0
+        before = np.maximum.accumulate(np.where(has_time, np.arange(len(time_ns)), -1))
+        time_ns[:] = np.where(before < 0, self._last_ns, time_ns[before])
+        self._last_ns = int(time_ns[-1])
+        return True
+
+    def _walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(3, np.int64)
         done: list[tuple[Column, ...]] = []
@@ -106,7 +147,7 @@ class PcapNg:
             count, verdict = divmod(int(told), 8)
             self._take(columns[ASIDE, : state[2]].tolist(), data, problems)
             if count:
-                done.append(self._packets(count, columns))
+                done.append(self._packets(count, columns, problems))
             at = int(state[0])
             if verdict == OTHER:
                 verdict = self._section(data, size, state)
@@ -129,7 +170,7 @@ class PcapNg:
         offset, captured, wire, time_ns, link_type, options = (np.concatenate(parts) for parts in zip(*done, strict=True))
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
-    def _packets(self, count: int, columns: Table) -> tuple[Column, ...]:
+    def _packets(self, count: int, columns: Table, problems: list[tuple[int, str]]) -> tuple[Column, ...]:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
@@ -137,12 +178,11 @@ class PcapNg:
         for one in np.unique(resolution).tolist():
             here = resolution == one
             time_ns[here] = nanoseconds(high[here], low[here], one, offset_s[here])
-        timeless = np.flatnonzero(high < 0)  # simple packet blocks: they get the time of the packet before
-        if len(timeless):
-            before = np.where(high < 0, -1, np.arange(count))
-            before = np.maximum.accumulate(before)
-            time_ns = np.where(before < 0, self._last_ns, time_ns[before])
-        self._last_ns = int(time_ns[-1])
+        is_possible = (time_ns != _NO_TIME) | (high < 0)  # simple packet blocks have no time
+        time_ns[high < 0] = _NO_TIME
+        first = np.flatnonzero(~is_possible & np.concatenate(([self._is_possible], is_possible[:-1])))
+        problems += [(at, IMPOSSIBLE_TIME) for at in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]]
+        self._is_possible = bool(is_possible[-1])
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
     def _described(self) -> Table:
@@ -255,7 +295,7 @@ def _interface(block: bytes, order: str) -> Interface:
             resolution = value[0]
         if code == 14 and len(value) == 8:
             (offset_s,) = struct.unpack(order + "q", value)
-    return Interface(link_type, snaplen, resolution, max(-_MAX_S, min(_MAX_S, offset_s)), name)
+    return Interface(link_type, snaplen, resolution, max(-_FAR, min(_FAR, offset_s)), name)
 
 
 def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
@@ -285,7 +325,7 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) -> Column:
-    """Returns capture times from the two halves of tick counts; impossible times are limited to what 64 bits can hold."""
+    """Returns capture times from the two halves of tick counts; -1 for those before 1970 or after 2262."""
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     power = resolution & 0x7F
     if resolution & 0x80:
@@ -299,8 +339,9 @@ def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) ->
         seconds = ticks // per_second
         part = ticks % per_second
         fraction = part * np.uint64(10 ** (9 - power)) if power <= 9 else part // np.uint64(10 ** (min(power, 19) - 9))
-    whole = np.minimum(seconds, np.uint64(_MAX_S)).astype(np.int64) + offset_s
-    result: Column = np.clip(whole, -_MAX_S, _MAX_S) * _NS + fraction.astype(np.int64)
+    whole = np.minimum(seconds, np.uint64(2 * _FAR)).astype(np.int64) + offset_s
+    is_possible = (whole >= 0) & (whole <= _MAX_S)
+    result: Column = np.where(is_possible, np.where(is_possible, whole, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
     return result
 
 

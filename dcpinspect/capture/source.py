@@ -17,9 +17,11 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
+from dcpinspect.capture.mended import HEAD, NO_TERMINAL, Mended, is_from_terminal, text_before
 from dcpinspect.capture.remote import RemoteFile
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import CaptureError
+from dcpinspect.escape import escape
 from dcpinspect.suggest import did_you_mean_file
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
 FIRST_READ = 1 << 16
 """Number of bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
+_STEP = 1 << 12
+"""Number of bytes of a file that are read at once to find its first line end."""
 
 
 class Raw(Protocol):
@@ -81,21 +85,41 @@ class Source:
         """Why the decompressor stopped early, once it did."""
         self._file = opened
         self._given = 0
+        self._remarks: list[str] = []
         self._raw: Raw = _Prefixed(magic, raw)
-        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow else opened)
+        self._mended = None if follow else self._without_terminal(magic, raw)
+        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow or self._mended else opened)
         if self._inflate is not None:
             if follow:
                 raw.close()
                 raise CaptureError(path, None, "is compressed, and a compressed file cannot be followed", "unpack it first")
             self._raw = self._inflate
-        is_binary = self._inflate is None and _is_capture(magic)
+        is_binary = self._inflate is None and self._mended is None and _is_capture(magic)
         self._text = None if follow or is_binary else self._read_as_text()
+
+    def _without_terminal(self, magic: bytes, raw: Raw) -> Mended | None:
+        """Returns the bytes as they were before a terminal changed them; None if none did."""
+        head = magic
+        while (b"\n" not in head or b"\r\n" in head) and len(head) < HEAD and (not self.is_stream or _is_ready(raw)):
+            got = _read_some(raw, HEAD - len(head) if self.is_stream else _STEP)
+            head += got
+            if not got:
+                break
+        self._raw = _Prefixed(head, raw)
+        if not is_from_terminal(head):
+            return None
+        self._raw = mended = Mended(self._raw)
+        self._remarks.append(f"CR LF was made LF again, and nothing is lost; {NO_TERMINAL}")
+        return mended
 
     def _read_as_text(self) -> TextPackets | None:
         """Returns the packets that a text stands for; None if it is no such text."""
         from dcpinspect.capture.text_packets import HEAD, text_packets  # deferred: captures do without
 
         head = _read_up_to(self._raw, HEAD)
+        if size := text_before(head):
+            self._remarks.append(f"text before the capture was left out: {escape(head[:size].decode(errors='backslashreplace').strip())}")
+            head = head[size:]
         self._raw = _Prefixed(head, self._raw)
         text = text_packets(head, self._raw)
         if text is not None:
@@ -103,9 +127,14 @@ class Source:
         return text
 
     @property
+    def is_text(self) -> bool:
+        """Whether the packets are made of a text."""
+        return self._text is not None
+
+    @property
     def remark(self) -> str | None:
-        """What a text stands for, and which part of it is made up; None for a capture."""
-        return None if self._text is None else self._text.remark
+        """What a text stands for, and which part of it is made up, or how a capture was mended; None for a capture as it is."""
+        return "; ".join(self._remarks + ([] if self._text is None else [self._text.remark])) or None
 
     @property
     def position(self) -> int:
@@ -117,7 +146,7 @@ class Source:
         """Whether the bytes can be read again: at any place, unpacked from the start, or not at all."""
         if self.is_stream or self._growing is not None or isinstance(self._file, RemoteFile):
             return "stream"
-        return "plain" if self._inflate is None and self._text is None else "compressed"
+        return "plain" if self._inflate is None and self._text is None and not self._remarks else "compressed"
 
     def _opened(self) -> FileIO | RemoteFile:
         if is_uri(self.name):
@@ -177,24 +206,21 @@ class Source:
             self.problem = self._growing.problem
         if self._inflate is not None and self._inflate.problem:
             self.problem = self._inflate.problem
-        if self._text is not None and self._text.problem:
-            self.problem = self._text.problem
+        for changed in (self._mended, self._text):
+            if changed is not None and changed.problem:
+                self.problem = changed.problem
         self._given += size
         return size
 
     def _has_more(self) -> bool:
         if self._growing is not None:
             return self._growing.has_more()
-        if self._inflate is not None or self._text is not None or sys.platform == "win32":
+        if self._inflate is not None or self._text is not None or self._mended is not None:
             return False
-        return bool(select.select([self._raw_descriptor()], [], [], 0)[0])
-
-    def _raw_descriptor(self) -> int:
         rest = self._raw
         while isinstance(rest, _Prefixed):
             rest = rest.rest
-        descriptor: int = rest.fileno()  # type: ignore[attr-defined] # only a FileIO gets here
-        return descriptor
+        return _is_ready(rest)
 
     def close(self) -> None:
         """Frees the file."""
@@ -214,6 +240,18 @@ def missing(path: str) -> CaptureError:
 def _is_capture(magic: bytes) -> bool:
     """Returns whether the first bytes are of no text: texts have letters, digits and spaces. pcapng begins with line ends."""
     return magic == b"\n\r\r\n" or not all(byte in b"\t\r\n" or 0x20 <= byte < 0x7F for byte in magic)
+
+
+def _is_ready(raw: Raw) -> bool:
+    """Returns whether a pipe has something, or has ended."""
+    if sys.platform == "win32":
+        return False
+    return bool(select.select([raw.fileno()], [], [], 0)[0])  # type: ignore[attr-defined] # only a FileIO gets here
+
+
+def _read_some(raw: Raw, size: int) -> bytes:
+    got = bytearray(size)
+    return bytes(got[: raw.readinto(memoryview(got)) or 0])
 
 
 def _read_up_to(raw: Raw, size: int) -> bytes:

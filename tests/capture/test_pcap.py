@@ -84,7 +84,9 @@ def test_garbage_between_records_is_skipped_and_told(tmp_path: Path, garbage: by
     path.write_bytes(before + garbage + builders.pcap(PACKETS[20:])[24:])
     capture = open_capture(path, batch_bytes=batch_bytes)
     assert sum(len(batch) for batch in capture) == len(PACKETS)
-    assert [(problem.offset, problem.what) for problem in capture.problems] == [(len(before), "garbage where a packet record should begin")]
+    assert [problem.offset for problem in capture.problems] == [len(before)]
+    seen = "; text is there: text tex…" if garbage.startswith(b"text") else ""
+    assert capture.problems[0].what == f"garbage where a packet record should begin{seen}"
 
 
 def test_a_file_of_one_header_has_no_packets_and_no_problem(tmp_path: Path) -> None:

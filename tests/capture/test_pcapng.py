@@ -11,8 +11,9 @@ import pytest
 
 from dcpinspect.capture import pcapng
 from dcpinspect.capture.open import Capture, open_capture
-from dcpinspect.capture.pcapng import COMMENT, SECRET_COST, TLS_KEY_LOG, comments_of, nanoseconds
+from dcpinspect.capture.pcapng import COMMENT, IMPOSSIBLE_TIME, SECRET_COST, TLS_KEY_LOG, comments_of, nanoseconds
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
+from dcpinspect.cli.main import main
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
 
@@ -73,7 +74,13 @@ def test_obsolete_packet_blocks_are_read(tmp_path: Path) -> None:
         (12, 0, 12_345_678_901_234_567_890, 12_345_678_901_234_567),
         (0x80 | 1, 0, 3, 1_500_000_000),
         (0x80 | 40, 0, (7 << 40) + (1 << 39), 7_500_000_000),
-        (0, 0, 2**64 - 1, 9_000_000_000_000_000_000),
+        (0, 0, 2**64 - 1, -1),
+        (9, 0, 2**64 - 5, -1),
+        (9, 0, 2**63 - 10**9, 2**63 - 10**9),
+        (9, 0, 2**63, -1),
+        (0, -10, 5, -1),
+        (0, 2**61, 5, -1),
+        (0, -(2**61), 2**64 - 1, -1),
     ],
 )
 def test_time_stamps_of_any_resolution(resolution: int, offset_s: int, ticks: int, expected: int) -> None:
@@ -97,14 +104,14 @@ def test_packet_of_an_undeclared_interface_is_told_and_passed_over(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 7, b"text" * 50, bytes(1000)])
+@pytest.mark.parametrize(("garbage", "seen"), [(b"\xff" * 7, ""), (b"text" * 50, "; text is there: texttext…"), (bytes(1000), "")])
 @pytest.mark.parametrize("batch_bytes", [200, 1 << 20])
-def test_garbage_between_blocks_is_skipped_and_told(tmp_path: Path, garbage: bytes, batch_bytes: int) -> None:
+def test_garbage_between_blocks_is_skipped_and_told(tmp_path: Path, garbage: bytes, seen: str, batch_bytes: int) -> None:
     before = builders.pcapng(PACKETS[:20])
     after = b"".join(builders.enhanced(packet) for packet in PACKETS[20:])
     capture = opened(tmp_path, before + garbage + after, batch_bytes)
     assert sum(len(batch) for batch in capture) == len(PACKETS)
-    assert [(problem.offset, problem.what) for problem in capture.problems] == [(len(before), "garbage where a block should begin")]
+    assert [(problem.offset, problem.what) for problem in capture.problems] == [(len(before), f"garbage where a block should begin{seen}")]
 
 
 def test_cut_last_block_is_told(tmp_path: Path) -> None:
@@ -276,3 +283,58 @@ def test_of_statistics_that_an_interface_repeats_the_last_hold(tmp_path: Path) -
     capture = opened(tmp_path, data + builders.enhanced(PACKETS[0]))
     assert sum(len(batch) for batch in capture) == 1
     assert [(one.name, one.received) for one in capture.files[0].counts] == [("eth1", 4), ("eth0", 3)]
+
+
+def timed(*ticks: int, before: bytes = b"") -> bytes:
+    """A file with a resolution of nanoseconds, and a packet for each time."""
+    body = b"".join(
+        pcapng_block(6, struct.pack("<IIIII", 0, at >> 32, at & 0xFFFFFFFF, 4, 4) + bytes([number, 0, 0, 0]))
+        for number, at in enumerate(ticks)
+    )
+    interface = pcapng_block(1, struct.pack("<HHI", 1, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0))
+    return pcapng_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + interface + before + body
+
+
+def pcapng_block(kind: int, body: bytes) -> bytes:
+    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+NEGATIVE = 2**64 - 5 * 10**9
+
+
+@pytest.mark.parametrize("batch_bytes", [60, 1 << 20])
+@pytest.mark.parametrize(
+    ("ticks", "times", "runs"),
+    [
+        ([NEGATIVE, NEGATIVE + 1, 7, 8], [7, 7, 7, 8], 1),
+        ([7, NEGATIVE, 2**63, 8, NEGATIVE], [7, 7, 7, 8, 8], 2),
+        ([NEGATIVE, NEGATIVE], [0, 0], 1),
+        ([7, 8], [7, 8], 0),
+    ],
+)
+def test_impossible_times_are_damage_and_the_packets_get_the_time_beside(
+    ticks: list[int], times: list[int], runs: int, batch_bytes: int, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_bytes(timed(*ticks))
+    with open_capture(tmp_path / "x", batch_bytes=batch_bytes) as capture:
+        assert [time for batch in capture for time in batch.time_ns.tolist()] == times
+        assert [one.what for one in capture.problems] == [IMPOSSIBLE_TIME] * runs
+        places = [one.offset or 0 for one in capture.problems]
+    assert places == sorted(places)
+
+
+def test_a_comment_before_packets_without_time_is_read_once(tmp_path: Path) -> None:
+    with_comment = pcapng_block(0x0A0D0D0A, struct.pack("<IHHqHH4sHH", 0x1A2B3C4D, 1, 0, -1, 1, 4, b"note", 0, 0)) + timed(NEGATIVE, 7)
+    (tmp_path / "x").write_bytes(with_comment)
+    with open_capture(tmp_path / "x", batch_bytes=60) as capture:
+        assert [time for batch in capture for time in batch.time_ns.tolist()] == [7, 7]
+        assert list(capture.files[0].notes) == [b"note"]
+
+
+def test_a_board_without_a_clock_is_read_whole_and_its_times_are_told_as_damaged(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "captures" / "field" / "f17-negative-times.pcap"
+    assert main(["check", str(path)]) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("nothing wrong: 345 messages, 5 streams, 100 % of bytes decoded")
+    assert "2255" not in out + err
+    assert "offset 56: the time is before 1970 or after 2262" in err

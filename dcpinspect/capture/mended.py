@@ -1,0 +1,95 @@
+"""Captures that came through a terminal or with a program's messages: what can be undone with certainty.
+
+A terminal (``kubectl exec -t``, ``ssh -t``) makes CR LF of each LF, and messages of tcpdump may stand before its packets.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from dcpinspect.capture.no_capture import CAPTURE, PACKED
+from dcpinspect.capture.pcap import Pcap
+
+HEAD = 1 << 16
+"""Number of bytes at the start by which damage is recognised."""
+CERTAIN = 8
+"""So many line ends, all of them CR LF, do not stand in packed bytes by chance."""
+NO_TERMINAL = "a terminal wrote CR LF for each LF: record without one (kubectl exec without -t, ssh without -t)"
+_MOST_TEXT = 1 << 12
+"""Greatest number of bytes of messages before a capture."""
+
+
+class _Raw(Protocol):
+    def readinto(self, target: memoryview, /) -> int | None: ...
+
+    def close(self) -> None: ...
+
+
+def text_before(head: bytes) -> int:
+    """Returns how many bytes of text stand before a capture; 0 if there is no such text, or no capture behind it."""
+    found = CAPTURE.search(head, 0, _MOST_TEXT)
+    return found.start() if found is not None and b"\0" not in head[: found.start()] else 0
+
+
+def is_from_terminal(head: bytes) -> bool:
+    """Returns whether a terminal wrote CR LF for each LF of a capture that begins with ``head``: nothing else explains the bytes."""
+    lines = head.count(b"\n")
+    if not lines or head.count(b"\r\n") != lines:
+        return False
+    mended = head.removesuffix(b"\r").replace(b"\r\n", b"\n")
+    start = text_before(mended)
+    if CAPTURE.match(mended, start) is None:
+        return PACKED.match(mended) is not None and lines >= CERTAIN
+    if mended.startswith(b"\n", start):  # pcapng
+        return True
+    right, as_it_is = mended[start:], head[text_before(head) :]
+    for final in (False, len(head) < HEAD):  # at the end of a file the last packet tells
+        (damage, packets), (before, found) = _walked(right, final=final), _walked(as_it_is, final=final)
+        if not damage and (before or found < packets):
+            return True
+    return False
+
+
+def _walked(data: bytes, *, final: bool) -> tuple[int, int]:
+    """Returns the number of damaged places, and of packets, of the beginning of a pcap file."""
+    try:
+        walk = Pcap(data[:24]).walk(np.frombuffer(data, np.uint8), len(data), final=final)
+    except ValueError:
+        return 1, 0
+    return len(walk.problems), len(walk.offset)
+
+
+class Mended:
+    """A readable stream with LF for each CR LF of ``raw``, which is what a terminal did, undone."""
+
+    def __init__(self, raw: _Raw) -> None:
+        self.problem: str | None = None
+        """Set once there is a LF that did not come through a terminal; what follows may be damaged."""
+        self._raw = raw
+        self._has_cr = False
+        self._rest = b""
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start; returns 0 at the end."""
+        while not self._rest:
+            buffer = bytearray(len(target))
+            size = self._raw.readinto(memoryview(buffer))
+            if size is None:
+                return None
+            data = b"\r" * self._has_cr + bytes(buffer[:size])
+            self._has_cr = bool(size) and data.endswith(b"\r")
+            self._rest = data.removesuffix(b"\r" * self._has_cr).replace(b"\r\n", b"\n")
+            if data.count(b"\n") != data.count(b"\r\n"):
+                self.problem = "CR LF is LF again, but not each LF was CR LF: some bytes may be damaged"
+            if not size:
+                break
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._raw.close()
