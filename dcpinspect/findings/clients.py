@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.rows import GREATEST
@@ -32,9 +33,13 @@ _DEVIATIONS = 3
 """Standard deviations by which the vbuckets that did not come back must be fewer than a node's even share, to be too few for a node."""
 
 
+REFUSED_FOR_NOW = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL, Status.ENOMEM, Status.COLLECTIONS_MANIFEST_IS_AHEAD)
+"""Statuses of refused stream requests after which a client asks again later, or another node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An event that leaves the client without a stream until it asks again: a rollback or a stream end."""
+    """An event that leaves the client without a stream until it asks again: a rollback, a stream end, or a refusal for now."""
 
     stream: int
     time_ns: int
@@ -49,8 +54,38 @@ class Turn:
     """The first stream of the vbucket that it was granted later; -1 for none."""
 
 
+class Turns:
+    """Turns of one client, in order of time, and how fast it was."""
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        self.all = sorted(turns, key=lambda turn: (turn.time_ns, turn.row))
+
+    @cached_property
+    def _reactions(self) -> tuple[list[int], list[int]]:
+        """The times when the client had asked again, in order, and its slowest reaction up to each of them."""
+        done = sorted((turn.time_ns + turn.reaction_ns, turn.reaction_ns) for turn in self.all if turn.reaction_ns is not None)
+        slowest = np.maximum.accumulate([reaction for _, reaction in done]).tolist() if done else []
+        return [time_ns for time_ns, _ in done], slowest
+
+    @cached_property
+    def _asked_again(self) -> list[int]:
+        """The latest time when the client had asked again after each turn or an earlier one; 0 for never."""
+        return list(accumulate((turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0 for turn in self.all), max))
+
+    def patience_ns(self, time_ns: int) -> int:
+        """Returns how long the client may take from a time on: 2 s, or ten times the longest that it took before."""
+        times, slowest = self._reactions
+        before = bisect_left(times, time_ns)
+        return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
+
+    def last_reaction_ns(self, time_ns: int) -> int:
+        """Returns when the client last asked again for something that it was told by ``time_ns`` plus ``PATIENCE_NS``; 0 for never."""
+        until = bisect_right(self.all, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
+        return self._asked_again[until - 1] if until else 0
+
+
 class Reopened(NamedTuple):
-    """The ended streams that a client reopened, in order of time."""
+    """The streams that a client was granted again after they had ended, or were refused, in order of time."""
 
     turns: list[Turn]
     vbucket: Rows
@@ -92,8 +127,8 @@ class Clients:
         self._nameless: dict[str, list[int]] = defaultdict(list)
         self._latest: dict[tuple[int, frozenset[int]], tuple[_Asked, list[_Asked]]] = {}
         """What was asked on some connections, and the two of these whose streams lasted longest."""
-        self._shows_moves: dict[tuple[str, int], bool] = {}
-        """By client and server: whether the client could have reopened all that moved away from the server."""
+        self._shows_moves: dict[tuple[str, int, bool], bool] = {}
+        """By client and server, for ended streams or for refusals: whether the client could have reopened all that moved away."""
         self._moves: dict[str, _Moves] = {}
         self._may_be: dict[tuple[str | None, str], frozenset[int]] = {}
         for number, owner in context.owners.items():
@@ -103,13 +138,23 @@ class Clients:
                 self._nameless[owner.host].append(number)
 
     @cached_property
-    def turns(self) -> dict[str, list[Turn]]:
-        """The turns of each client, in order of time."""
+    def turns(self) -> dict[str, Turns]:
+        """The rollbacks and stream ends of each client."""
+        streams = self._context.streams
+        are_ended = (streams.state == ENDED) & (streams.reason >= FIRST_BAD_END) & (streams.reason <= LAST_BAD_END)
+        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
+        return self._turns(are_rolled | (are_ended & (streams.closed_row < 0)))
+
+    @cached_property
+    def refusals(self) -> dict[str, Turns]:
+        """The stream requests of each client that were refused for now. They are apart, because clients wait before they ask again."""
+        streams = self._context.streams
+        is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
+        return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
+
+    def _turns(self, are_turns: Mask) -> dict[str, Turns]:
         found: dict[str, list[Turn]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
-        are_rolled = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0)
-        are_ended = (streams.state == ENDED) & (streams.reason >= FIRST_BAD_END) & (streams.reason <= LAST_BAD_END)
-        are_turns = are_rolled | (are_ended & (streams.closed_row < 0))
         for numbers in groups.having(are_turns):
             client = self._context.clients[streams[numbers[0]].connection]
             times = streams.opened.time[numbers]
@@ -119,8 +164,8 @@ class Clients:
             for place, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
-                row, is_rollback = streams[number], are_rolled[number]
-                told = row.answered if is_rollback else row.finished
+                row = streams[number]
+                told = row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
                 time_ns = told.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
                 if time_ns in times[place + 1 : place + 2]:
@@ -128,51 +173,52 @@ class Clients:
                 reaction, again = (int(times[later]) - time_ns, numbers[later]) if later < len(numbers) else (None, -1)
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
-                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction, again, then))
-        for turns in found.values():
-            turns.sort(key=lambda turn: (turn.time_ns, turn.row))
-        return found
+                found[client].append(Turn(number, time_ns, told.row, row.answer == w.A_ROLLBACK, reaction, again, then))
+        return {client: Turns(turns) for client, turns in found.items()}
 
-    @cached_property
-    def reopened(self) -> dict[str, Reopened]:
-        """The ended streams that each client reopened and was granted."""
-        found = {}
-        for client, turns in self.turns.items():
-            those = [turn for turn in turns if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback]
-            vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
-            servers = self.servers.of[self._context.streams.connection[[turn.granted for turn in those]]]
-            found[client] = Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
-        return found
+    def reopened(self, turns: Turns) -> Reopened:
+        """Returns which of the streams that ended, or were refused, the client was granted again."""
+        those = [turn for turn in turns.all if turn.reaction_ns is not None and turn.granted >= 0 and not turn.is_rollback]
+        vbuckets = self._context.streams.vbucket[[turn.stream for turn in those]].astype(np.int64)
+        servers = self.servers.of[self._context.streams.connection[[turn.granted for turn in those]]]
+        return Reopened(those, vbuckets, np.array([turn.reaction_ns for turn in those], dtype=np.int64), servers)
 
-    def shows_moves(self, client: str, connection: int) -> bool:
+    def has_moved(self, turn: Turn) -> bool:
+        """Returns whether a client was told at a turn that the vbucket is active on another node."""
+        row = self._context.streams[turn.stream]
+        return bool(row.status == Status.NOT_MY_VBUCKET if row.answer == w.A_REFUSED else not turn.is_rollback and row.reason == MOVED)
+
+    def shows_moves(self, client: str, turns: Turns, connection: int) -> bool:
         """Returns whether a client could have reopened all vbuckets that moved from the server of a connection, by what it did reopen.
 
         Perhaps nobody captures where they moved to. If some were reopened on other nodes, an unseen node may have taken the rest, unless
         that is far less than an even share. If they only came back to this server, they show it once they are as many as the rest.
         """
         server = int(self.servers.of[connection])
-        if (client, server) not in self._shows_moves:
+        key = client, server, turns is self.turns.get(client)
+        if key not in self._shows_moves:
             streams = self._context.streams
-            left = [turn for turn in self.turns[client] if not turn.is_rollback and int(streams.reason[turn.stream]) == MOVED]
+            left = [turn for turn in turns.all if self.has_moved(turn)]
             left = [turn for turn in left if int(self.servers.of[streams.connection[turn.stream]]) == server]
             again = [int(self.servers.of[streams.connection[turn.granted]]) for turn in left if turn.granted >= 0]
             elsewhere, missing = [one for one in again if one != server], sum(turn.reaction_ns is None for turn in left)
             share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
             is_shown = missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
-            self._shows_moves[client, server] = is_shown
-        return self._shows_moves[client, server]
+            self._shows_moves[key] = is_shown
+        return self._shows_moves[key]
 
-    def sees_move(self, client: str, turn: Turn) -> bool | None:
-        """Returns whether a client has captured connections to the node to which a vbucket moved, by what servers said of it later; None if
-        nothing tells where it moved to."""
+    def moved_to(self, client: str, turn: Turn) -> tuple[str, bool] | None:
+        """Returns to which node a vbucket moved, by what servers said of it, and whether a client has captured connections to that node;
+        None if nothing tells where it moved to."""
         row = self._context.streams[turn.stream]
         if client not in self._moves:
             self._moves[client] = self._told_moves(client)
         said, known = self._moves[client]
         time_ns, node = said.get(int(row.vbucket), (0, ""))
-        if time_ns <= turn.time_ns or known.get(node) == self._context.by_number[int(row.connection)].server:
+        is_old = time_ns <= turn.time_ns and row.answer != w.A_REFUSED  # the refusal itself brings the map
+        if not node or is_old or known.get(node) == self._context.by_number[int(row.connection)].server:
             return None  # not told, or told by who did not know yet that it moved
-        return node in known
+        return node, node in known
 
     def _told_moves(self, client: str) -> _Moves:
         """Returns what servers said of where the vbuckets in the bucket of a client are active; nothing if they name no node as the capture
@@ -199,35 +245,6 @@ class Clients:
         context = self._context
         servers = {number: link.server for number, link in context.by_number.items()}
         return Names(servers, len(context.tracker.state.connections))
-
-    @cached_property
-    def _reactions(self) -> dict[str, tuple[list[int], list[int]]]:
-        """By client: the times when it had asked again, in order, and its slowest reaction up to each of them."""
-        found = {}
-        for client, turns in self.turns.items():
-            done = sorted((turn.time_ns + turn.reaction_ns, turn.reaction_ns) for turn in turns if turn.reaction_ns is not None)
-            slowest = np.maximum.accumulate([reaction for _, reaction in done]).tolist() if done else []
-            found[client] = ([time_ns for time_ns, _ in done], slowest)
-        return found
-
-    @cached_property
-    def _asked_again(self) -> dict[str, list[int]]:
-        """By client: the latest time when it had asked again after each turn or an earlier one; 0 for never."""
-        return {
-            client: list(accumulate((turn.time_ns + turn.reaction_ns if turn.reaction_ns is not None else 0 for turn in turns), max))
-            for client, turns in self.turns.items()
-        }
-
-    def patience_ns(self, client: str, time_ns: int) -> int:
-        """Returns how long a client may take from a time on: 2 s, or ten times the longest that it took before."""
-        times, slowest = self._reactions.get(client, ([], []))
-        before = bisect_left(times, time_ns)
-        return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
-
-    def last_reaction_ns(self, client: str, time_ns: int) -> int:
-        """Returns when a client last asked again for something that it was told by ``time_ns`` plus ``PATIENCE_NS``; 0 for never."""
-        until = bisect_right(self.turns[client], time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
-        return self._asked_again[client][until - 1] if until else 0
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""

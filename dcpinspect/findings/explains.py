@@ -72,7 +72,7 @@ OWNS: Mapping[str, Collection[str]] = {
     "login-refused": ("open-refused",),
     "failover": ("rollback", "stream-refused"),
     "rollback-not-followed": ("rollback",),
-    "orphaned-vbucket": ("stream-end-reason",),
+    "orphaned-vbucket": ("stream-end-reason", "stream-refused", "manifest-ahead"),
     "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),
     "bad-magic": ("connection-closed", "undecoded-bytes"),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.clients import MOVED, Clients, Turn
+from dcpinspect.findings.clients import REFUSED_FOR_NOW, Clients, Reopened, Turn, Turns
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK
-from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, STREAMING
@@ -36,15 +37,16 @@ RULES = (
         "orphaned-vbucket",
         "stream",
         "error",
-        "a stream ends, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
+        "a stream ends, or is refused for now, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
         "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
-        "If no cluster map tells where it moved to, nearly all others that moved must have come back, or half of them on the same node",
+        "If no cluster map tells where it moved to, nearly all others that moved must have come back, or half of them on the same node. "
+        "After a refusal it is 30 s, unless the client asked again for others",
         "streams that reached their requested end, that the client closed, or that ended because of missing "
         "collections or privileges; clients that are gone; streams that are open on another connection; vbuckets that moved, or may have "
         "moved, to a node whose connections are not in the capture; capture loss that may hide the request",
         "restart the client, or make it reopen the vbucket; it missed the stream end",
-        w.END_REASONS[2:7],
-        ("Trendyol/go-dcp#151",),
+        (*w.END_REASONS[2:7], *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)),
+        ("Trendyol/go-dcp#151", "MB-70689", "JDCP-239"),
         whose="client",
         cost=STUCK,
     ),
@@ -61,68 +63,99 @@ RULES = (
     ),
 )
 
+REFUSED_NS = 30_000_000_000
+"""How long a client may wait after a refusal, if it did not ask again for anything that was refused for now."""
+
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     context = finished.context
     clients = Clients(context)
     if finished.is_whole:
-        for client, turns in clients.turns.items():
-            for turn in turns:
-                yield from _not_taken_up(context, clients, client, turn)
+        for client, turns in (*clients.turns.items(), *clients.refusals.items()):
+            reopened = clients.reopened(turns)
+            for turn in turns.all:
+                yield from _not_taken_up(context, clients, client, (turns, reopened), turn)
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, clients, before, number)
 
 
-def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -> Iterator[Occurrence]:
+def _not_taken_up(context: Context, clients: Clients, client: str, others: tuple[Turns, Reopened], turn: Turn) -> Iterator[Occurrence]:
+    """``others``: the turns of the client, this one among them, and those after which it was granted a stream."""
+    turns, reopened = others
     if turn.reaction_ns is not None or clients.may_have_asked(turn):
         return
-    patience = clients.patience_ns(client, turn.time_ns)
+    patience = turns.patience_ns(turn.time_ns)
     waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
-    since_others = context.now_ns - clients.last_reaction_ns(client, turn.time_ns)
+    since_others = context.now_ns - turns.last_reaction_ns(turn.time_ns)
     if waited <= patience or since_others <= patience:  # the client is gone, or may still be working on the others
         return
-    row = context.streams[turn.stream]
     if turn.is_rollback:
-        to, told = plain(row.rollback), (context.answer(turn.stream), context.request(turn.stream))
-        where = "" if row.rollback == UNREAD_SEQNO else f" to {to}"
-        message = f"rollback{where} never followed ({duration(waited / 1e9)})"
-        yield occurrence(
-            context,
-            turn.stream,
-            "rollback-not-followed",
-            "error",
-            message,
-            told,
-            seqnos=(to,) if where else (),
-            shared="rollbacks never followed",
-            explains=(turn.stream,),
-            facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": duration(waited / 1e9)},
-        )
+        yield _not_followed(context, turn.stream, duration(waited / 1e9))
         return
-    reopened = clients.reopened[client]
-    reason = int(row.reason)
-    has_moved = reason == MOVED
-    is_seen = clients.sees_move(client, turn) if has_moved else None
+    row = context.streams[turn.stream]
+    has_moved, is_refused = clients.has_moved(turn), row.answer == w.A_REFUSED
+    node, is_seen = (clients.moved_to(client, turn) if has_moved else None) or ("", None)
     if is_seen is False:
         return  # it may be reopened there
-    may_tell = not has_moved or is_seen or clients.shows_moves(client, int(row.connection))
-    others = np.flatnonzero((reopened.vbucket != row.vbucket) & may_tell)
-    if not len(others) and ((has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)):
+    may_tell = not has_moved or is_seen or clients.shows_moves(client, turns, int(row.connection))
+    again = np.flatnonzero((reopened.vbucket != row.vbucket) & may_tell)
+    if not len(again) and ((has_moved and not is_seen) or not _goes_on(context, client, turn.time_ns + patience)):
         return
-    name = w.END_REASONS[reason]
-    slowest = duration(int(reopened.reaction_ns[others].max(initial=0)) / 1e9)
-    were = "others were" if len(others) > 1 else "other was"
-    those = f"{len(others)} {were}, in {slowest} or less" if len(others) else "others go on"
-    message = f'ended "{name}", never reopened ({those})'
-    last = reached(row)
-    again = [context.request(reopened.turns[one].next) for one in others[:1].tolist()]
-    places = (context.place(row, row.finished), context.request(turn.stream), *again)
+    if not len(again) and is_refused and waited <= REFUSED_NS:
+        return  # nobody knows how long the client waits before it asks again
+    slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
+    were = "others were" if len(again) > 1 else "other was"
+    those = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
+    first = [context.request(reopened.turns[one].next) for one in again[:1].tolist()]
+    if is_refused:
+        yield _given_up(context, turn.stream, f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({those})", first, node)
+        return
+    name, last = w.END_REASONS[int(row.reason)], reached(row)
+    places = (context.place(row, row.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
-    told_of = [turn.stream]
+    told, message = [turn.stream], f'ended "{name}", never reopened ({those})'
     yield occurrence(
-        context, turn.stream, "orphaned-vbucket", "error", message, places, cause=name, seqnos=last, explains=told_of, facts=facts
+        context, turn.stream, "orphaned-vbucket", "error", message, places, cause=name, seqnos=last, explains=told, facts=facts
+    )
+
+
+def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
+    """Returns the occurrence of a rollback after which the client did not ask again."""
+    row = context.streams[stream]
+    to = plain(row.rollback)
+    where = "" if row.rollback == UNREAD_SEQNO else f" to {to}"
+    return occurrence(
+        context,
+        stream,
+        "rollback-not-followed",
+        "error",
+        f"rollback{where} never followed ({waited})",
+        (context.answer(stream), context.request(stream)),
+        seqnos=(to,) if where else (),
+        shared="rollbacks never followed",
+        explains=(stream,),
+        facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": waited},
+    )
+
+
+def _given_up(context: Context, stream: int, how: str, others: Sequence[Place | None], node: str) -> Occurrence:
+    """Returns the occurrence of a refused request that was not sent again. ``node``: where the vbucket is, if that is told."""
+    row = context.streams[stream]
+    name, start = status_name(int(row.status)), plain(row.request.start)
+    return occurrence(
+        context,
+        stream,
+        "orphaned-vbucket",
+        "error",
+        f"refused with {name}, never asked {how}",
+        (context.answer(stream), context.request(stream), *others),
+        cause=name.replace("_", "-"),
+        next_=f"let the client ask {node or 'again'} after {name}; until it is restarted, the vbucket delivers nothing",
+        seqnos=(start,),
+        explains=[stream],
+        facts={"asked": start},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.findings.clients import PATIENCE_NS, Clients
 from dcpinspect.findings.context import Context
+from dcpinspect.protocol.statuses import Status
 from tests.streams.told import Seen, Told, opened, packets
 
 
@@ -18,10 +19,10 @@ def test_turns_say_how_long_the_client_took() -> None:
     talk.wait(3)
     talk.stream(7, start=5).end("state-changed")
     (turns,) = clients(talk).turns.values()
-    assert [(turn.is_rollback, turn.row) for turn in turns] == [(True, 6), (False, 9)]
-    assert turns[0].reaction_ns is not None
-    assert turns[0].reaction_ns // 10**9 == 3
-    assert turns[1].reaction_ns is None
+    assert [(turn.is_rollback, turn.row) for turn in turns.all] == [(True, 6), (False, 9)]
+    assert turns.all[0].reaction_ns is not None
+    assert turns.all[0].reaction_ns // 10**9 == 3
+    assert turns.all[1].reaction_ns is None
 
 
 def test_patience_is_ten_times_what_it_took_before() -> None:
@@ -29,10 +30,22 @@ def test_patience_is_ten_times_what_it_took_before() -> None:
     talk.stream(7, start=9, rollback=5)
     talk.wait(3)
     talk.stream(7, start=5).end("state-changed")
+    (turns,) = clients(talk).turns.values()
+    assert turns.patience_ns(turns.all[0].time_ns) == PATIENCE_NS
+    assert turns.patience_ns(turns.all[1].time_ns) // 10**9 == 30
+
+
+def test_a_refusal_for_now_is_a_turn_of_its_own_and_makes_nobody_wait_longer_for_others() -> None:
+    talk = opened("kafka:1")
+    for status in (Status.ETMPFAIL, Status.EACCESS, Status.NOT_MY_VBUCKET):
+        talk.stream(7, status=status)
+        talk.wait(9)
+    talk.stream(7).end("state-changed")
     found = clients(talk)
-    ((name, turns),) = found.turns.items()
-    assert found.patience_ns(name, turns[0].time_ns) == PATIENCE_NS
-    assert found.patience_ns(name, turns[1].time_ns) // 10**9 == 30
+    (refused,), (ended,) = found.refusals.values(), found.turns.values()
+    assert [turn.row for turn in refused.all] == [6, 10]
+    assert refused.patience_ns(10**20) // 10**9 == 90
+    assert ended.patience_ns(10**20) == PATIENCE_NS
 
 
 def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None:

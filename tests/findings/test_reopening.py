@@ -8,7 +8,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
-from dcpinspect.protocol.statuses import Status
+from dcpinspect.protocol.statuses import Status, status_name
 from tests.findings.checked import findings, found_in
 from tests.streams.told import Told, opened, packets
 
@@ -289,6 +289,107 @@ def test_a_reopening_in_a_hole_is_not_known_to_be_missing() -> None:
         talk.stream(7, start=5)
     talk.noop()
     assert found(talk) == []
+
+
+# -- requests that are refused for now ------------------------------------------------------------------------
+
+
+def refused(status: int = Status.ETMPFAIL, *, again: bool = True, vbucket: int = 77, seconds: float = 7) -> Told:
+    """Two vbuckets are refused; one is asked for again, and the client goes on."""
+    talk = opened("dcp:1")
+    other = talk.stream(9)
+    for number in (vbucket, 78):
+        talk.stream(number, status=status)
+    talk.wait(0.5)
+    if again:
+        talk.stream(78)
+    talk.wait(seconds)
+    other.snapshot(0, 9, "memory")
+    other.mutation(1, "k")
+    return talk
+
+
+@pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.ENOMEM, Status.COLLECTIONS_MANIFEST_IS_AHEAD])
+def test_a_client_that_asks_again_for_one_refused_vbucket_has_forgotten_the_other(status: Status) -> None:
+    told = findings(refused(status))
+    one = next(finding for finding in told if finding.rule == "orphaned-vbucket")
+    assert (one.severity, one.cause, one.whose, one.vbuckets, one.over) == (
+        "error",
+        status_name(status).replace("_", "-"),
+        "client",
+        (77,),
+        "open",
+    )
+    assert one.message == f"refused with {status_name(status)}, never asked again in 7.5 s (1 other was, in 500 ms or less)"
+    refusals = [finding for finding in told if finding.rule in ("stream-refused", "manifest-ahead")]
+    assert [(finding.vbuckets, finding.effect_of) for finding in refusals] == [((77,), one.id), ((78,), None)]
+
+
+@pytest.mark.parametrize("status", [Status.EACCESS, Status.EINVAL, Status.UNKNOWN_COLLECTION, Status.NOT_SUPPORTED])
+def test_what_will_be_refused_again_need_not_be_asked_again(status: int) -> None:
+    assert found(refused(status)) == []
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(20, False), (40, True)])
+def test_a_client_that_asked_again_for_nothing_may_wait_long(seconds: float, is_told: bool) -> None:
+    told = found(refused(again=False, seconds=seconds))
+    assert [one.vbuckets for one in told] == [(77, 78)] * is_told
+
+
+def test_a_client_that_asks_again_as_late_as_it_did_before_is_not_done() -> None:
+    talk = opened("dcp:1")
+    talk.stream(78, status=Status.ETMPFAIL)
+    talk.wait(1)
+    talk.stream(78)
+    talk.stream(77, status=Status.ETMPFAIL)
+    talk.wait(9)
+    talk.noop()
+    assert found(talk) == []
+    talk.stream(77)
+    talk.wait(9)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_a_refused_vbucket_may_be_asked_for_elsewhere_or_in_a_hole() -> None:
+    elsewhere = opened("dcp:2", port=50_001)
+    elsewhere.stream(77)
+    assert found(refused(), elsewhere) == []
+    talk = refused()
+    with talk.lost():
+        talk.stream(77)
+    talk.noop()
+    assert found(talk) == []
+
+
+def not_mine(node: str, *, again: str = "node2", has_map: bool = True) -> list[Told]:
+    """Node 1 does not have two vbuckets; one of them is opened at another node, and perhaps node 1 says where they are."""
+    first, second = opened("dcp:1"), opened("dcp:1", port=50_001)
+    second.server = "node2"
+    document = {"vBucketServerMap": {"serverList": [*NODES.values()], "vBucketMap": [[0]] * 77 + [[[*NODES].index(node)]] + [[1]] * 4}}
+    for number in (77, 78):
+        reply = {"value": json.dumps(document), "datatype": 1} if has_map else {}
+        first.stream(number, status=Status.NOT_MY_VBUCKET, reply=reply)
+    {"node1": first, "node2": second}[again].stream(78)
+    second.wait(9)
+    second.noop()
+    return [first, second]
+
+
+def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None:
+    (one,) = found(*not_mine("node2"))
+    assert (one.cause, one.vbuckets, one.connections) == ("not-my-vbucket", (77,), (1,))
+    assert one.message.startswith("refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in ")
+    assert "let the client ask 10.0.0.3:11210" in one.next
+
+
+@pytest.mark.parametrize("node", ["node1", "node3"])
+def test_a_node_that_nobody_captures_or_that_takes_over_leaves_it_open(node: str) -> None:
+    assert found(*not_mine(node)) == []
+
+
+def test_without_a_map_nobody_knows_where_a_vbucket_is() -> None:
+    assert found(*not_mine("node2", has_map=False)) == []
 
 
 # -- oso-resume-point -----------------------------------------------------------------------------------------

@@ -84,6 +84,23 @@ DCP: dict[str, Case] = {
             Expected("open-refused", "warning", "client", ["reader:1"], ["privileges"]),
         ]
     ),
+    "r01-tmpfail-not-retried": Case(
+        [
+            Expected(
+                "orphaned-vbucket", "error", "client", ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"]
+            ),
+            Expected("stream-refused", "warning", "server", ["vb [77]"]),
+            Expected("stream-refused", "note", "server", ["vb [78]"]),
+        ]
+    ),
+    "r05-nmvb-not-retried": Case(
+        [
+            Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
+            Expected("stream-refused", "warning", "normal", ["vb [500]"]),
+            Expected("stream-refused", "note", "normal", ["vb [501]"]),
+            Expected("vbuckets-not-requested", "note", "client"),
+        ]
+    ),
 }
 
 CASES = HEALTHY | COPIES | TCP | BELOW | FILES | DCP
