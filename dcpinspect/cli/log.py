@@ -79,7 +79,7 @@ def remarks(readings: Sequence[LogReading], *, stats: bool = False) -> int:
     """Says on standard error which lines of each file could not be used. Returns the exit status."""
     for reading in readings:
         if stats or reading.unknown or reading.too_long or not reading.events:
-            advice = "" if reading.events else "; nothing of DCP is in it: give memcached.log, or what cbstats or mcstat printed"
+            advice = "" if reading.events else "; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed"
             complain(f"{reading.summary}{advice}")
         if reading.problem is not None:
             complain(DamagedCapture(reading.path, None, reading.problem, "all that is readable was read"))

@@ -26,6 +26,14 @@ WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"
 TOLD = WARNED | {"state-changed", "filter-empty"}
 """Ends of streams that are told at all; the others follow from what the client did."""
 
+_DISCONNECTS = {
+    "idle": "a message has not been received",
+    "not-acknowledged": "ackedBytes has not changed",
+    "name-clash": "the same name as a new connection",
+    "no-memory": "no memory",
+}
+"""Causes of disconnects, and what the log says of them."""
+
 RULES = (
     Rule(
         "server-rollback",
@@ -42,7 +50,8 @@ RULES = (
         "server-refused",
         "log",
         "warning",
-        "the server's log has a stream request that failed, with the reason",
+        "the server's log has a stream request that failed, or a message of another node that the server refused as its consumer, with the"
+        " reason; a note for other requests, as controls",
         "streams of a connection that the capture has, where the answer is looked at",
         "change what the reason names; a vbucket that moved needs the newest cluster map",
         whose="unknown",
@@ -78,13 +87,13 @@ RULES = (
         "server-disconnect",
         "log",
         "warning",
-        "the server's log says that it closes a connection, because it heard nothing for the idle timeout, or because nothing is"
-        " acknowledged",
+        "the server's log says that it closes a connection. Reasons are the idle timeout, bytes that are not acknowledged, a new connection"
+        " of the same name, no memory, or a message that it did not expect",
         "",
-        "let the client answer noops and acknowledge bytes also while it is busy",
-        whose="client",
+        "let the client answer noops and acknowledge bytes also while it is busy, and give each connection a name of its own",
+        whose={**dict.fromkeys(("idle", "not-acknowledged", "name-clash"), "client"), "no-memory": "server"},
         cost=Cost("client", "was disconnected by the server", "were disconnected by the server"),
-        causes=("idle", "not-acknowledged"),
+        causes=(*_DISCONNECTS, "unexpected"),
     ),
 )
 
@@ -161,10 +170,7 @@ class _Log:
     def occurrences(self) -> Iterator[Occurrence]:
         events = self.evidence.events
         yield from self._rollbacks()
-        for event in events["stream-refused"]:
-            if not self._is_looked_at(event):
-                message = f"the server refused a stream: {_text(event.reason)}"
-                yield self._told(event, "server-refused", message, cause=_slug(event.reason))
+        yield from self._refusals()
         for event in events["stream-closed"]:
             if event.reason in TOLD and not self._is_looked_at(event):
                 severity: Severity = "warning" if event.reason in WARNED else "note"
@@ -177,12 +183,33 @@ class _Log:
             message = f"the server waited {_text(event.reason)} for the consumer to free its window"
             yield self._told(event, "server-slow-stream", message, cause="buffer-full")
         for event in events["disconnect"]:
-            is_idle = (event.reason or "").startswith("a message has not been received")
+            cause = next((cause for cause, says in _DISCONNECTS.items() if says in (event.reason or "")), "unexpected")
             message = f"the server closes the connection: {_text(event.reason)}"
-            yield self._told(event, "server-disconnect", message, cause="idle" if is_idle else "not-acknowledged")
+            yield self._told(event, "server-disconnect", message, cause=cause)
+
+    def _refusals(self) -> Iterator[Occurrence]:
+        """Yields what the server refused. For some messages it writes a second line, about the error that the first explains."""
+        events = self.evidence.events
+        for event in events["stream-refused"]:
+            if not self._is_looked_at(event):
+                yield self._told(event, "server-refused", f"the server refused a stream: {_text(event.reason)}", cause=_slug(event.reason))
+        for event in events["request-refused"]:
+            if not self._is_looked_at(event):
+                message = f"the server refused a request: {_text(event.reason)}"
+                yield self._told(event, "server-refused", message, "note", cause=_slug(event.reason))
+        before = None
+        for event in events["message-refused"]:
+            is_second = before is not None and "Got error" in (event.reason or "") and _is_at_once(before, event)
+            before = event
+            if not is_second and not self._is_looked_at(event):
+                message = f"the server refused a message: {_text(event.reason)}"
+                yield self._told(event, "server-refused", message, cause=_slug(event.reason))
 
     def _is_looked_at(self, event: LogEvent) -> bool:
-        return self.captured is not None and self.captured.has_stream(event)
+        """Returns whether the capture has the stream, or for what is about no vbucket the connection."""
+        if self.captured is None:
+            return False
+        return self.captured.has_stream(event) if event.vbucket is not None else event.name in self.captured.connections
 
     def _rollbacks(self) -> Iterator[Occurrence]:
         """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket, uuid, start, snapshot and seqno are
@@ -266,6 +293,12 @@ def _text(reason: str | None) -> str:
 def _slug(reason: str | None) -> str:
     """Returns a reason without its numbers, to be used as a cause."""
     return re.sub(r"[^a-z]+", "-", (reason or "").lower()).strip("-")[:60]
+
+
+def _is_at_once(before: LogEvent, event: LogEvent) -> bool:
+    """Returns whether two lines are about the same vbucket of a connection, and the server wrote one right after the other."""
+    is_same = (before.file, before.name, before.vbucket) == (event.file, event.name, event.vbucket)
+    return is_same and (event.time or 0) - (before.time or 0) < 1_000_000
 
 
 def _behind(event: LogEvent) -> int | None:

@@ -21,9 +21,11 @@ LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "f
 EVENTS = (
     *("connection-opened", "stream-created", "stream-closed", "stream-refused", "rollback", "slow-stream", "buffer-full"),
     *("backfill-scheduled", "backfill-complete", "disk-snapshot", "disconnect", "connection-destroyed"),
-    *("vbucket-state", "failover-entry", "failover-log", "stream-state", "vbucket-seqnos"),
+    *("stream-requested", "stream-sent", "end-received", "rollback-received", "takeover", "cursor-registered", "backfill-state"),
+    *("cache-transfer", "window-state", "request-refused", "message-refused", "connection-removed", "other"),
+    *("vbucket-state", "failover-entry", "stream-state", "failover-log", "vbucket-seqnos"),
 )
-"""Kinds of records. The last three come from statistics, all others from lines of the log."""
+"""Kinds of records. The last two come from statistics, ``stream-state`` from both, all others from lines of the log."""
 PRODUCER = "eq_dcpq:"
 """Prefix that the server puts before the DCP name of a client."""
 _WORDS = re.compile(

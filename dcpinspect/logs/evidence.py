@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 MOST_BUCKETS = 64
 """Greatest number of buckets whose histories are kept; a cluster may have 30."""
-KEPT = frozenset(("rollback", "stream-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect"))
+KEPT = frozenset(
+    ("rollback", "stream-refused", "request-refused", "message-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect")
+)
 """Kinds of events that rules look at one by one."""
 
 

@@ -1,4 +1,4 @@
-"""The forms of the lines about DCP that the server writes, taken from its public source (kv_engine, the tags v5.0.0 to v8.0.2).
+"""The forms of the lines about DCP that the server writes, taken from its public source (kv_engine, the tags v5.0.0 to v8.0.2, and 8.5).
 
 Until 7.6 a line is text. From 8.0 on it is a fixed message followed by its values as JSON. A form must match the whole line; a line that
 matches no form is counted, and never guessed.
@@ -37,12 +37,27 @@ class TextForm:
     pattern: re.Pattern[str]
 
 
-def _form(event: str, versions: str, word: str, pattern: str) -> TextForm:
-    """Returns a form.
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of lines that is told by how the line begins, with its values or without."""
 
-    ``<name>`` in the pattern stands for a number of that column; the caller escapes the server's own braces, dots and parentheses.
-    """
-    return TextForm(event, versions, word, re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d{1,20})", pattern)))
+    event: str
+    versions: str
+    """Versions that write it as text. All from 8.0 on write it with its values as JSON."""
+    pattern: re.Pattern[str]
+    """The whole line of text, with its values."""
+    message: re.Pattern[str]
+    """The message alone, as from 8.0 on."""
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Returns a pattern in which ``<name>`` stands for a number of that column."""
+    return re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d{1,20})", text))
+
+
+def _form(event: str, versions: str, word: str, pattern: str) -> TextForm:
+    """Returns a form; the caller escapes the server's own braces, dots and parentheses."""
+    return TextForm(event, versions, word, _pattern(pattern))
 
 
 _STREAM = "with start seqno <start_seqno> and end seqno <end_seqno>; requested end seqno was <requested_end>"
@@ -50,7 +65,10 @@ _SNAPSHOT = r"snapshot:\{<snapshot_start>,<snapshot_end>\}"
 _CREATING = f"Creating (?:takeover )?stream {_STREAM}"
 _DISK = "Sending disk snapshot with start"
 _ENTRY = "created new failover entry with uuid:<vbucket_uuid> and seqno:<start_seqno>"
-_NUMBER = r"(?:\d{1,20}|none)"
+_NUMBER = r" ?(?:\d{1,20}|none|--)"
+
+DCP = "DCP ("
+"""Begins the names that lines of text have."""
 
 TEXT_FORMS = (
     _form("stream-created", "5.0–6.0", "Creating ", _CREATING),
@@ -189,6 +207,142 @@ TEXT_FORMS = (
 """Forms of lines of text; the first that matches is used. An en dash without an end means: up to the newest version looked at."""
 
 
+_ASKED = (
+    r"opaque_:\d+, start_seqno_:<start_seqno>, end_seqno_:<end_seqno>, vb_uuid:<vbucket_uuid>, snap_start_seqno_:<snapshot_start>,"
+    " snap_end_seqno_:<snapshot_end>, last_seqno:<last_seqno>(?:, stream_req_value:.*)?"
+)
+_AGAIN = (
+    r"opaque \d+, start seq no <start_seqno>, end seq no <end_seqno>, snap start seqno <snapshot_start>,(?: and)? snap end seqno"
+    " <snapshot_end>(?:, and vb manifest uid .*)?"
+)
+_CURSOR = "registerCursor|scheduleBackfill_UNLOCKED register cursor|notifyEmptyBackfill:? Re-registering dropped cursor"
+_SENT = r"\d+ items sent from backfill phase, \d+ items sent from memory phase, <last_seqno> was last seqno sent"
+_DEAD = r"last_?[sS]eqno(?: is |:)<last_seqno>, un[aA]cked_?[bB]ytes(?: is |:)\d+, status(?: is |:)(?P<reason>.+)"
+
+KINDS = tuple(
+    Kind(event, versions, _pattern(message + values), _pattern(message))
+    for event, versions, message, values in (
+        ("stream-created", "5.0–6.6", "stream created", " with start seqno <start_seqno> and end seqno <end_seqno>"),
+        (
+            "stream-state",
+            "5.0–7.6",
+            r"\w+Stream::transitionState: (?:\(vb <vbucket>\) )?Transitioning",
+            r" from \S+ to (?P<state>\S+)",
+        ),
+        ("stream-state", "5.0–6.0", "State changed to", r" (?P<state>\w+), closing (?:active|passive) stream!"),
+        ("stream-state", "5.0–6.0", "Rollback occurred", ",closing .+"),
+        ("stream-state", "5.0–7.6", "Destructing stream", r"\. last_seqno is <last_seqno>, unAckedBytes is \d+\."),
+        ("stream-state", "8.5–", "PassiveStream::setupForNewStreamRequest", ""),
+        ("stream-requested", "5.0–7.6", "Attempting to add (?:takeover )?stream", f": {_ASKED}"),
+        ("stream-requested", "5.0–7.6", "Attempting to reconnect stream", f" with {_AGAIN}"),
+        ("cursor-registered", "6.0–7.6", f"ActiveStream::(?:{_CURSOR})", r' (?:with )?name ".*",? .*?(?:nextSeqno|seqno):<start_seqno>\}?'),
+        ("stream-sent", "5.0–7.6", "Stream closed", f", {_SENT}"),
+        ("stream-closed", "5.0–7.6", "Setting stream to dead state", f", {_DEAD}"),
+        ("end-received", "5.0–7.6", "End stream received", " with reason (?P<reason>.+)"),
+        ("takeover", "6.5–7.6", "Vbucket marked as dead", r", last sent seqno\: <last_seqno>, high seqno\: <high_seqno>"),
+        ("takeover", "5.0–7.6", "(?:Receive|Unexpected|.*not present during) ack for set vbucket .+|ActiveStream::takeoverSend: .+", ""),
+        ("window-state", "5.0–7.6", ".+ paused connection .+ DcpProducer::BufferLog is (?P<state>full|no longer full);.+", ""),
+        (
+            "disk-snapshot",
+            "7.2–7.6",
+            r"ActiveStream::backfillReceived(?:\(seqno:\d+\))?: Sending pending disk snapshot with .+",
+            "",
+        ),
+        ("disk-snapshot", "7.0–7.6", "ActiveStream::markOSODiskSnapshot: Sent snapshot begin marker.*", ""),
+        ("backfill-scheduled", "7.0–7.6", "Scheduling OSO backfill", " for .+"),
+        (
+            "backfill-state",
+            "5.0–7.6",
+            "(?:Skipping|Rescheduling|Deferring|Aborting|Did not schedule|Failed to schedule) (?:OSO ?)?(?:scheduleB|b)ackfill.*",
+            "",
+        ),
+        (
+            "backfill-state",
+            "5.0–7.6",
+            "Backfill (?:is pending|for .+|task .+)|Deleting the backfill, .+|Merging backfill and .+|Alloc error when .+",
+            "",
+        ),
+        (
+            "backfill-state",
+            "5.0–7.6",
+            r"(?:DCPBackfill|BackfillManager|ActiveStream::complete\w*Backfill).+"
+            r"|ActiveStream::mark\w*DiskSnapshot(?: not sending|, vbucket|: vbucket|: Unexpected|: HPS).+"
+            r"|(?:isSeqnoAdvancedNeededBackFill|processItems)\(\) .+|DCP backfilling task temporarily suspended .+",
+            "",
+        ),
+        ("cache-transfer", "8.0–", "(?:Creating )?CacheTransfer.+|PassiveStream::processCacheTransferEnd", ""),
+        ("stream-refused", "6.5–7.6", "Stream request for", " vb:<vbucket> failed (?:because )?(?P<reason>.+)"),
+        ("stream-refused", "6.5–7.6", "Stream", r" \(?sid:\w+\)? request failed because (?P<reason>.+)"),
+        ("stream-refused", "5.0–7.6", "noop is mandatory for v5 features .+|Couldn't add failover log to stream request.+", ""),
+        ("stream-refused", "5.0–7.6", "(?:switchToActiveStream: |Stream request ).*[fF]ailed .+", ""),
+        ("request-refused", "5.0–7.6", "The ctrl parameter .+|Invalid ctrl parameter.*|Rejected control because .+", ""),
+        ("request-refused", "7.6", "(?:Attempt to set DCP control|Got non-success status for DcpControl)(?!.*disconnecting).*", ""),
+        (
+            "request-refused",
+            "5.0–7.6",
+            "(?:Add stream|Get Failover Log|closeStream request|seqno_acknowledge) failed because .+"
+            "|Cannot (?:add|close) stream because .+|Add stream for opaque .+|Failing to add passive stream, .+",
+            "",
+        ),
+        ("request-refused", "5.0–7.6", "Attempting to release .+ greater than bytesOutstanding.*|DCP connections with .+ must .+", ""),
+        (
+            "message-refused",
+            "5.0–7.6",
+            r"Erroneous .+|Invalid (?:sequence number|abort-seqno) ?\(0\).*|Invalid snapshot marker received, .+"
+            r"|End stream received (?:with opaque|but).+|PassiveStream::process(?:\w+ .*exception|CacheTransfer:|BufferedMessages:).*",
+            "",
+        ),
+        (
+            "message-refused",
+            "5.0–7.6",
+            r"(?:DcpConsumer::\w+: )?(?:\(vb:\d+\) )?Value cannot contain a body.*|(?:PassiveStream::\w+: )?(?:\(?vb:\d+\)? )?Got error .+"
+            "|Received response with opaque.+|No opaque found for add stream response.*|Trying to add stream, but none exists.*",
+            "",
+        ),
+        ("disconnect", "5.0–7.6", r"Disconnecting (?P<reason>(?:because|existing|the connection) .+)|Disconnecting\. .+", ""),
+        (
+            "disconnect",
+            "5.0–7.6",
+            r".+(?:, | - )disconnecting(?:\. .+)?|Processor task indicating disconnection .+|DcpProducer::handleResponse disconnecting, .+"
+            r"|ActiveStream::handleDcpProducerException: .+",
+            "",
+        ),
+        ("rollback-received", "5.0–7.6", r"Received rollback request\. Rolling back", " to seqno:<rollback_seqno>"),
+        (
+            "rollback-received",
+            "5.0–7.6",
+            r"Received rollback request(?: with|\. Rollback to 0).+|(?:\(vb:\d+\) )?handleRollbackResponse.*|Cannot avoid rollback to 0, .+"
+            "|Rollback failed on the vbucket|Aborting rollback task .+",
+            "",
+        ),
+        ("connection-removed", "5.0–7.6", "Removing connection", " (?P<reason>.+)"),
+        (
+            "other",
+            "5.0–",
+            "producer will disconnect if stuck as .+|changing flow control buffer size.*|always_buffer_operations:.+|Invalid CAS .+"
+            "|Connection created|Conn flow control buffer is .+|std::bad_alloc while .+",
+            "",
+        ),
+        (
+            "other",
+            "5.0–7.6",
+            r"(?:Active|Passive)?Stream::addStats: .+|(?:ActiveStream|DcpProducer)::?(?:add\w*Stats|get\w+|handleResponse received).*"
+            "|Failed to (?:register cursor|snappy ).*"
+            "|(?:Producer could not be locked|Consumer name not found for producer) when ?attempting .+",
+            "",
+        ),
+        (
+            "other",
+            "5.0–7.6",
+            r"PassiveStream resuming after no-memory backoff|PassiveStream::acceptStream\(\): .+|Could not ack seqno .+"
+            "|Stream request start seqno .+ at the beginning of a snapshot .+",
+            "",
+        ),
+    )
+)
+"""Kinds of lines with the names of DCP before them, or after them as JSON; the first that matches is used."""
+
+
 @dataclass(frozen=True, slots=True)
 class JsonForm:
     """A fixed message, and the columns for the values that follow it, by their keys."""
@@ -245,3 +399,18 @@ JSON_FORMS: Mapping[str, JsonForm] = {
     },
 }
 """Forms by message. The names of connection, vbucket, stream-id and snapshot have the same keys in all of them."""
+
+KIND_COLUMNS: Mapping[str, str] = {
+    **_REQUEST,
+    **{"rollback_seqno": "rollback_seqno", "purge_seqno": "purge_seqno", "last_seqno": "last_seqno", "last_sent_seqno": "last_seqno"},
+    **{"next_seqno": "start_seqno", "to": "state", "state": "state"},
+}
+"""Columns for the values of all lines that only ``KINDS`` knows."""
+KIND_REASONS: Mapping[str, str] = {"stream-closed": "status", "end-received": "status", "connection-removed": "description"}
+"""Keys of the values that are the reason, by event. All others that say why have their whole text for it, which is in ``SAYING``."""
+SAYING = frozenset(
+    (
+        *("stream-refused", "request-refused", "message-refused", "disconnect", "rollback-received", "backfill-state"),
+        *("cache-transfer", "takeover", "window-state", "other"),
+    )
+)

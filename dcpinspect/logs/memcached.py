@@ -5,24 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from dcpinspect.logs.events import LEVELS, NUMBERS, ROLES, LogEvent
-from dcpinspect.logs.forms import END_REASONS, JSON_FORMS, JSON_VERSIONS, TEXT_FORMS, JsonForm
+from dcpinspect.logs.forms import (
+    DCP,
+    END_REASONS,
+    JSON_FORMS,
+    JSON_VERSIONS,
+    KIND_COLUMNS,
+    KIND_REASONS,
+    KINDS,
+    SAYING,
+    TEXT_FORMS,
+    JsonForm,
+    Kind,
+    TextForm,
+)
+from dcpinspect.protocol.flags import STREAM_END_REASONS
 
 _LIMITS = {"number": 2**63, "u64": 2**64, "hex64": 2**64}
 _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) ([A-Za-z]{4,8}) (.*)", re.DOTALL)
 _HEAD = re.compile(
     r"(?:(?P<conn_id>\d{1,20}): )?(?:\((?!vb|sid)(?P<bucket>[A-Za-z0-9_.%-]{1,100}|No Engine)\) )?"
     r"(?:DCP \((?P<role>Producer|Consumer|Notifier)\) (?P<name>.+?) -[ ;]?)?"
-    r"(?: ?\((?:vb[: ])(?P<vbucket>\d{1,5})\) )?(?: ?\(sid:(?P<sid>\w{1,10})\) )?(?P<text>.*)",
+    r"(?: ?\(?(?:vb[: ])(?P<vbucket>\d{1,5})\)? )?(?: ?\(sid:(?P<sid>\w{1,10})\) )?(?P<text>.*)",
     re.DOTALL,
 )
 _SID_AT_END = re.compile(r"sid:(\d{1,10})$")
 _VB = re.compile(r"vb:(\d{1,5})")
 _SID = re.compile(r"sid:(\d{1,10})")
+_NAMES = frozenset(("conn_id", "bucket", "dcp", "dcp_name", "vb", "sid", "stream_id"))
+"""Keys of the values that name what a line is about."""
 
 
 class MemcachedLog:
@@ -55,7 +72,7 @@ class MemcachedLog:
     def _event(self, number: int, text: str) -> LogEvent | None:
         event = self._of_json(number, text) or self._of_text(number, text)
         if event is None:
-            if "DCP (" in text or '"dcp":' in text:
+            if DCP in text or '"dcp":' in text:
                 self.unknown += 1
             else:
                 self.others += 1
@@ -65,17 +82,19 @@ class MemcachedLog:
         """Returns the record of a line of 8.0 or later, or None."""
         message, brace, rest = text.partition(" {")
         form = JSON_FORMS.get(message)
-        if form is None or not brace:
+        if not brace or (form is None and '"dcp":' not in rest):
             return None
         values = _object(f"{{{rest}")
-        if values is None:
+        if values is None or (form is None and (form := _kind(message, values)) is None):
             return None
         event = LogEvent(self._file, number, form.event, versions=JSON_VERSIONS, text=text)
         return event if _fill(event, form, values) else None
 
     def _of_text(self, number: int, text: str) -> LogEvent | None:
         """Returns the record of a line of an earlier version, or of one that is still text, or None."""
-        forms = [form for form in TEXT_FORMS if form.word in text]
+        forms: list[TextForm | Kind] = [form for form in TEXT_FORMS if form.word in text]
+        if DCP in text:
+            forms += KINDS
         if not forms:
             return None
         values: Mapping[str, Any] = {}
@@ -88,6 +107,8 @@ class MemcachedLog:
             if fits is None:
                 continue
             event = LogEvent(self._file, number, form.event, versions=form.versions, text=head["text"])
+            if form.event in SAYING:
+                event.reason = head["text"]
             named = _filled(event, head.groupdict()) and _filled(event, fits.groupdict()) and _named(event, values)
             if not named:
                 return None
@@ -97,6 +118,23 @@ class MemcachedLog:
                 event.sid = int(sid[1])
             return event if _reason(event) else None
         return None
+
+
+@lru_cache(256)
+def _event(message: str) -> str | None:
+    """Returns the event that a message of 8.0 or later tells; there are few such messages."""
+    return next((kind.event for kind in KINDS if kind.message.fullmatch(message)), None)
+
+
+def _kind(message: str, values: Mapping[str, Any]) -> JsonForm | None:
+    """Returns the form of a line of 8.0 or later that only ``KINDS`` knows, with its reason; None if they do not know it either."""
+    event = _event(message)
+    if event is None:
+        return None
+    if event in KIND_REASONS:
+        return JsonForm(event, {**KIND_COLUMNS, KIND_REASONS[event]: "reason"})
+    others = [f"{key} {value}" for key, value in values.items() if key not in _NAMES]
+    return JsonForm(event, KIND_COLUMNS, f"{message}{': ' if others else ''}{', '.join(others)}" if event in SAYING else None)
 
 
 def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
@@ -187,7 +225,10 @@ def _put(event: LogEvent, name: str, value: object) -> bool:
 
 def _reason(event: LogEvent) -> bool:
     """Replaces the reason that a stream ended by the word for it; returns whether the reason is known."""
-    if event.event == "stream-closed":
-        event.reason = END_REASONS.get(event.reason or "")
+    if event.event in ("stream-closed", "end-received"):
+        reason = event.reason or ""
+        event.reason = END_REASONS.get(reason)
+        if event.event == "end-received" and reason.isdecimal():
+            event.reason = STREAM_END_REASONS.get(int(reason))  # as up to 7.6
         return event.reason is not None
     return True

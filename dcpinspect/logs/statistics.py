@@ -27,7 +27,7 @@ _STREAM = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(.{1
 _STREAM_JSON = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5}):?\s+(\{.*\})\s*", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9_.%-]{1,100}")
 _STARS = re.compile(r"\*{20,}\s*")
-_UNTOLD = re.compile(r"\s*vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}:?\s+\S{1,100}\s*")
+_UNTOLD = re.compile(r"\s*(?:vb_\d{1,5}:(?!high_seqno|purge_seqno|uuid)[a-z_]{1,60}|ep_[a-z_]{1,60}):?\s+\S{1,100}\s*")
 _OF_VBUCKET = {"high_seqno": "high_seqno", "purge_seqno": "purge_seqno", "uuid": "vbucket_uuid"}
 _OF_STREAM = {
     **{"start_seqno": "start_seqno", "end_seqno": "end_seqno", "vb_uuid": "vbucket_uuid", "snap_start_seqno": "snapshot_start"},

@@ -321,7 +321,7 @@ def test_a_log_without_a_record_is_not_checked(tmp_path: Path, capsys: pytest.Ca
     assert main(["check", "--log", _log(tmp_path / "other.txt", "nothing")]) == 2
     said = capsys.readouterr()
     assert said.out == "nothing was checked\n"
-    assert said.err.endswith("; nothing of DCP is in it: give memcached.log, or what cbstats or mcstat printed\n")
+    assert said.err.endswith("; nothing of streams is in it: give memcached.log, or what cbstats or mcstat printed\n")
 
 
 def test_what_cannot_be_asked_of_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

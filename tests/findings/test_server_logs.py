@@ -10,6 +10,7 @@ from dcpinspect.findings.alone import findings_alone
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.logs.evidence import Evidence
+from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
 from tests.logs.written import producer, rollback, seqnos
 from tests.streams.told import Told, opened, packets
@@ -19,6 +20,8 @@ CLOSING = "Stream closing, sent until seqno 12 remaining items 0, reason: "
 SLOW = "The stream was closed early because it was too slow"
 MOVED = "The stream closed early because the vbucket state changed"
 IDLE = "a message has not been received for the DCP idle timeout of 360s. Received last message 361s ago."
+CLASH = "as it has the same name as a new connection"
+NO_MEMORY = "as there is no memory to complete replication"
 
 
 def read(path: Path, *lines: str) -> Evidence:
@@ -51,6 +54,16 @@ def rolled_back(name: str = "reader:1") -> Told:
         (producer(CLOSING + SLOW), "server-ended", "too-slow", "warning"),
         (producer(CLOSING + MOVED), "server-ended", "state-changed", "note"),
         (producer(f"Disconnecting because {IDLE}", None), "server-disconnect", "idle", "warning"),
+        (producer(f"Disconnecting existing Dcp Producer 0x7 {CLASH} 0x8", None), "server-disconnect", "name-clash", "warning"),
+        (producer(f"Disconnecting the connection {NO_MEMORY}"), "server-disconnect", "no-memory", "warning"),
+        (producer("Unexpected dcp event (x), disconnecting", None), "server-disconnect", "unexpected", "warning"),
+        (producer("Invalid ctrl parameter '1' for nonsense", None), "server-refused", "invalid-ctrl-parameter-for-nonsense", "note"),
+        (
+            producer("Erroneous mutation [sequence number does not fall in the expected snapshot range]; Dropping the mutation!"),
+            "server-refused",
+            "erroneous-mutation-sequence-number-does-not-fall-in-the-expe",
+            "warning",
+        ),
         (
             producer(
                 "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : 6, vBucketHighSeqno : 90,"
@@ -101,6 +114,18 @@ def test_what_the_capture_tells_of_a_stream_itself_is_not_told_twice(tmp_path: P
     lines = [producer(CLOSING + SLOW), producer("Stream request failed because of something")]
     assert beside(read(tmp_path / "memcached.log", *lines), rolled_back()) == []
     assert len(beside(read(tmp_path / "memcached.log", *lines), rolled_back("other:1"))) == 2
+
+
+def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_rules_of_the_capture(tmp_path: Path) -> None:
+    control = producer("Invalid ctrl parameter '1' for nonsense", None)
+    assert beside(read(tmp_path / "memcached.log", control), rolled_back()) == []
+    assert len(beside(read(tmp_path / "memcached.log", control), rolled_back("other:1"))) == 1
+
+
+@pytest.mark.parametrize("name", ["v85-a", "v66or60-a"])
+def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_two_lines(name: str) -> None:
+    found = findings_alone(Evidence.read([str(REAL_SERVER / "logs" / f"{name}.txt")], []), ORDINARY)
+    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [("server-refused", "warning", (vb,)) for vb in range(4)]
 
 
 def test_a_disconnect_is_told_of_its_connection(tmp_path: Path) -> None:

@@ -1,21 +1,25 @@
 from __future__ import annotations
 
 from dcpinspect.logs.events import EVENTS, LogEvent
-from dcpinspect.logs.forms import END_REASONS, JSON_FORMS, TEXT_FORMS
+from dcpinspect.logs.forms import END_REASONS, JSON_FORMS, KIND_COLUMNS, KIND_REASONS, KINDS, SAYING, TEXT_FORMS
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 
-OF_STATISTICS = {"failover-log", "stream-state", "vbucket-seqnos"}
+OF_STATISTICS = {"failover-log", "vbucket-seqnos"}
 
 
 def test_every_event_of_the_log_has_a_form() -> None:
-    assert {form.event for form in TEXT_FORMS} | {form.event for form in JSON_FORMS.values()} == {*EVENTS} - OF_STATISTICS
+    of_kinds = {kind.event for kind in KINDS}
+    assert {form.event for form in TEXT_FORMS} | {form.event for form in JSON_FORMS.values()} | of_kinds == {*EVENTS} - OF_STATISTICS
+    assert {*KIND_REASONS} <= of_kinds
+    assert of_kinds >= SAYING
 
 
 def test_forms_fill_columns_that_there_are() -> None:
-    names = {name for form in TEXT_FORMS for name in form.pattern.groupindex} | {
+    patterns = [*(form.pattern for form in TEXT_FORMS), *(kind.pattern for kind in KINDS)]
+    names = {name for pattern in patterns for name in pattern.groupindex} | {
         name for form in JSON_FORMS.values() for name in form.columns.values()
     }
-    assert names <= set(LogEvent.__slots__)
+    assert names | {*KIND_COLUMNS.values()} <= set(LogEvent.__slots__)
 
 
 def test_every_reason_of_a_stream_end_has_its_sentence() -> None:

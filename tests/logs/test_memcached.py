@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpinspect.logs.events import LogEvent
 from dcpinspect.logs.memcached import MemcachedLog
+from tests.captures import REAL_SERVER
 from tests.logs.written import NAME, TIME, TIME_NS, json_line, line, producer, rollback
 
 ENDLESS = 2**64 - 1
@@ -24,6 +26,9 @@ ROLLED = {
 AHEAD = "consumer ahead of producer - producer upper at 900"
 HIGH = "the start seqno (9) is larger than the vb highSeqno (7)"
 IDLE = "a message has not been received for the DCP idle timeout of 360s. Received last message 361s ago."
+DISCONNECTED = "The stream closed early because the conn was disconnected"
+PAUSED = "paused connection now that DcpProducer::BufferLog is"
+SAME_NAME = "existing Dcp Producer"
 BRANCH = "created new failover entry with uuid:161 and seqno:900"
 
 LINES: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -117,6 +122,106 @@ LINES: list[tuple[str, str, str, dict[str, Any]]] = [
         "8.0–",
         NAMES | {"vbucket": None, "reason": "61 s"},
     ),
+    (
+        producer("ActiveStream::transitionState: (vb 417) Transitioning from backfilling to in-memory", None),
+        "stream-state",
+        "5.0–7.6",
+        NAMES | {"state": "in-memory"},
+    ),
+    (
+        json_line("ActiveStream::transitionState: Transitioning", '"vb":"vb:417","from":"in-memory","to":"takeover-send","details":null'),
+        "stream-state",
+        "8.0–",
+        NAMES | {"state": "takeover-send", "reason": None},
+    ),
+    (
+        producer(
+            f"Attempting to add stream: opaque_:1, start_seqno_:5, end_seqno_:{ENDLESS}, vb_uuid:161, snap_start_seqno_:4,"
+            ' snap_end_seqno_:9, last_seqno:5, stream_req_value:{"uid":"0"}'
+        ),
+        "stream-requested",
+        "5.0–7.6",
+        NAMES | SNAPSHOT | {"start_seqno": 5, "end_seqno": ENDLESS, "vbucket_uuid": 161, "last_seqno": 5},
+    ),
+    (
+        producer('(sid:2) ActiveStream::scheduleBackfill_UNLOCKED register cursor with name "eq_dcpq:a b" backfill:true, seqno:37'),
+        "cursor-registered",
+        "6.0–7.6",
+        NAMES | {"sid": 2, "start_seqno": 37},
+    ),
+    (
+        producer("Stream closed, 9 items sent from backfill phase, 0 items sent from memory phase, 12 was last seqno sent", old=True),
+        "stream-sent",
+        "5.0–7.6",
+        NAMES | {"last_seqno": 12},
+    ),
+    (
+        producer(f"Setting stream to dead state, last_seqno is 12, unAckedBytes is 0, status is {DISCONNECTED}"),
+        "stream-closed",
+        "5.0–7.6",
+        NAMES | {"last_seqno": 12, "reason": "disconnected"},
+    ),
+    (
+        json_line("Setting stream to dead state", f'"vb":"vb:417","last_seqno":12,"unacked_bytes":0,"status":"{DISCONNECTED}"'),
+        "stream-closed",
+        "8.0–",
+        NAMES | {"last_seqno": 12, "reason": "disconnected"},
+    ),
+    (producer("End stream received with reason 2"), "end-received", "5.0–7.6", NAMES | {"reason": "state-changed"}),
+    (
+        json_line("End stream received", f'"vb":"vb:417","status":"{DISCONNECTED}"'),
+        "end-received",
+        "8.0–",
+        NAMES | {"reason": "disconnected"},
+    ),
+    (
+        producer("Vbucket marked as dead, last sent seqno: 12, high seqno: 14"),
+        "takeover",
+        "6.5–7.6",
+        NAMES | {"last_seqno": 12, "high_seqno": 14},
+    ),
+    (
+        producer(f"Notifying {PAUSED} no longer full; ackedBytes:60329, bytesSent:0, maxBytes:20000", None),
+        "window-state",
+        "5.0–7.6",
+        NAMES | {"vbucket": None, "state": "no longer full"},
+    ),
+    (
+        producer("Received rollback request. Rolling back to seqno:900"),
+        "rollback-received",
+        "5.0–7.6",
+        NAMES | {"rollback_seqno": 900},
+    ),
+    (
+        json_line("Received rollback request. Rolling back", '"vb":"vb:417","rollback_seqno":900'),
+        "rollback-received",
+        "8.0–",
+        NAMES | {"rollback_seqno": 900},
+    ),
+    (
+        json_line("Invalid ctrl parameter", '"value":"2.3","key":"max_marker_version"'),
+        "request-refused",
+        "8.0–",
+        NAMES | {"vbucket": None, "reason": "Invalid ctrl parameter: value 2.3, key max_marker_version"},
+    ),
+    (
+        producer(f"Disconnecting {SAME_NAME} 0x7f3 as it has the same name as a new connection 0x7f4", None),
+        "disconnect",
+        "5.0–7.6",
+        NAMES | {"vbucket": None, "reason": f"{SAME_NAME} 0x7f3 as it has the same name as a new connection 0x7f4"},
+    ),
+    (
+        producer('Removing connection [ {"ip":"127.0.0.1","port":54862} - {"ip":"127.0.0.1","port":11210} (<ud>@admin</ud>) ]', None),
+        "connection-removed",
+        "5.0–7.6",
+        NAMES | {"vbucket": None},
+    ),
+    (
+        json_line("Removing connection", '"description":{"termination_reason":"Client closed connection: EOF"}'),
+        "connection-removed",
+        "8.0–",
+        NAMES | {"vbucket": None, "reason": '{"termination_reason":"Client closed connection: EOF"}'},
+    ),
     (producer(f"Disconnecting because {IDLE}", None), "disconnect", "5.0–7.6", NAMES | {"vbucket": None, "reason": IDLE}),
     (
         producer("Scheduling backfill from 6 to 900, uid:4, reschedule flag : False"),
@@ -179,7 +284,7 @@ def test_a_line_of_each_form_is_read(text: str, event: str, versions: str, value
 
 @pytest.mark.parametrize(("text", "event"), [(text, event) for text, event, _, _ in LINES])
 def test_a_line_that_is_cut_is_never_guessed(text: str, event: str) -> None:
-    open_end = ("stream-refused", "disconnect", "connection-opened", "connection-destroyed")
+    open_end = ("stream-refused", "disconnect", "connection-opened", "connection-removed", "request-refused", "window-state", "other")
     for size in range(len(text)):
         found = taken(text[:size])
         if isinstance(found, LogEvent) and event not in open_end:
@@ -193,7 +298,10 @@ def test_a_line_that_is_cut_is_never_guessed(text: str, event: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        producer("ActiveStream::transitionState: Transitioning from backfilling to in-memory"),
+        producer("ActiveStream::dance: Transitioning from backfilling to in-memory"),
+        producer("End stream received with reason 99"),
+        producer("Stream closed, 9 items sent from backfill"),
+        json_line("Setting stream to sleep", '"vb":"vb:417"'),
         producer("Stream closing, sent until seqno 12 remaining items 0, reason: The stream felt like it"),
         producer(CREATED, 70000),
         rollback(uuid=2**64),
@@ -206,6 +314,25 @@ def test_what_has_no_known_form_is_counted(text: str) -> None:
     log = MemcachedLog("memcached.log")
     assert log.take(1, text.encode()) is None
     assert (log.events, log.unknown, log.others) == (0, 1, 0)
+
+
+REAL = sorted((REAL_SERVER / "logs").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+def test_every_line_about_dcp_that_real_servers_wrote_is_known(path: Path) -> None:
+    log = MemcachedLog(path.name)
+    with path.open("rb") as lines:
+        found = [log.take(number, line.rstrip(b"\n")) for number, line in enumerate(lines, 1)]
+    assert log.unknown == 0
+    assert all(event.role and event.name for event in found if isinstance(event, LogEvent) and event.event == "stream-state")
+
+
+def test_every_transition_of_real_servers_names_its_vbucket_and_state() -> None:
+    lines = [line for path in REAL for line in path.read_bytes().splitlines() if b"transitionState" in line]
+    events = [MemcachedLog("memcached.log").take(1, line) for line in lines]
+    assert len(events) == 88
+    assert all(isinstance(event, LogEvent) and event.state and event.vbucket is not None for event in events)
 
 
 def test_lines_about_other_things_are_counted_apart() -> None:
