@@ -8,6 +8,7 @@ because what came from outside is escaped when the text is made.
 from __future__ import annotations
 
 import os
+import re
 from typing import ClassVar
 
 from dcpinspect import ownership
@@ -108,3 +109,24 @@ class SpoolError(DcpInspectError):
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
         wanted = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
         super().__init__(f"{escape(os.fspath(folder))}: {cause.strerror or cause}; set TMPDIR to a folder {wanted}")
+
+
+_NO_MEMORY = re.compile(
+    r"failed to map segment|cannot allocate memory|can't start new thread|cannot apply additional memory protection|out of memory",
+    re.IGNORECASE,
+)
+"""What the dynamic linker, the threads of Python and DuckDB say where memory has ended."""
+_SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGT]i?B|bytes))?)")
+
+
+def memory_ended(error: BaseException) -> str | None:
+    """Returns the line for an error of any library that says that memory has ended; None for another error."""
+    text = str(error)
+    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(text):
+        return None
+    asked = _SIZE.search(text)
+    amount = "" if asked is None else f" ({asked[1] if not asked[1][-1].isdigit() else f'{asked[1]} bytes'} more were asked for)"
+    return (
+        f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its container,"
+        " or split the capture with editcap -c 100000, which needs less"
+    )

@@ -103,13 +103,15 @@ class Kernel(Generic[P, R]):
     def _compile(self) -> Callable[..., R] | None:
         with _lock:
             if self._load() is None and _state["numba"]:
-                from dcpinspect import compiling
+                from dcpinspect import compiling, machine_code
 
                 try:
                     self._compiled = compiling.make(self.source())
                     _state["loaded"] = _state["compiled"] = 1
-                except ImportError:
+                except (ImportError, OSError) as error:
                     _state["numba"] = 0  # the interpreted form gives the same result, slower
+                    if not isinstance(error, ModuleNotFoundError):
+                        machine_code.tell_unloaded(error)
             return self._compiled
 
     def source(self) -> Source:

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect import code_cache
+from dcpinspect.escape import clip, escape
 from dcpinspect.ownership import UnsafeError, check_own
 from dcpinspect.structs import Tables
 
@@ -44,6 +45,8 @@ _PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 """The C type that numba makes of ``int64 entry(words, addresses)``: a status, then places for the result and for an exception."""
 
+_SHOWN = 120
+"""Number of columns of an error that a line repeats."""
 _told: set[str] = set()
 _numbers = itertools.count()
 
@@ -299,8 +302,10 @@ def _linked(source: Source, read: Callable[[], bytes | None]) -> Code | None:
         return None if code is None else link(source, code)
     except UnsafeError as error:
         _tell_unsafe(error)
-    except (ImportError, OSError, RuntimeError):
-        pass
+    except (ModuleNotFoundError, FileNotFoundError, RuntimeError):
+        pass  # there is none, or it is for another llvmlite
+    except (ImportError, OSError) as error:
+        tell_unloaded(error)
     return None
 
 
@@ -325,6 +330,12 @@ def _target() -> str:
 
     facts = (llvmlite.__version__, llvm.get_process_triple(), *processor())
     return f"llvmlite{llvmlite.__version__}-{sys.implementation.cache_tag}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:8]}"
+
+
+def tell_unloaded(error: ImportError | OSError) -> None:
+    """Says why there is no machine code where it is installed."""
+    why = clip(escape(" ".join(str(error).split())), _SHOWN)
+    tell("unloaded", f"machine code cannot be loaded ({why}); everything goes on interpreted, many times slower")
 
 
 def _tell_unsafe(error: UnsafeError) -> None:

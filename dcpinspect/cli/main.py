@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from dcpinspect import __version__
 from dcpinspect.cli import terminal
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DcpInspectError, UsageError
+from dcpinspect.errors import DcpInspectError, UsageError, memory_ended
 from dcpinspect.escape import escape
 from dcpinspect.suggest import did_you_mean
 
@@ -100,6 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.strerror is None:
             raise
         complain(error.strerror if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {error.strerror}")
+        return 2
+    except Exception as error:
+        if (ended := memory_ended(error)) is None:
+            raise
+        complain(ended)
         return 2
 
 

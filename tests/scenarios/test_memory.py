@@ -1,0 +1,62 @@
+"""What a user reads where memory, or the machine code that needs it, is not to be had."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import llvmlite
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+LARGE = str(SAMPLES / "large.pcapng.gz")
+COMMANDS = (
+    ("check", LARGE),
+    ("export", LARGE, "-o", "out.parquet"),
+    ("sql", LARGE, "select name, count(*) from messages group by name"),
+    ("report", LARGE, "-o", "out.html"),
+    ("diff", LARGE, str(SAMPLES / "tour.pcapng"), "-o", "out.json"),
+)
+
+
+def ran(folder: Path, arguments: tuple[str, ...], *, most: int = resource.RLIM_INFINITY, **variables: str) -> tuple[int, str, str]:
+    """Runs a command with so many bytes of address space; returns its status and what it printed."""
+    environment: Mapping[str, str] = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, "-m", "dcpinspect", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: words[0])
+def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    status, _, err = ran(tmp_path, arguments, most=150 << 20)
+    assert (status, "Traceback" in err) == (2, False), err
+    assert err.splitlines()[-1].startswith("dcpinspect: memory has ended")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_line_says_how_much_was_asked_for(tmp_path: Path) -> None:
+    assert "MiB more were asked for" in ran(tmp_path, ("check", LARGE), most=150 << 20)[2]
+
+
+def test_machine_code_that_cannot_be_loaded_is_one_line_and_the_same_answer(tmp_path: Path) -> None:
+    package = Path(llvmlite.__file__).parent
+    shutil.copytree(package, tmp_path / "llvmlite", ignore=shutil.ignore_patterns("*.so", "*.dylib", "*.dll", "__pycache__"))
+    (tmp_path / "llvmlite" / "binding" / "libllvmlite.so").touch()
+    tour = ("read", str(SAMPLES / "tour.pcapng"))
+    expected = ran(tmp_path, tour)[1]
+    status, out, err = ran(tmp_path, tour, PYTHONPATH=str(tmp_path), DCPINSPECT_KERNELS="compiled")
+    assert (status, out) == (0, expected)
+    assert [line.partition(" (")[0] for line in err.splitlines()] == ["dcpinspect: machine code cannot be loaded"]
