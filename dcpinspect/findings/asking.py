@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from dcpinspect.findings.cases import FEW
 from dcpinspect.findings.context import Context, Table, plain
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import Groups
@@ -82,3 +84,20 @@ class Asked:
         found = self._by_range.get((low, high), [])
         before = bisect_left(found, (place, 0))
         return found[before - 1][1] if before else None
+
+
+def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Returns what a server does not accept in the value of a stream request, and what to do; None where it can be read and is right."""
+    named = value.get("collections")
+    if named is not None and "scope" in value:
+        return "its filter names a scope and collections", "name either a scope or collections"
+    ids = (
+        Counter(one.lower().removeprefix("0x").lstrip("0") or "0" for one in named if isinstance(one, str))
+        if isinstance(named, list)
+        else {}
+    )
+    twice = [f"0x{one}" for one, count in ids.items() if count > 1]
+    if twice:
+        what = f"its filter names collection{'s' if len(twice) > 1 else ''} {', '.join(twice[:FEW])} more than once"
+        return what, "name each collection once in the filter; until then, the server refuses the request"
+    return None

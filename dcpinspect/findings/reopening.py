@@ -1,4 +1,4 @@
-"""Rules about how clients ask for a vbucket again: after a rollback, after a stream end, after an OSO snapshot that broke off."""
+"""Rules about how clients ask for a vbucket again: after a rollback, a refusal, a stream end, an OSO snapshot that broke off."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import REFUSED_FOR_NOW, Clients, Reopened, Turn, Turns
 from dcpinspect.findings.context import Context, occurrence, plain, reached
-from dcpinspect.findings.costs import LOST, STUCK
+from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import UNREAD_SEQNO
-from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, STREAMING
+from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO
+from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, ENDED, STREAMING
 
 RULES = (
     Rule(
@@ -51,6 +51,18 @@ RULES = (
         cost=STUCK,
     ),
     Rule(
+        "end-lost",
+        "stream",
+        "warning",
+        "a client asks for a vbucket up to an end; before the stream comes there, it ends or is rolled back, and the client asks again "
+        "without an end. It does so on the same connection, or goes on at the seqno where the stream stopped",
+        "streams that reached their end, or that the client closed; capture loss that may hide either, or another request",
+        "ask again with the same end; without it, the stream never ends, and a job that waits for its end never stops",
+        reports=("Trendyol/go-dcp 997516d",),
+        whose="client",
+        cost=Cost("vbucket", "lost its end", "lost their ends"),
+    ),
+    Rule(
         "oso-resume-point",
         "stream",
         "error",
@@ -79,6 +91,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, clients, before, number)
+    asked, answer = context.streams.request, context.streams.answer
+    has_seqno = (asked.form > 0) & (asked.flags & TO_AN_END == 0)
+    is_finite, is_endless = has_seqno & (asked.end > asked.start) & (asked.end < GREATEST), has_seqno & (asked.end == GREATEST)
+    is_told = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
+    for numbers in context.of_client.having(is_finite):
+        for before, number in pairwise(number for number in numbers if is_told[number]):
+            if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
+                yield from _without_end(context, clients, before, number)
 
 
 def _not_taken_up(context: Context, clients: Clients, client: str, others: tuple[Turns, Reopened], turn: Turn) -> Iterator[Occurrence]:
@@ -190,6 +210,24 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not show which seqnos have come"
     yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
+
+
+def _without_end(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:
+    """Yields the occurrence of an endless stream that goes on with one that had an end and did not reach it."""
+    old, row = context.streams[before], context.streams[number]
+    connection, asked_ns = int(old.connection), int(row.opened.time)
+    stopped = int(old.rollback if old.answer == w.A_ROLLBACK else old.position if old.has_position else old.request.start)
+    is_done = old.closed_row >= 0 or (old.state == ENDED and old.reason == 0) or stopped >= old.request.end
+    goes_on = connection == row.connection or (row.request.start == stopped and stopped > LEAST)
+    is_hidden = context.sight.has_lost(connection, context.producer(connection), old.losses)
+    if is_done or not goes_on or is_hidden or clients.may_have_said(connection, int(old.opened.time), asked_ns, vbucket=int(row.vbucket)):
+        return
+    end, start = plain(old.request.end), plain(row.request.start)
+    beyond = f", and is at {plain(row.position)}" if row.has_position and row.position > old.request.end else ""
+    message = f"asked up to {end}, then again from {start} without an end{beyond}"
+    places = (context.request(number), context.request(before), context.place(old, old.finished))
+    shared, facts = "asked again without the end that was asked for before", {"end": end, "asked": start}
+    yield occurrence(context, number, "end-lost", "warning", message, places, seqnos=(end, start), shared=shared, facts=facts)
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:

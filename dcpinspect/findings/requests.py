@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dcpinspect.findings.asking import Asked, Bare
+from dcpinspect.findings.asking import Asked, Bare, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
@@ -351,6 +351,9 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     cause = status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
+    if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
+        what, advice = fault
+        message = f"stream request refused: {status_name(status)}, {what}"
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(int(row.vbucket), "")

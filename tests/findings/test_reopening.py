@@ -8,11 +8,13 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.statuses import Status, status_name
 from tests.findings.checked import findings, found_in
+from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets
 
-RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point")
+RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point", "end-lost")
 LOG = ((0xB, 100), (0xA, 0))
 
 
@@ -390,6 +392,79 @@ def test_a_node_that_nobody_captures_or_that_takes_over_leaves_it_open(node: str
 
 def test_without_a_map_nobody_knows_where_a_vbucket_is() -> None:
     assert found(*not_mine("node2", has_map=False)) == []
+
+
+# -- end-lost ----------------------------------------------------------------------------------------------------
+
+
+def finite(upto: int, reason: str | None = "state-changed", *, end: int = 100) -> tuple[Told, Stream]:
+    """A stream up to an end that comes to a seqno."""
+    talk = opened("dcp:1")
+    stream = talk.stream(11, end=end)
+    stream.snapshot(0, max(upto, 1), "memory")
+    stream.mutation(upto, "k")
+    if reason is not None:
+        stream.end(reason)
+    return talk, stream
+
+
+def going_on(talk: Told, start: int, end: int = ENDLESS, *flags: str) -> Told:
+    stream = talk.stream(11, start=start, end=end, flags=flags)
+    stream.snapshot(start, start + 70, "memory")
+    stream.mutation(start + 70, "k")
+    return talk
+
+
+@pytest.mark.parametrize("reason", ["state-changed", "too-slow", "disconnected"])
+def test_a_client_that_forgets_the_end_reads_beyond_it(reason: str) -> None:
+    (one,) = found(going_on(finite(40, reason)[0], 40))
+    assert (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos) == ("end-lost", "warning", "client", (11,), (100, 40))
+    assert one.message == "asked up to 100, then again from 40 without an end, and is at 110"
+
+
+def test_the_end_may_be_lost_after_a_rollback() -> None:
+    talk = opened("dcp:1")
+    talk.stream(11, start=60, end=100, uuid=0xA, rollback=20)
+    (one,) = found(going_on(talk, 20))
+    assert one.message == "asked up to 100, then again from 20 without an end"
+
+
+def test_a_new_connection_goes_on_with_the_stream_where_it_stopped() -> None:
+    first = finite(40, None)[0]
+    first.close("server")
+    assert [one.rule for one in found(first, going_on(opened("dcp:1", port=50_001), 40))] == ["end-lost"]
+    assert found(first, going_on(opened("dcp:1", port=50_001), 0)) == []  # perhaps another job of that name
+    assert found(first, going_on(opened("other", port=50_001), 40)) == []
+
+
+def test_a_client_that_has_all_up_to_the_end_goes_on_without_one() -> None:
+    assert found(going_on(finite(100, "ok")[0], 100)) == []
+    assert found(going_on(finite(40, "ok")[0], 100)) == []
+
+
+def test_another_end_is_no_lost_end_and_one_that_the_server_chooses_is_none() -> None:
+    assert found(going_on(finite(40)[0], 40, 100)) == []
+    assert found(going_on(finite(40)[0], 40, 500)) == []
+    assert found(going_on(finite(40)[0], 40, ENDLESS, "to-latest")) == []
+
+
+def test_a_stream_that_the_client_closed_is_not_gone_on_with() -> None:
+    talk, stream = finite(40, None)
+    stream.close()
+    assert found(going_on(talk, 40)) == []
+
+
+def test_a_hole_may_hide_that_the_end_was_reached_or_another_request() -> None:
+    talk, stream = finite(40, None)
+    with talk.lost():
+        stream.mutation(100, "k")
+        stream.end("ok")
+    talk.noop()
+    assert found(going_on(talk, 100)) == []
+    talk = finite(40)[0]
+    with talk.lost():
+        talk.stream(11, start=40, end=41).end("ok")
+    assert found(going_on(talk, 41)) == []
 
 
 # -- oso-resume-point -----------------------------------------------------------------------------------------

@@ -647,3 +647,35 @@ def test_an_end_that_the_client_asked_for_is_no_news() -> None:
     stream.close()
     stream.end("closed")
     assert findings(talk) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "advice"),
+    [
+        ({"collections": ["8", "9", "8"]}, "its filter names collection 0x8 more than once", "name each collection once"),
+        ({"collections": ["0x8", "08"]}, "its filter names collection 0x8 more than once", "name each collection once"),
+        ({"collections": ["0", "a", "0", "A"]}, "its filter names collections 0x0, 0xa more than once", "name each collection once"),
+        ({"collections": ["8"], "scope": "9"}, "its filter names a scope and collections", "either a scope or collections"),
+    ],
+)
+def test_a_filter_that_no_server_accepts_is_named(value: dict[str, Any], what: str, advice: str) -> None:
+    talk = opened()
+    talk.stream(80, value=value, status=Status.EINVAL)
+    (found,) = warnings(talk)
+    assert (found.rule, found.severity, found.whose) == ("stream-refused", "error", "client")
+    assert found.message == f"stream request refused: einval, {what}"
+    assert advice in found.next
+
+
+@pytest.mark.parametrize("value", [None, {"collections": ["8", "9"]}, {"scope": "8"}, {"collections": 7}, {"uid": "8"}])
+def test_other_refused_requests_are_told_by_their_status(value: dict[str, Any] | None) -> None:
+    talk = opened()
+    talk.stream(80, value=value, status=Status.EINVAL)
+    (found,) = warnings(talk)
+    assert found.message.startswith("stream request refused: einval, The request or its JSON value is malformed")
+
+
+def test_a_collection_named_twice_is_legal_where_the_server_takes_it() -> None:
+    talk = opened()
+    talk.stream(80, value={"collections": ["8", "8"]})
+    assert warnings(talk) == []

@@ -223,6 +223,25 @@ def _(talk: Talk) -> Said:
     return ends[1]
 
 
+@plant("a vbucket that was refused for now is never asked for again", "orphaned-vbucket")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    answers = [talk.answer(talk.request(vbucket), ETMPFAIL) for vbucket in (VB + 1, VB + 2)]
+    talk.wait(0.2)
+    talk.stream(VB + 2)
+    talk.wait(5)
+    talk.snapshot(VB, 0, 3)
+    return answers[0]
+
+
+@plant("a stream that ended before its end is asked for without it", "end-lost")
+def _(talk: Talk) -> Said:
+    talk.stream(VB, 0, 90)
+    talk.snapshot(VB, 0, 3)
+    talk.end(VB, "state-changed")
+    return talk.stream(VB, 3, uuid=UUID)
+
+
 @plant("a client reads a vbucket from 0 again and again", "reconnect-loop")
 def _(talk: Talk) -> Said:
     for _ in range(5 + talk.dice.below(4)):

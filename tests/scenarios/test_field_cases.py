@@ -93,12 +93,21 @@ DCP: dict[str, Case] = {
             Expected("stream-refused", "note", "server", ["vb [78]"]),
         ]
     ),
+    "r02-duplicate-collection-ids": Case(
+        [Expected("stream-refused", "error", "client", ["its filter names collection 0x8 more than once", "vb [80]"], ["flags"])]
+    ),
     "r05-nmvb-not-retried": Case(
         [
             Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
             Expected("stream-refused", "warning", "normal", ["vb [500]"]),
             Expected("stream-refused", "note", "normal", ["vb [501]"]),
             Expected("vbuckets-not-requested", "note", "client"),
+        ]
+    ),
+    "r07-end-lost-on-reopen": Case(
+        [
+            Expected("end-lost", "warning", "client", ["asked up to 100, then again from 40 without an end, and is at 110", "vb [11]"]),
+            Expected("stream-end-reason", "note", "normal"),
         ]
     ),
 }
