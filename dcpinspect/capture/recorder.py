@@ -412,7 +412,7 @@ class Recorder:
             if not self._is_full:
                 raise
         finally:
-            self._told.tell(**self._numbers(), end=True)
+            self._told.tell(**self._numbers())
             for source in self._sources:
                 source.close()
 
@@ -436,6 +436,7 @@ def main() -> int:
         told.tell(error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step])
     except (OutputError, UsageError) as error:
         told.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
+    told.tell(end=True)  # last: the reader does not wait for more
     told.end()
     if wishes.is_spool:  # if the reader is killed before it has read everything, nobody else removes the files
         while os.read(0, 1 << 10):

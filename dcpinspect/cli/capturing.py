@@ -16,7 +16,7 @@ import typer
 from dcpinspect.cli import interrupts
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import CaptureError, OutputError, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
@@ -319,6 +319,9 @@ class Interfaces:
             except KeyboardInterrupt:
                 left = capture.unread
                 complain(f"{self.captured()}, {left:,} left unread")
+                raise
+            except (CaptureError, OutputError):  # the recorder could not go on
+                complain(self.captured())
                 raise
 
     def bound(self, reading: Reading) -> None:

@@ -298,6 +298,24 @@ def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Pa
     assert decoded + skipped + missing == sum(map(len, messages))
 
 
+@pytest.mark.parametrize("ring", [(), ("-b", "filesize:200kB")])
+def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(ring: tuple[str, ...], namespace: str, tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        with live(namespace, "-i", "lo", "-w", str(tmp_path / "x.pcapng"), "-f", "csv", "--columns", "by_seqno", *ring) as running:
+            running.out.readline()
+            flood(namespace, 4_000, 500)
+            rows = running.rest()
+        recorded = read_rows(tmp_path)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert running.process.returncode == 2
+    captured, reason = running.told[-2:]
+    assert re.fullmatch(r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel", captured)
+    assert reason == f"dcpinspect: --write {tmp_path}/x.pcapng: No space left on device; it has the packets before that"
+    assert len(rows) == recorded
+
+
 def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "-w", str(path)) as running:
