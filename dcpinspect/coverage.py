@@ -157,6 +157,9 @@ class Coverage:
     """Connections that look like TLS, by number; their directions are those of chunks."""
     has_keys: bool = False
     """Whether there are secrets of TLS connections."""
+    unopened: Mapping[str, int] = field(default_factory=dict)
+    """Number of connections that were not opened, or on which nobody said a byte, by what came of them (``Link.unopened``). ``links`` may
+    have fewer of them."""
 
     @property
     def everything(self) -> Iterator[DirectionCoverage]:

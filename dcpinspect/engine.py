@@ -24,11 +24,12 @@ from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.links import Link, Shut
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.headers import CLASS_NAMES
+from dcpinspect.transport.openings import counted, openings
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
@@ -175,7 +176,9 @@ class Engine:
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
         others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
-        return Coverage(packets, self._directions(self.transport.with_bytes(there)), others, self.tls.connections, self.tls.has_keys)
+        unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
+        directions = self._directions(self.transport.with_bytes(there))
+        return Coverage(packets, directions, others, self.tls.connections, self.tls.has_keys, unopened)
 
     def _directions(self, connections: Rows) -> Directions:
         return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
@@ -271,8 +274,10 @@ class Engine:
         turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
         pairs = (column.reshape(-1, 2).tolist() for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable))
         begun = self.transport.have_handshake(numbers).tolist()
-        lives = self.transport.lifetimes_of(numbers)
-        for number, life, has_handshake, holes, missing, skipped in zip(numbers.tolist(), lives, begun, *pairs, strict=True):
+        lives, opened = self.transport.lifetimes_of(numbers), openings(self.transport.tables, numbers, self.transport.time_ns)
+        for number, life, opening, has_handshake, holes, missing, skipped in zip(
+            numbers.tolist(), lives, opened, begun, *pairs, strict=True
+        ):
             is_turned = number in turned
             yield Link(
                 number=number,
@@ -294,6 +299,10 @@ class Engine:
                 skipped=(skipped[C2S], skipped[S2C]),
                 lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
                 tls=self.tls.text(number),
+                unopened=opening.unopened,
+                unreached=opening.unreached[:: -1 if is_turned else 1],
+                syns=opening.syns,
+                shut=tuple(None if one is None else Shut(*one) for one in opening.shut[:: -1 if is_turned else 1]),
             )
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:

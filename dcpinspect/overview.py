@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import INFO
+from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
 from dcpinspect.tables.records import Records
 
@@ -50,6 +52,7 @@ def overview(reading: Reading) -> Overview:
         "messages": reading.messages,
         "connections": len(links) + reading.engine.unlisted,
         "mid_stream": [link.number for link in links if not link.has_handshake],
+        "unopened": _unopened(links),
         "streams": len(streams),
         "answers": dict(Counter(answer for _, _, answer in streams)),
         "clients": [
@@ -90,6 +93,15 @@ def overview(reading: Reading) -> Overview:
         "problems": len(reading.capture.problems),
         "next": _next(reading),
     }
+
+
+def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
+    """Returns the connections that were not opened or not used, by client, server and what came of them."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for link in links:
+        if link.unopened:
+            found.setdefault((link.client.rpartition(":")[0], link.server, link.unopened), []).append(link.number)
+    return [{"client": key[0], "server": key[1], "how": key[2], "connections": numbers} for key, numbers in found.items()]
 
 
 def _version(session: Session | None) -> str | None:

@@ -72,6 +72,8 @@ class Part:
     tls: Mapping[int, TlsConnection]
     """As ``Coverage.tls``, without secrets."""
     has_keys: bool
+    unopened: Mapping[str, int]
+    """As in ``Coverage``."""
 
     @staticmethod
     def of(reading: Reading) -> Part:
@@ -90,6 +92,7 @@ class Part:
             messages=reading.messages,
             tls={number: replace(about, secrets={}) for number, about in coverage.tls.items()},
             has_keys=coverage.has_keys,
+            unopened=dict(coverage.unopened),
         )
 
     def rows(self, name: str, of_whole: OfWhole, files: Sequence[str]) -> Records:
@@ -226,6 +229,7 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
             sorted(directions, key=lambda one: (one.connection, one.direction)),
             tls={int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
             has_keys=any(part.has_keys for part in parts),
+            unopened=sum((Counter(part.unopened) for part in parts), Counter()),
         ),
         numbers=numbers,
         things=things,
@@ -316,7 +320,7 @@ _ALLOWED = {
     "dcpinspect.streams.gaps": ("Extra",),
     "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
     "dcpinspect.streams.leaving": ("Left",),
-    "dcpinspect.streams.links": ("Link",),
+    "dcpinspect.streams.links": ("Link", "Shut"),
     "dcpinspect.streams.noops": ("Kept", "Noops", "Noticed"),
     "dcpinspect.streams.of_whole": ("OfWhole",),
     "dcpinspect.streams.oso": ("OutOfOrder",),

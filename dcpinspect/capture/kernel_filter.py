@@ -2,7 +2,7 @@
 
 libpcap, through Scapy, translates the expression. The program is then attached by hand, because Scapy's would cut frames at 65,535 bytes,
 which is less than a loopback interface carries. Packets pass that might hold TCP which only a dissector can see (IP fragments, extension
-headers, tunnels, VLAN tags): the engine decides.
+headers, tunnels, VLAN tags), and ICMP errors, which quote packets that did not arrive: the engine decides.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def expression(ports: Sequence[int]) -> str:
     parts += [f"ip proto {number}" for number in _WITHIN_IP]
     parts += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
     parts += [f"udp dst port {port}" for port in _TUNNEL_PORTS]
+    parts += ["icmp[0] == 3", "icmp[0] == 11", "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))"]  # a destination was not reached
     return " or ".join(parts)
 
 

@@ -49,6 +49,10 @@ SILENCES: Mapping[str, Collection[str]] = {
 
 SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
     "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
+    "tcp-window-zero": (
+        *("flow-control-stall", "stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
+        *("missing-response", "noop-unanswered", "slow-stream"),
+    ),
 }
 """Rules that have nothing to add about a connection, in the time that a more specific rule speaks of."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.findings import (
     acknowledged,
+    below,
     checkpoints,
     closing,
     connections,
@@ -81,6 +82,7 @@ for _one in (
     flow.RULE_SET,
     noops.RULE_SET,
     round_trips.RULE_SET,
+    below.RULE_SET,
     connections.RULE_SET,
     tls.RULE_SET,
     closing.RULE_SET,

@@ -31,9 +31,9 @@ RULES = (
         "warning",
         "a stream stops inside a snapshot for more than 30 s, while the server sends other messages on the connection; a note for clients"
         " without collections, which do not see every seqno",
-        "streams of some collections only; OSO snapshots; replicas; a full window, or an unknown one; a backfill whose turn may come after"
-        " those of other vbuckets, or which leaves out deletions; streams that ended or reached their requested end; after a hole, which"
-        " may hide that the vbucket is a replica",
+        "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, or an unknown one; a backfill"
+        " whose turn may come after those of other vbuckets, or which leaves out deletions; streams that ended or reached their"
+        " requested end; after a hole, which may hide that the vbucket is a replica",
         "on the server, look at this stream in 'cbstats dcp'; the client can only reopen it, from the last seqno that it received",
         ("memory", "disk"),
         needs=("flow",),
@@ -128,15 +128,18 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
 
 
 def _since_ns(context: Context, number: int) -> int | None:
-    """Returns since when a stream waits although the window has room; None if it has none, or nobody knows."""
+    """Returns since when a stream waits although the windows of DCP and of TCP have room; None if one has none, or nobody knows."""
     row = context.streams[number]
     connection, flow = int(row.connection), context.tracker.flow
     used = context.tables.seen.flows[connection]
     if flow is None or used.window is None or (used.window and used.outstanding is None) or used.is_full:
         return None
-    watched = flow.watched.get(connection)
+    watched, shut = flow.watched.get(connection), context.by_number[connection].shut[1 - context.producer(connection)]
     stall = watched.stalls.last if watched is not None else None
-    return max(int(row.latest.time), stall.at.time_ns + stall.time_ns if stall is not None else 0)
+    if shut is not None and not shut.is_over:
+        return None
+    until = (stall.at.time_ns + stall.time_ns if stall is not None else 0, shut.since_ns + shut.time_ns if shut is not None else 0)
+    return max(int(row.latest.time), *until)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -93,7 +93,7 @@ def _traffic(found: dict[str, Any]) -> str:
 def _clients(found: dict[str, Any]) -> Iterator[str]:
     return _some(
         [
-            f"{escape(one['address'])}  {escape(one['name'] or _nameless(one))}"
+            f"{escape(one['address'])}  {escape(one['name'] or _nameless(found, one))}"
             + (f", agent {escape(one['agent'])}" if one["agent"] else "")
             + f": {_numbers('connection', one['connections'])}"
             + (f", {counted(one['vbuckets'], 'vbucket')}" if one["vbuckets"] else "")
@@ -103,20 +103,24 @@ def _clients(found: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _nameless(client: dict[str, Any]) -> str:
+def _nameless(found: dict[str, Any], client: dict[str, Any]) -> str:
     """Returns why a client has no name."""
+    if (why := _unused(found, "client", client["address"], client["connections"])) is not None:
+        return why
     return "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
 
 
 def _servers(found: dict[str, Any]) -> Iterator[str]:
     return _some(
-        [
-            f"{escape(one['address'])}  {'version ' + escape(one['version']) if one['version'] else 'version not in the capture'}"
-            f": {_numbers('connection', one['connections'])}"
-            for one in found["servers"]
-        ],
+        [f"{escape(one['address'])}  {_version(found, one)}: {_numbers('connection', one['connections'])}" for one in found["servers"]],
         "servers",
     )
+
+
+def _version(found: dict[str, Any], server: dict[str, Any]) -> str:
+    if server["version"]:
+        return f"version {escape(server['version'])}"
+    return _unused(found, "server", server["address"], server["connections"]) or "version not in the capture"
 
 
 def _vbuckets(found: dict[str, Any]) -> str:
@@ -124,8 +128,27 @@ def _vbuckets(found: dict[str, Any]) -> str:
     return f"{len(numbers):,}: {ranges(numbers)}" if numbers else "none"
 
 
+def _unused(found: dict[str, Any], name: str, value: str, numbers: Sequence[int]) -> str | None:
+    """Returns why none of these connections has a name or a version: what came of all of them; None if that is not so."""
+    mine = [one for one in found["unopened"] if one[name] == value]
+    if set(numbers) - {number for one in mine for number in one["connections"]}:
+        return None
+    hows = {one["how"] for one in mine} - {"silent"}
+    return f"not connected ({_how(hows)})" if hows else "said nothing, as health probes do"
+
+
+def _how(hows: Iterable[str]) -> str:
+    return ", ".join(how.replace("-", " ") for how in sorted(hows))
+
+
 def _complete(found: dict[str, Any]) -> str:
     lacks = []
+    failed = [one for one in found["unopened"] if one["how"] != "silent"]
+    if failed:
+        count = sum(len(one["connections"]) for one in failed)
+        servers = sorted({escape(one["server"]) for one in failed})
+        to = ", ".join(servers) if len(servers) <= MOST else counted(len(servers), "server")
+        lacks.append(f"{counted(count, 'connection')} to {to} could not be opened ({_how({one['how'] for one in failed})})")
     for name, noun, what in (
         ("problems", "damaged place", "in the capture"),
         ("dropped_packets", "packet", "dropped before they were captured"),

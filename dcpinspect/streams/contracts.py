@@ -205,6 +205,12 @@ INFO = RecordTable(
         _C("messages", "number", "messages"),
         _C("connections", "number", "connections that carry messages or stand on a port looked at"),
         _C("mid_stream", "numbers", "connections whose TCP handshake is not in the capture"),
+        _C(
+            "unopened",
+            "objects",
+            "connections that were not opened or not used: client, server, how (unanswered, refused, silent, or what an ICMP error says), "
+            "connections",
+        ),
         _C("streams", "number", "streams"),
         _C("answers", "counts", "streams by answer", w.ANSWERS),
         _C(

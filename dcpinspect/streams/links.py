@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Shut(NamedTuple):
+    """When an end announced a TCP receive window of 0, which stops the other end."""
+
+    since_ns: int
+    """When the longest time of that began."""
+    time_ns: int
+    """How long it was, as far as is known."""
+    times: int
+    """How often it was 1 s or more."""
+    is_over: bool
+    """Whether the window was open again in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,15 @@ class Link:
     """Stream offsets [start, end) behind the latest message that could not be read; None where there are none."""
     tls: str | None = None
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
+    unopened: str = ""
+    """What came of its SYN instead of an answer: ``unanswered``, ``refused``, or what an ICMP error says. ``silent`` where it was opened
+    and closed, and nobody said a byte. Else empty."""
+    unreached: tuple[str, ...] = ("", "")
+    """By direction: what an ICMP error says of its packets, where the end that they were sent to was not heard after it; else empty."""
+    syns: int = 0
+    """Number of packets of the client, where it has had no answer."""
+    shut: tuple[Shut | None, ...] = (None, None)
+    """By direction: that its sender, for 1 s or more, took nothing."""
 
     @property
     def is_complete(self) -> bool:

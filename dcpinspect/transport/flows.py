@@ -54,6 +54,7 @@ def says_little(one: Side, flow: Flow) -> bool:
     is_whole = flow.nodes == 0 and flow.stray < 0 and flow.holes == 0 and flow.cut_off == 0 and flow.duplicate == 0 and flow.late == 0
     is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
     is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0 and flow.passed == 0
+    is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0
     return bool(is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if one.has_fin else 0))
 
 

@@ -22,9 +22,16 @@ are: IP fragment of a datagram that another packet completed; IP fragment of a d
 """
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
+UNREACHED = 256
+"""In place of all flags, times 1 and more: the row is of a TCP packet that an ICMP error quotes. It did not arrive; the factor less 1 is
+the code of the error."""
+OF_IPV6 = 64
+"""Added to the code of an error of ICMPv6."""
+TIME_EXCEEDED = 32
+"""Stands for the code of "time exceeded in transit", which is a type of its own."""
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE = 0, 4, 6, 7, 8, 9, 10, 11
-COLUMNS = 12
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES = 0, 4, 6, 7, 8, 9, 10, 11, 12
+COLUMNS = 13
 
 HALF = 1 << 31
 FIRST_OF_IPV4 = -HALF << 32
@@ -50,7 +57,8 @@ class Headers:
     """Place in the batch of each used packet."""
     tcp: Column
     """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
-    acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire.
+    acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and
+    the receive window, as the header has it. A packet that an ICMP error quotes has a row, too, and the class "not TCP".
 
     The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
 
@@ -165,6 +173,55 @@ def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
     return -NOT_TCP
 
 
+@inline
+def take_addresses(data: Octets, at: int, version: int, tcp: Ints, row: int) -> None:
+    """Writes the two addresses of an IP header, which begin at ``at``, into a row."""
+    if version == 4:
+        for side in range(2):
+            tcp[row, 2 * side] = FIRST_OF_IPV4
+            tcp[row, 2 * side + 1] = _MAPPED + be32(data, at + 4 * side)
+    else:
+        for half in range(4):
+            tcp[row, half] = (be32(data, at + 8 * half) - HALF) << 32 | be32(data, at + 8 * half + 4)
+
+
+@inline
+def unreached(data: Octets, at: int, end: int, wanted: Octets, tcp: Ints, row: int) -> bool:
+    """Writes the row of the TCP packet that an ICMP error at ``at`` quotes. Returns whether there is one that did not reach its goal.
+
+    An error quotes the IP header and 8 bytes at least: the ports and the sequence number.
+    """
+    inner = at + 8
+    if inner + 28 > end:
+        return False
+    kind, why, version = data[at], data[at + 1], data[inner] >> 4
+    if version == 4:
+        ports, protocol, addresses = inner + (data[inner] & 15) * 4, data[inner + 9], inner + 12
+        is_error = (kind == 3 and why != 4) or (kind == 11 and why == 0)  # 4: the packet was too long
+        why = TIME_EXCEEDED if kind == 11 else min(why, TIME_EXCEEDED - 1)
+    else:
+        ports, protocol, addresses = inner + 40, data[inner + 6], inner + 8
+        is_error = kind == 1 or (kind == 3 and why == 0)
+        why = OF_IPV6 + (TIME_EXCEEDED if kind == 3 else min(why, TIME_EXCEEDED - 1))
+    if not is_error or (version != 4 and version != 6) or protocol != 6 or ports < inner + 20 or ports + 8 > end:
+        return False
+    if version == 4 and be16(data, inner + 6) & 0x1FFF:
+        return False  # a later fragment has no ports
+    if wanted[be16(data, ports)] == 0 and wanted[be16(data, ports + 2)] == 0:
+        return False
+    take_addresses(data, addresses, version, tcp, row)
+    tcp[row, PORTS] = be16(data, ports)
+    tcp[row, PORTS + 1] = be16(data, ports + 2)
+    tcp[row, SEQ] = be32(data, ports + 4)
+    tcp[row, ACKED] = 0
+    tcp[row, FLAGS] = UNREACHED * (1 + why)
+    tcp[row, PAYLOAD] = ports
+    tcp[row, CAPTURED] = 0
+    tcp[row, WIRE] = 0
+    tcp[row, TAKES] = 1
+    return True
+
+
 @kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
 def parse_headers(
     data: Octets,
@@ -223,6 +280,9 @@ def parse_headers(
             if protocol == 17 and inner + 4 <= end:
                 tunnel = be16(data, inner + 2) in (4789, 4790, 8472, 6081, 6635)  # VXLAN, Geneve, MPLS
             classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
+            if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted, tcp, used):
+                index[used] = i
+                used += 1
             continue
         if total == 0:  # a large-send frame: longer than the length field can say, or the field is not filled in yet
             ip_end = wire_end
@@ -245,13 +305,7 @@ def parse_headers(
             continue
         classes[i] = USED
         index[used] = i
-        if version == 4:
-            for side in range(2):
-                tcp[used, 2 * side] = FIRST_OF_IPV4
-                tcp[used, 2 * side + 1] = _MAPPED + be32(data, addresses + 4 * side)
-        else:
-            for half in range(4):
-                tcp[used, half] = (be32(data, addresses + 8 * half) - HALF) << 32 | be32(data, addresses + 8 * half + 4)
+        take_addresses(data, addresses, version, tcp, used)
         tcp[used, PORTS] = source
         tcp[used, PORTS + 1] = target
         tcp[used, SEQ] = be32(data, inner + 4)
@@ -260,5 +314,6 @@ def parse_headers(
         tcp[used, PAYLOAD] = payload
         tcp[used, CAPTURED] = max(0, min(end, ip_end) - payload)
         tcp[used, WIRE] = ip_end - payload
+        tcp[used, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
         used += 1
     return used

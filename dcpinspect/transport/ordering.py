@@ -28,7 +28,7 @@ from dcpinspect.transport.flows import (
     late_bytes,
     own_flow,
 )
-from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
+from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, TAKES, UNREACHED, WIRE
 from dcpinspect.transport.rows import (
     BY_FIN,
     BY_RST,
@@ -38,6 +38,7 @@ from dcpinspect.transport.rows import (
     RECENT_HOLES,
     REPLACED,
     SENT,
+    SHUT_NS,
     Connection,
     Flow,
     Packet,
@@ -274,6 +275,29 @@ def note_end(tables: TransportTables, side: int, flags: int, ack: int) -> None:
     note_close(tables.connections[side >> 1], BY_RST if flags & RST else BY_FIN, 1 - by if is_second else by, tables.segment.packet)
 
 
+@inline
+def note_unreached(tables: TransportTables, c: int, end: int, why: int) -> None:
+    """Notes that a packet of connection ``c``, which ``end`` of its address pair sent, did not arrive; ``c`` may be -1."""
+    if c >= 0:
+        connection = tables.connections[c]
+        connection.unreached = why if end == connection.client_end else -why
+
+
+@inline
+def note_window(flow: Flow, window: int, packet: Packet) -> None:
+    """Notes the receive window that the sender of a flow announces; it is 0 or it was 0."""
+    if window == 0:
+        flow.shut_since = packet.time if flow.shut_since == 0 else flow.shut_since
+        return
+    shut_ns = packet.time - flow.shut_since
+    if shut_ns >= SHUT_NS:
+        flow.shuts += 1
+        if shut_ns > flow.shut_ns:
+            flow.shut_from = flow.shut_since
+            flow.shut_ns = shut_ns
+    flow.shut_since = 0
+
+
 @step
 def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
     """Notes that the other side has everything of a flow before ``acked``: if segments wait there, the capture lost what is missing before
@@ -409,6 +433,10 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         segment.source = tcp[i, PAYLOAD]
         segment.acked = 0
 
+        if flags >= UNREACHED:
+            note_unreached(tables, c, end, flags // UNREACHED)
+            continue
+
         # whose packet it is
         has_strays = False
         if c >= 0:
@@ -438,6 +466,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         one, other = tables.sides[s], tables.sides[s ^ 1]
         connection.last_time = packet.time
         one.packets += 1
+        if connection.unreached != 0 and (connection.unreached > 0) == (s & 1 == 1):
+            connection.unreached = 0
         if tables.flows[flow_of(tables, 2 * c)].head >= 0:
             # the client's bytes that waited for bytes of the packet before; of what one packet brings, the client's bytes count first
             drain(tables, tables.flows[flow_of(tables, 2 * c)])
@@ -471,6 +501,11 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         flow = tables.flows[flow_of(tables, s)]
         if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > one.has_fin:
             flow.passed = max(flow.passed, GIVEN_UP if flags & (FIN | RST) else SENT)
+
+        if connection.flows > 0 and flags & (SYN | RST) == 0:
+            flow = tables.flows[flow_of(tables, s)]
+            if tcp[i, TAKES] == 0 or flow.shut_since != 0:
+                note_window(flow, tcp[i, TAKES], packet)
 
         # the bytes it brings
         if has_strays:

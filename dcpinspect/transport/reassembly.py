@@ -437,6 +437,11 @@ class Reassembler:
         return [Lifetime(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
 
     @property
+    def tables(self) -> TransportTables:
+        """The tables, only to be looked at."""
+        return self._tables
+
+    @property
     def time_ns(self) -> int:
         """Capture time of the latest packet."""
         return self._time_ns

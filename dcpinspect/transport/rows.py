@@ -23,6 +23,9 @@ ASIDE_BITS = 15
 SENT, GIVEN_UP = 1, 2
 """Values of ``Flow.passed``; 0 means neither."""
 
+SHUT_NS = 1_000_000_000
+"""A receive window of 0 that lasts so long is counted: a reader that is only slow for a moment is none of interest."""
+
 RECENT_HOLES = 8
 """Number of holes remembered for each flow, to tell late bytes from duplicates."""
 
@@ -108,6 +111,10 @@ class Flow(Struct[T]):
     jump: T = number(
         "How far the first sequence number is from what the connection before it on the same addresses went on with; 0 after a SYN."
     )
+    shut_since: T = number("Time since when its sender announces a receive window of 0; 0: it does not.")
+    shut_from: T = number("Time when the longest such spell began that is over; 0: there was none.")
+    shut_ns: T = number("How long that one was.")
+    shuts: T = number("Spells of at least SHUT_NS that are over.")
     number: T = number("Its direction.", of="sides")
 
 
@@ -134,6 +141,11 @@ class Connection(Struct[T]):
     client_end: T = number("Which end of the address pair is the client.", bits=8)
     closed_how: T = number("OPEN and those after it.", bits=8)
     closed_by: T = number("Direction of the first FIN or RST, -1 where another connection came on its addresses.", bits=8)
+    unreached: T = number(
+        "The factor of ``headers.UNREACHED`` of the latest ICMP error about its packets, negative where the server sent what did not"
+        " arrive; 0 for none, or once the end that was not reached was heard again.",
+        bits=8,
+    )
 
 
 class Connections(Connection[Ints], Rows[Connection]):

@@ -63,7 +63,36 @@ TCP: dict[str, Case] = {}
 
 # -- trouble below DCP ----------------------------------------------------------------------------------------------------------------
 
-BELOW: dict[str, Case] = {}
+BELOW: dict[str, Case] = {
+    "q01-syn-unanswered": Case(
+        [
+            Expected(
+                *("server-not-reached", "warning", "unknown"),
+                ["10.20.0.9 does not reach 10.20.0.8:11210: no answer to 4 SYNs in 7.0 s", "firewall"],
+            )
+        ],
+        info=["no: 6 connections to 10.20.0.8:11210 could not be opened (unanswered)", "not connected (unanswered): connections 2–7"],
+        info_without=["complete yes"],
+    ),
+    "q02-syn-refused": Case(
+        [
+            Expected(
+                "server-not-reached", "warning", "unknown", ["10.20.0.9 does not reach 10.20.0.8:11210: refused", "11207"], ["firewall"]
+            )
+        ],
+        info=["no: 6 connections to 10.20.0.8:11210 could not be opened (refused)"],
+        info_without=["complete yes"],
+    ),
+    "p06-zero-window": Case(
+        [
+            Expected(
+                *("tcp-window-zero", "error", "client"),
+                ["the client's TCP window is 0 for 65.4 s: it does not read its socket; the stream stops at vbucket 900"],
+            )
+        ]
+    ),
+    "q06-health-probes": Case([Expected("health-probe", "note", "normal", ["3 clients (10.20.0.200–202)"])], info=["as health probes do"]),
+}
 
 # -- link types, tunnels, and files that are nearly captures --------------------------------------------------------------------------
 

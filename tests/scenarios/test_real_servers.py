@@ -22,6 +22,11 @@ FINDINGS = {
     "durability": [
         "note connection-closed (by-client): connection 2–3: client",
     ],
+    "tcp-window-zero": [
+        "warning tcp-window-zero (client): connection 1, vb 0: client",
+        "note ack-without-window: connection 1: client",
+        "note connection-closed (by-client): connection 1: client",
+    ],
     "v85-cache-transfer": [
         "note connection-closed (by-client): connection 3: client",
     ],

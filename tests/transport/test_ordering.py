@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dcpinspect.growing import grown
 from dcpinspect.transport import rows as r
 from dcpinspect.transport.flows import close_sides, own_flow, put_aside
-from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
+from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, TAKES, WIRE
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
@@ -276,6 +276,7 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
     for i, (side, seq, ack, flags, have, more, time) in enumerate(rows):
         tcp[i, [PORTS, PORTS + 1]] = (5, 11_210) if side else (11_210, 5)
         tcp[i, [SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE]] = seq, ack, flags, 100 * i, have, have + more
+        tcp[i, TAKES] = time % 7 != 6
         times[i] = time
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1

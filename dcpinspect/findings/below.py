@@ -1,0 +1,255 @@
+"""Rules about trouble below DCP: servers that are not reached, ends that take nothing from their sockets, and connections of probes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import counted, duration
+from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import STALLED, Cost
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.opcodes import Trait
+from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.streams.links import Link, Shut
+from dcpinspect.transport.openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
+from dcpinspect.transport.rows import SHUT_NS
+
+RULES = (
+    Rule(
+        "server-not-reached",
+        "session",
+        "warning",
+        "the TCP handshake fails: nobody answers the SYN, the server's host refuses it (RST), or an ICMP error says that it does not"
+        " arrive; a note where the client reaches the server later",
+        "a SYN that was sent once, less than 2 s before the end; captures of one direction only",
+        "look at the way from the client to this port: firewall, security group, network policy, routes, and whether the node is up",
+        (UNANSWERED, REFUSED, *ERRORS, OTHER_ERROR),
+        reports=("MB-63014", "sync_gateway#2514", "sdk-doctor#26", "couchbase-cxx-client#63"),
+        whose="unknown",
+        cost=Cost("connection", "could not be opened", "could not be opened", lasts=True),
+    ),
+    Rule(
+        "tcp-window-zero",
+        "flow",
+        "warning",
+        "an end announces a TCP receive window of 0 for 3 s, so the other end must not send; an error if this lasts to the end of the"
+        " capture, a note from 1 s on",
+        "shorter times, which any busy reader has",
+        "look for what keeps this process from reading its socket: a thread that hangs, garbage collection, a full queue; it is neither"
+        " the network nor DCP's flow control",
+        ("client", "server"),
+        reports=("MB-70640",),
+        whose={"client": "client", "server": "server"},
+        cost=STALLED,
+    ),
+    Rule(
+        "health-probe",
+        "session",
+        "note",
+        "two or more connections are opened and closed, and nobody says a byte",
+        "",
+        "nothing, if these are the checks of a load balancer, a kubelet or a monitor; else look at who connects",
+        (SILENT,),
+        reports=("cilium#43528",),
+        whose="normal",
+    ),
+)
+
+LONG_NS = 3_000_000_000
+"""A reader that takes nothing for so long hangs: a buffer of TCP holds far less than the traffic of that time."""
+MOST = 1000
+"""Greatest number of connections of a kind that are told one by one; the last of them counts for all others."""
+_ADVICE = {
+    REFUSED: "look whether the service runs on this node, and whether it listens on this port: with encryption enforced, a node closes"
+    " 11210 and serves 11207 only",
+    "time-exceeded": "look for a loop in the routes between the two",
+}
+_SAYS = {
+    UNANSWERED: "no answer",
+    REFUSED: "refused",
+    **{error: f"ICMP says {error.replace('-', ' ')}" for error in (*ERRORS, OTHER_ERROR)},
+}
+_IS_EVENT = opcodes_with(Trait.COUNTED)
+_SIDES = ("client", "server")
+_MOST_STOPS, _MOST_OF_ONE = 1 << 12, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A message of a stream."""
+
+    place: Place
+    vbucket: int
+
+
+class Stops(Watcher):
+    """Remembers where the events of a connection stopped for a while: the last one before it, and the first one after it."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, Event] = {}
+        self._stops: dict[int, list[tuple[Event, Event]]] = {}
+
+    def take(self, fed: Fed) -> Iterator[Candidates]:
+        """Takes the next messages."""
+        batch, decoded = fed.batch, fed.batch.decoded
+        rows = np.flatnonzero(_IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server)
+        rows = rows[np.argsort(batch.connection[rows], kind="stable")]
+        connection, time = batch.connection[rows], batch.time_ns[rows]
+        is_first = np.append(True, connection[1:] != connection[:-1])[: len(rows)]
+        stops = ~is_first & (np.diff(time, prepend=0) >= SHUT_NS)
+
+        def event(row: int) -> Event:
+            return Event(place_of(batch, row), int(batch.vbucket.values[row]))
+
+        for at in np.flatnonzero(is_first | stops).tolist():
+            number, now = int(connection[at]), event(int(rows[at]))
+            before = self._last.get(number) if is_first[at] else event(int(rows[at - 1]))
+            if before is not None and now.place.time_ns - before.place.time_ns >= SHUT_NS:
+                self._note(number, before, now)
+        for at in np.flatnonzero(np.append(is_first[1:], True)[: len(rows)]).tolist():
+            self._last[int(connection[at])] = event(int(rows[at]))
+        yield from ()
+
+    def _note(self, connection: int, before: Event, after: Event) -> None:
+        stops = self._stops.setdefault(connection, []) if len(self._stops) < _MOST_STOPS else self._stops.get(connection, [])
+        stops.append((before, after))
+        if len(stops) > _MOST_OF_ONE:  # the longest matter
+            stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
+
+    def around(self, connection: int, shut: Shut) -> tuple[Event, ...]:
+        """Returns the last event before a connection stopped, and the one that waited to be taken, if it came."""
+        for before, after in self._stops.get(connection, ()):
+            if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
+                return before, after
+        last = self._last.get(connection)
+        return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops these connections, as in ``Watcher``."""
+        for number in connections:
+            self._last.pop(number, None)
+            self._stops.pop(number, None)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+        """Returns together what readings of different connections found, as in ``Watcher``."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            for number, event in part._last.items():
+                whole._last[int(of[number])] = _renumbered(event, of)
+            for number, stops in part._stops.items():
+                whole._stops[int(of[number])] = [(_renumbered(one, of), _renumbered(other, of)) for one, other in stops]
+        return whole
+
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """Yields all occurrences."""
+        yield from _unreached(finished.context, finished.coverage.unopened)
+        yield from _silent(finished.context, finished.coverage.unopened)
+        for link in finished.context.links:
+            for side, shut in enumerate(link.shut):
+                if shut is not None and finished.is_whole | shut.is_over:
+                    yield self._shut(finished.context, link, side, shut)
+
+    def _shut(self, context: Context, link: Link, side: int, shut: Shut) -> Occurrence:
+        name, other = _SIDES[side], _SIDES[1 - side]
+        events = self.around(link.number, shut) if side != context.producer(link.number) else ()
+        message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it does not read its socket"
+        message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
+        message += f"; {shut.times} times" if shut.times > 1 else ""
+        ends = not shut.is_over and link.closed in ("fin", "rst")
+        if ends:
+            message += f", then the {_SIDES[link.closed_by]} {'reset' if link.closed == 'rst' else 'closed'} the connection"
+        is_long = shut.time_ns >= LONG_NS
+        severity: Severity = "note" if not is_long else "warning" if shut.is_over else "error"
+        return Occurrence(
+            "tcp-window-zero",
+            severity,
+            message,
+            link.number,
+            tuple(event.place for event in events),
+            cause=name,
+            vbuckets=tuple(event.vbucket for event in events[-1:]),
+            shared=f"the {name} does not read its socket, and the {other} must not send",
+            time_ns=shut.since_ns,
+            last_time_ns=shut.since_ns + shut.time_ns,
+            is_over=shut.is_over,
+            closes=link.number if ends else None,
+        )
+
+
+def _renumbered(event: Event, connections: Rows) -> Event:
+    return replace(event, place=renumbered_place(event.place, connections))
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
+def _others(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
+    """Yields some of these connections, each with the number of connections for which it counts; ``count``: how many there are."""
+    for place, link in enumerate(links[:MOST], 1):
+        yield link, 1 + max(0, count - place) if place == min(len(links), MOST) else 1
+
+
+def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrence]:
+    """Yields connections that were not opened, and those on which a host was not reached any more."""
+    latest: dict[tuple[str, str], int] = {}
+    failed: dict[str, list[Link]] = {}
+    for link in context.links:
+        if link.unopened in _SAYS:
+            failed.setdefault(link.unopened, []).append(link)
+        elif not any(link.unreached):
+            key = _host(link.client), link.server
+            latest[key] = max(latest.get(key, 0), link.first_ns)
+    for why, links in failed.items():
+        for link, count in _others(links, unopened.get(why, 0)):
+            is_over = latest.get((_host(link.client), link.server), 0) > link.first_ns
+            tries = f" to {counted(link.syns, 'SYN')} in {duration((link.last_ns - link.first_ns) / 1e9)}" if link.syns > 1 else ""
+            message = f"{_host(link.client)} does not reach {link.server}: {_SAYS[why]}{tries}"
+            yield _not_reached(link, why, message, count, is_over=is_over)
+    for link in context.links:
+        for direction, why in enumerate(link.unreached):
+            if why and not link.unopened:
+                ends = (_host(link.client), link.server) if direction == 0 else (_host(link.server), link.client)
+                yield _not_reached(link, why, f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[why]}", 1, is_over=False)
+
+
+def _not_reached(link: Link, why: str, message: str, count: int, *, is_over: bool) -> Occurrence:
+    return Occurrence(
+        "server-not-reached",
+        "note" if is_over else "warning",
+        message,
+        link.number,
+        (),
+        cause=why,
+        next=_ADVICE.get(why),
+        shared=f"the TCP handshake fails: {_SAYS[why]}",
+        count=count,
+        time_ns=link.first_ns,
+        last_time_ns=link.last_ns,
+        is_over=is_over,
+    )
+
+
+def _silent(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrence]:
+    links = [link for link in context.links if link.unopened == SILENT]
+    if len(links) < 2:
+        return
+    for link, count in _others(links, unopened.get(SILENT, 0)):
+        message = "opened and closed without a byte, as health probes do"
+        yield Occurrence(
+            "health-probe", "note", message, link.number, (), cause=SILENT, count=count, time_ns=link.first_ns, last_time_ns=link.last_ns
+        )
+
+
+RULE_SET = RuleSet(RULES, watcher=Stops, kept=(Event,))

@@ -1,0 +1,120 @@
+"""What came of the SYN of connections, and which ends took nothing for a while: what TCP itself tells of trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.capture.batch import Column
+from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
+from dcpinspect.transport.rows import BY_RST, OPEN, SHUT_NS, Connections, TransportTables
+
+_IS_OPEN, _UNANSWERED, _REFUSED, _SILENT = range(4)
+UNANSWERED, REFUSED, SILENT = "unanswered", "refused", "silent"
+OPENINGS = ("", UNANSWERED, REFUSED, SILENT)
+"""What came of a connection. The last one: it was opened and closed, and nobody said a byte."""
+_PROHIBITED = "administratively-prohibited"
+_CODES = {
+    **{0: "net-unreachable", 1: "host-unreachable", 2: "protocol-unreachable", 3: "port-unreachable", 6: "net-unreachable"},
+    **{7: "host-unreachable", 9: _PROHIBITED, 10: _PROHIBITED, 11: "net-unreachable", 12: "host-unreachable", 13: _PROHIBITED},
+    TIME_EXCEEDED: "time-exceeded",
+    **{OF_IPV6 + 0: "net-unreachable", OF_IPV6 + 1: _PROHIBITED, OF_IPV6 + 3: "host-unreachable", OF_IPV6 + 4: "port-unreachable"},
+    **{OF_IPV6 + 5: _PROHIBITED, OF_IPV6 + 6: "net-unreachable", OF_IPV6 + TIME_EXCEEDED: "time-exceeded"},
+}
+ERRORS = tuple(dict.fromkeys(_CODES.values()))
+OTHER_ERROR = "destination-unreachable"
+PATIENCE_NS = 2_000_000_000
+"""A SYN that was sent once waits so long for its answer before that is missed; one that was sent again was not answered before."""
+
+
+Spell = tuple[int, int, int, bool]
+"""The fields of ``streams.links.Shut``."""
+
+
+class Opening(NamedTuple):
+    """What came of one connection; fields as in ``streams.links.Link``, by direction of chunks."""
+
+    unopened: str
+    unreached: tuple[str, str]
+    syns: int
+    shut: tuple[Spell | None, Spell | None]
+
+
+def openings(tables: TransportTables, numbers: Column, now_ns: int) -> Iterator[Opening]:
+    """Yields what came of these connections, by number."""
+    known = tables.connections[numbers - 1]
+    kinds = _kinds(tables, known, numbers, now_ns)
+    errors, syns = known.unreached.tolist(), tables.sides.packets[2 * numbers - 2].tolist()
+    shut = _shut(tables, known)
+    for place, (kind, error, count) in enumerate(zip(kinds.tolist(), errors, syns, strict=True)):
+        unreached = _error(error), _error(-error)
+        unopened = unreached[0] if unreached[0] and kind == _UNANSWERED else OPENINGS[kind]
+        yield Opening(unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(place, (None, None)))
+
+
+def _error(factor: int) -> str:
+    """Returns what an ICMP error says, by the factor that ``headers`` has; empty for none."""
+    return _CODES.get(factor - 1, OTHER_ERROR) if factor > 0 else ""
+
+
+def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[str]:
+    """Returns how many of these connections were not opened, or were silent, by what came of them."""
+    found: Counter[str] = Counter()
+    kinds = _kinds(tables, tables.connections[numbers - 1], numbers, now_ns)
+    for kind, count in enumerate(np.bincount(kinds, minlength=len(OPENINGS)).tolist()):
+        found[OPENINGS[kind]] = count
+    errors = tables.connections.unreached[numbers - 1][kinds == _UNANSWERED]
+    for error, count in zip(*(column.tolist() for column in np.unique(errors[errors > 0], return_counts=True)), strict=True):
+        found[UNANSWERED] -= count
+        found[_error(error)] += count
+    del found[""]
+    return +found
+
+
+def _kinds(tables: TransportTables, known: Connections, numbers: Column, now_ns: int) -> Column:
+    """Returns what came of connections: places in ``OPENINGS``.
+
+    Nobody misses an answer where the capture has no packet of any server: then it has one direction only.
+    """
+    client, server = tables.sides[2 * numbers - 2], tables.sides[2 * numbers - 1]
+    kinds = np.zeros(len(numbers), np.int64)
+    asked = (client.started != 0) & (server.has_base == 0)
+    hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
+    waited = (client.packets > 1) | (known.unreached > 0)
+    waited |= hears_servers & (known.closed_how == OPEN) & (now_ns - known.last_time > PATIENCE_NS)
+    kinds[asked & (server.packets == 0) & waited] = _UNANSWERED
+    kinds[asked & (server.packets > 0) & (known.closed_how == BY_RST) & (known.closed_by == 1)] = _REFUSED
+    said = np.maximum(known.flows, 0)
+    nothing = (known.flows >= -1) & (tables.flows.payload[said] == 0) & (tables.flows.payload[said + 1] == 0)
+    nothing &= (tables.flows.missing[said] == 0) & (tables.flows.missing[said + 1] == 0)
+    kinds[(client.started != 0) & (server.has_base != 0) & nothing & (known.closed_how != OPEN)] = _SILENT
+    return kinds
+
+
+def _shut(tables: TransportTables, known: Connections) -> dict[int, tuple[Spell | None, Spell | None]]:
+    """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when each direction's sender did."""
+    first = known.flows.astype(np.int64)
+    flows = tables.flows
+    is_any: npt.NDArray[np.bool_] = (flows.shut_since > 0) | (flows.shuts > 0)
+    found = {}
+    for place in np.flatnonzero((first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])).tolist():
+        connection = known[place]
+        until = connection.last_time if connection.closed_how == OPEN else connection.closed.time
+        ways = []
+        for way in range(2):
+            flow = flows[int(first[place]) + way]
+            since, time_ns, times = int(flow.shut_from), int(flow.shut_ns), int(flow.shuts)
+            lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
+            is_over = lasts_ns < SHUT_NS
+            if not is_over:
+                times += 1
+                if lasts_ns >= time_ns:
+                    since, time_ns = int(flow.shut_since), lasts_ns
+            ways.append((since, time_ns, times, is_over) if times else None)
+        if ways[0] or ways[1]:
+            found[place] = (ways[0], ways[1])
+    return found

@@ -1,0 +1,267 @@
+"""Trouble below DCP: servers that are not reached, ends that take nothing, and connections of probes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.parts import Part, merged
+from dcpinspect.reading import Reading
+from tests import builders
+from tests.builders import ACK, ETHERNET, FIN, RST, SYN, Conversation, Recorded, frame, recorded
+from tests.damage import Packet
+from tests.findings.checked import found_in
+from tests.streams.told import opened, packets
+
+S = 1_000_000_000
+
+
+def attempt(*steps: tuple[float, bool, int], port: int = 50_000, host: str = "10.0.0.1", server: str = "10.0.0.2") -> list[Recorded]:
+    """Packets without a byte on the way to a server: (seconds, to the server, flags). The client does not count on when it repeats."""
+    talk = Conversation(client=(host, port), server=(server, 11_210))
+    for seconds, to_server, flags in steps:
+        talk.time_ns = builders.START_NS + int(seconds * S)
+        if flags == SYN:
+            talk.next[True] = talk.client_isn
+        talk.send(to_server, flags=flags)
+    return recorded(talk.segments)
+
+
+UNANSWERED = [(0, True, SYN), (1, True, SYN), (3, True, SYN)]
+
+
+def error(of: Recorded, kind: int, code: int, *, after: float = 0.001) -> Recorded:
+    """The ICMP error by which a router quotes a packet, 28 bytes of it or, of IPv6, 48."""
+    packet = of.data[14:]
+    time_ns = of.time_ns + int(after * S)
+    if packet[0] >> 4 == 6:
+        body = struct.pack(">BBHI", kind, code, 0, 0) + packet[:48]
+        head = struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + socket.inet_pton(socket.AF_INET6, "fd00::99") + packet[8:24]
+        data = of.data[:12] + b"\x86\xdd" + head + body
+    else:
+        body = struct.pack(">BBHI", kind, code, 0, 0) + packet[:28]
+        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 1, 0) + socket.inet_aton("10.0.0.99") + packet[12:16]
+        data = of.data[:12] + b"\x08\x00" + head + body
+    return Recorded(data, len(data), time_ns)
+
+
+def found(captured: Iterable[Recorded], tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
+    path = tmp_path_factory.mktemp("below") / "x.pcap"
+    path.write_bytes(builders.pcap(sorted(captured, key=lambda one: one.time_ns)))
+    with Reading([str(path)], track=True) as reading:
+        reading.check()
+        list(reading)
+        return reading.findings()
+
+
+def said(captured: Iterable[Recorded], tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str | None, str]]:
+    return [(one.severity, one.cause, one.message) for one in found(captured, tmp_path_factory)]
+
+
+def healthy(*, seconds: float = 60, port: int = 40_000, server: str = "10.0.0.2") -> list[Recorded]:
+    """A connection that says a few messages over a while, so that the capture hears servers."""
+    talk = Conversation(client=("10.0.0.1", port), server=(server, 11_210))
+    talk.handshake()
+    for _ in range(3):
+        talk.stream(True, builders.message(magic=0x80, opcode=0x0A, opaque=7))
+        talk.stream(False, builders.message(magic=0x81, opcode=0x0A, opaque=7))
+        talk.time_ns += int(seconds / 3 * S)
+    return recorded(talk.segments)
+
+
+# -- servers that are not reached -----------------------------------------------------------------------------------------------------
+
+
+def test_a_syn_that_is_sent_again_was_not_answered(tmp_path_factory: pytest.TempPathFactory) -> None:
+    (one,) = said(attempt(*UNANSWERED), tmp_path_factory)
+    assert one == ("warning", "unanswered", "10.0.0.1 does not reach 10.0.0.2:11210: no answer to 3 SYNs in 3.0 s")
+
+
+def test_a_syn_that_was_sent_once_has_time_to_be_answered(tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert said([*healthy(), *attempt((59, True, SYN))], tmp_path_factory) == []
+    (one,) = said([*healthy(), *attempt((20, True, SYN))], tmp_path_factory)
+    assert one == ("warning", "unanswered", "10.0.0.1 does not reach 10.0.0.2:11210: no answer")
+
+
+def test_a_capture_of_one_direction_misses_no_answer(tmp_path_factory: pytest.TempPathFactory) -> None:
+    one_way = [*attempt((0, True, SYN), (0.1, True, ACK)), *attempt((0, True, SYN), port=50_001), *attempt((30, True, SYN), port=50_002)]
+    assert [one.rule for one in found(one_way, tmp_path_factory) if one.rule == "server-not-reached"] == []
+
+
+def test_a_reset_instead_of_an_answer_is_a_refusal(tmp_path_factory: pytest.TempPathFactory) -> None:
+    (one,) = said(attempt((0, True, SYN), (0.001, False, RST | ACK)), tmp_path_factory)
+    assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "cause"),
+    [
+        *((3, 0, "net-unreachable"), (3, 1, "host-unreachable"), (3, 3, "port-unreachable"), (3, 9, "administratively-prohibited")),
+        *((3, 10, "administratively-prohibited"), (3, 13, "administratively-prohibited"), (3, 200, "destination-unreachable")),
+        (11, 0, "time-exceeded"),
+    ],
+)
+def test_an_icmp_error_says_why_a_server_is_not_reached(kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    (syn,) = attempt((0, True, SYN))
+    (one,) = said([syn, error(syn, kind, code)], tmp_path_factory)
+    assert one == ("warning", cause, f"10.0.0.1 does not reach 10.0.0.2:11210: ICMP says {cause.replace('-', ' ')}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "cause"),
+    [(1, 0, "net-unreachable"), (1, 1, "administratively-prohibited"), (1, 3, "host-unreachable"), (1, 4, "port-unreachable")],
+)
+def test_so_does_one_of_icmpv6(kind: int, code: int, cause: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    (syn,) = attempt((0, True, SYN), host="fd00::1", server="fd00::2")
+    (one,) = said([syn, error(syn, kind, code)], tmp_path_factory)
+    assert one == ("warning", cause, f"[fd00::1] does not reach [fd00::2]:11210: ICMP says {cause.replace('-', ' ')}")
+
+
+def test_a_packet_that_is_too_long_for_a_link_is_no_server_that_is_not_reached(tmp_path_factory: pytest.TempPathFactory) -> None:
+    captured = healthy()
+    assert said([*captured, error(captured[3], 3, 4)], tmp_path_factory) == []
+
+
+def test_a_host_that_is_lost_during_a_connection_is_not_reached_any_more(tmp_path_factory: pytest.TempPathFactory) -> None:
+    captured = healthy()
+    (one,) = said([*captured, error(captured[-1], 3, 1)], tmp_path_factory)
+    assert one == ("warning", "host-unreachable", "10.0.0.1 does not reach 10.0.0.2:11210 any more: ICMP says host unreachable")
+    assert said([*captured, error(captured[3], 3, 1)], tmp_path_factory) == []  # the server was heard again
+
+
+def test_a_server_that_is_reached_later_is_a_note(tmp_path_factory: pytest.TempPathFactory) -> None:
+    later = [replace(packet, time_ns=packet.time_ns + 30 * S) for packet in healthy()]
+    (one,) = found([*attempt(*UNANSWERED), *later], tmp_path_factory)
+    assert (one.severity, one.cause, one.over) == ("note", "unanswered", "recovered")
+
+
+def test_a_scan_is_one_finding_and_counts_all(tmp_path_factory: pytest.TempPathFactory) -> None:
+    scan = [packet for port in range(12_000) for packet in attempt((0, True, SYN), (0.001, False, RST | ACK), port=10_000 + port)]
+    (one,) = found(scan, tmp_path_factory)
+    assert (one.rule, one.count) == ("server-not-reached", 12_000)
+
+
+def test_parts_of_a_reading_count_as_the_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("below") / "x.pcap"
+    captured = [*attempt(*UNANSWERED), *attempt((5, True, SYN), (5.1, False, RST | ACK), port=50_001), *healthy()]
+    path.write_bytes(builders.pcap(sorted(captured, key=lambda one: one.time_ns)))
+    with Reading([str(path)], is_part=True, track=True) as reading:
+        reading.check()
+        list(reading)
+        part, whole = Part.of(reading), reading.findings()
+    again = merged([Part.from_bytes(part.to_bytes())], [str(path)]).findings()
+    assert [(one.rule, one.cause, one.message, one.count) for one in again] == [
+        (one.rule, one.cause, one.message, one.count) for one in whole
+    ]
+    assert len(again) == 2
+
+
+# -- ends that take nothing -----------------------------------------------------------------------------------------------------------
+
+
+def taking_nothing(captured: Sequence[Packet], since: int, until: int, *, host: str = "10.0.0.1") -> list[Packet]:
+    """The same packets; in those of one end, from one packet on and before another one, the window is 0."""
+    shut = []
+    for number, packet in enumerate(captured):
+        is_mine = packet.data[26:30] == socket.inet_aton(host)
+        at = packet.payload - 6
+        data = packet.data[:at] + b"\0\0" + packet.data[at + 2 :] if is_mine and since <= number < until else packet.data
+        shut.append(replace(packet, data=data))
+    return shut
+
+
+def stalled(seconds: float, *, then: bool = True) -> list[Packet]:
+    """Packets of two streams that stop for so long, and then go on or not; before the stop, vb 7 was told last."""
+    talk = opened()
+    seven, eight = talk.stream(7), talk.stream(8)
+    for stream in (eight, seven):
+        stream.snapshot(0, 100, "memory")
+        stream.mutation(1, "a")
+    talk.wait(seconds)
+    if then:
+        eight.mutation(2, "b")
+    else:
+        talk.noop()
+    return packets(talk)
+
+
+def rules_of(captured: Sequence[Packet], sizes: Iterable[int] = ()) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
+    return [(one.severity, one.rule, one.cause, one.vbuckets) for one in found_in(captured, sizes)]
+
+
+def test_a_reader_that_takes_nothing_to_the_end_is_an_error_at_the_vbucket_that_stopped() -> None:
+    captured = stalled(60, then=False)
+    (one,) = found_in(taking_nothing(captured, len(captured) - 6, len(captured)))
+    assert (one.severity, one.rule, one.whose, one.vbuckets, one.over) == ("error", "tcp-window-zero", "client", (7,), "open")
+    assert one.message.startswith("the client's TCP window is 0 for 60.0 s: it does not read its socket; the stream stops at vbucket 7")
+
+
+@pytest.mark.parametrize("sizes", [(), (1,) * 100, (7,) * 20])
+def test_a_reader_that_goes_on_later_is_a_warning_at_the_vbucket_that_waited(sizes: Sequence[int]) -> None:
+    captured = stalled(20)
+    (one,) = found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 2), sizes)
+    assert (one.severity, one.rule, one.vbuckets, one.over) == ("warning", "tcp-window-zero", (8,), "recovered")
+    assert one.message == "the client's TCP window is 0 for 20.0 s: it does not read its socket; the stream stops at vbucket 8"
+
+
+def test_a_reader_that_is_slow_for_a_moment_is_none_of_interest() -> None:
+    captured = stalled(0.5)
+    assert found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 2)) == []
+
+
+def test_a_server_that_takes_nothing_is_the_servers() -> None:
+    captured = stalled(20)
+    (one,) = found_in(taking_nothing(captured, len(captured) - 4, len(captured) - 1, host="10.0.0.2"))
+    assert (one.rule, one.cause, one.whose, one.vbuckets) == ("tcp-window-zero", "server", "server", ())
+
+
+def test_the_same_silence_is_not_told_of_flow_control() -> None:
+    talk = opened(connection_buffer_size="100")
+    stream = talk.stream(7)
+    stream.snapshot(0, 100, "memory")
+    stream.mutation(1, "a", b"x" * 100)
+    talk.wait(60)
+    talk.noop()
+    captured = packets(talk)
+    assert ("error", "flow-control-stall") in [one[:2] for one in rules_of(captured)]
+    assert [one[1] for one in rules_of(taking_nothing(captured, len(captured) - 6, len(captured)))] == ["tcp-window-zero"]
+
+
+def test_a_connection_that_is_closed_meanwhile_is_told_with_it() -> None:
+    captured = stalled(60, then=False)
+    shut = taking_nothing(captured, len(captured) - 6, len(captured))
+    reset = replace(shut[-1], data=shut[-1].data[: shut[-1].payload - 7] + bytes([RST]) + shut[-1].data[shut[-1].payload - 6 :])
+    reset = replace(reset, time_ns=reset.time_ns + S)
+    (one,) = found_in([*shut, reset])
+    assert one.rule == "tcp-window-zero"
+    assert one.message.endswith("then the server reset the connection")
+
+
+# -- probes ---------------------------------------------------------------------------------------------------------------------------
+
+
+def probe(seconds: float, port: int, host: str = "10.0.0.200") -> list[Recorded]:
+    """A connection that is opened and closed without a byte."""
+    steps = [(SYN, True), (SYN | ACK, False), (ACK, True), (FIN | ACK, True), (FIN | ACK, False), (ACK, True)]
+    return attempt(*((seconds + 0.001 * place, to_server, flags) for place, (flags, to_server) in enumerate(steps)), port=port, host=host)
+
+
+def test_probes_without_a_byte_are_counted_in_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
+    probes = [packet for number in range(9) for packet in probe(number, 50_000 + number, f"10.0.0.{200 + number % 3}")]
+    (one,) = found([*healthy(), *probes], tmp_path_factory)
+    assert (one.severity, one.rule, one.cause, one.count, one.whose) == ("note", "health-probe", "silent", 9, "normal")
+
+
+def test_one_connection_without_a_byte_is_no_probe(tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert found([*healthy(), *probe(1, 50_000)], tmp_path_factory) == []
+
+
+def test_frames_of_errors_are_no_tcp_of_their_own() -> None:
+    (syn,) = attempt((0, True, SYN))
+    assert error(syn, 3, 1).data[23] == 1
+    assert frame(Conversation().send(True), link_type=ETHERNET)[23] == 6
