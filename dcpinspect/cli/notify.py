@@ -8,10 +8,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -22,6 +24,19 @@ END_S = 10.0
 """Seconds that a program may still run at the end."""
 MOST = 8
 """Greatest number of programs that run at once."""
+OUTPUT_BYTES = 64 << 10
+"""Number of bytes of a program's output that are passed on."""
+OUTPUT_S = 0.2
+"""Seconds to wait for the last of a program's output: what it has started may have it open for longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    process: subprocess.Popen[bytes]
+    output: threading.Thread
+    """Passes its output on."""
+    end: float
+    """Monotonic time at which it is killed."""
 
 
 class Notifier:
@@ -43,7 +58,7 @@ class Notifier:
             raise UsageError(f"--exec: there is no program {escape(self._command[0])}; name one, with its folder if it is not in PATH")
         self._every_s = every_s
         self._tell = tell
-        self._running: list[tuple[subprocess.Popen[bytes], float]] = []
+        self._running: list[_Program] = []
         self._due = 0.0
         self._waiting: tuple[int, Mapping[str, Any]] | None = None
         self._left_out = 0
@@ -64,13 +79,13 @@ class Notifier:
     def pass_time(self) -> None:
         """Checks the running programs, and starts one if a finding waits and it is time."""
         now = time.monotonic()
-        for one in list(self._running):
-            process, end = one
-            if process.poll() is not None:
-                self._reap(one)
-            elif now >= end:
-                _kill(process)
-                self._reap(one)
+        for program in list(self._running):
+            if program.process.poll() is not None:
+                self._say_how_it_ended(program)
+                self._reap(program)
+            elif now >= program.end:
+                _kill(program.process)
+                self._reap(program)
                 self._tell(f"--exec: {escape(self._command[0])} took longer than {TIMEOUT_S:.0f} s and was killed")
         if self._waiting is not None and now >= self._due and len(self._running) < MOST:
             self._start(self._waiting[1])
@@ -81,14 +96,14 @@ class Notifier:
         if self._waiting is not None:
             self._start(self._waiting[1])
         end = time.monotonic() + END_S
-        for one in list(self._running):
-            process = one[0]
+        for program in list(self._running):
             try:
-                process.wait(max(0.0, end - time.monotonic()))
+                program.process.wait(max(0.0, end - time.monotonic()))
+                self._say_how_it_ended(program)
             except subprocess.TimeoutExpired:
-                _kill(process)
+                _kill(program.process)
                 self._tell(f"--exec: {escape(self._command[0])} still ran at the end and was killed")
-            self._reap(one)
+            self._reap(program)
 
     def _start(self, record: Mapping[str, Any]) -> None:
         from dcpinspect.export.json_table import plain_json  # deferred: --help does not need it
@@ -99,20 +114,48 @@ class Notifier:
             with tempfile.TemporaryFile() as text:  # a pipe would be full if the program does not read it
                 text.write(line)
                 text.seek(0)
-                # The program's output must not mix with findings. In a session of its own, the program does not get Ctrl-C.
-                process = subprocess.Popen(self._command, stdin=text, stdout=2, start_new_session=True)  # noqa: S603 - as the user asked
+                # In a session of its own, the program does not get Ctrl-C.
+                process = subprocess.Popen(  # noqa: S603 - as the user asked
+                    self._command, stdin=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+                )
         except OSError as error:
             self._tell(f"--exec: {escape(self._command[0])}: {error.strerror}")
             return
         self.started += 1
-        self._running.append((process, time.monotonic() + TIMEOUT_S))
+        output = threading.Thread(target=self._pass_on, args=(process.stdout,), daemon=True)
+        output.start()
+        self._running.append(_Program(process, output, time.monotonic() + TIMEOUT_S))
 
-    def _reap(self, one: tuple[subprocess.Popen[bytes], float]) -> None:
-        self._running.remove(one)
-        status = one[0].wait()
-        if status > 0 and not self._has_failed:
+    def _reap(self, program: _Program) -> None:
+        self._running.remove(program)
+        program.process.wait()
+        program.output.join(OUTPUT_S)
+
+    def _say_how_it_ended(self, program: _Program) -> None:
+        status = program.process.returncode
+        if status and not self._has_failed:
             self._has_failed = True
-            self._tell(f"--exec: {escape(self._command[0])} ended with status {status}; this is said once")
+            how = f"with status {status}" if status > 0 else f"by {_name_of(-status)}"
+            self._tell(f"--exec: {escape(self._command[0])} ended {how}; this is said once")
+
+    def _pass_on(self, output: BinaryIO) -> None:
+        """Passes the beginning of a program's output on to standard error, where it does not mix with findings, and counts the rest."""
+        left, beyond = OUTPUT_BYTES, 0
+        with output:
+            while data := os.read(output.fileno(), 1 << 20):
+                with suppress(OSError):  # nobody reads it
+                    os.write(2, data[:left])
+                beyond += len(data[left:])
+                left -= min(left, len(data))
+        if beyond:
+            self._tell(f"--exec: {escape(self._command[0])} wrote {beyond:,} more bytes, which are left out")
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

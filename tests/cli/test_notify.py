@@ -126,6 +126,23 @@ def test_a_program_that_fails_is_told_once(tmp_path: Path) -> None:
     assert notifier.started == 3
 
 
+def test_a_program_that_a_signal_ends_is_told_with_the_signal(tmp_path: Path) -> None:
+    told: list[str] = []
+    notifier = Notifier(program(tmp_path, "import os; os.kill(os.getpid(), 9)"), 0, tell=told.append)
+    notifier.put({}, 0)
+    notifier.close()
+    assert [line.rpartition(" ended ")[2] for line in told] == ["by SIGKILL; this is said once"]
+
+
+def test_of_what_a_program_writes_only_the_beginning_is_passed_on(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    told: list[str] = []
+    notifier = Notifier(program(tmp_path, "import os; [os.write(number, b'x' * 50_000) for number in (1, 2) * 20]"), 0, tell=told.append)
+    notifier.put({}, 0)
+    notifier.close()
+    assert capfdbinary.readouterr() == (b"", b"x" * notify.OUTPUT_BYTES)
+    assert [line.rpartition(" wrote ")[2] for line in told] == [f"{2_000_000 - notify.OUTPUT_BYTES:,} more bytes, which are left out"]
+
+
 def test_no_shell_looks_at_the_command(tmp_path: Path) -> None:
     notifier = Notifier(f"{keeper(tmp_path)} ; touch {tmp_path}/x '$HOME'", 10, tell=print)
     notifier.put({}, 0)
