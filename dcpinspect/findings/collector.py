@@ -286,6 +286,12 @@ class Collector:
         other._past = {key: told for key, told in self._past.items() if key[0] in rules}
         return other
 
+    def without(self, connections: Collection[int]) -> Collector:
+        """Returns a copy without what was found on these connections."""
+        other = self.copy()
+        other._heaps = {key: heap for key, heap in other._heaps.items() if key[3] not in connections}
+        return other
+
     def let_go(
         self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[Heap, Finding]]
     ) -> None:

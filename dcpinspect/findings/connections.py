@@ -19,6 +19,7 @@ from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.streams.copies import TRANSLATION, Copy
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.tables.messages import DIRECTIONS
@@ -86,6 +87,15 @@ RULES = (
         adds_up=True,
     ),
     Rule(
+        "seen-twice",
+        "capture",
+        "note",
+        "two connections show one conversation, before and after address translation or a proxy",
+        "two clients that say the same at the same time; a connection that comes again",
+        "nothing; tables, counts and findings have one of the two, --copies shows both; 'connections' says which is a copy of which",
+        whose="capture",
+    ),
+    Rule(
         "connection-reuse-inferred",
         "capture",
         "note",
@@ -112,6 +122,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for link in context.links:
         yield from _session(context, link, places)
     yield from _without_syn(context.links)
+    yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
 
     def may_tell(sizes: Sizes) -> Mask:
@@ -178,6 +189,20 @@ def _loss(context: Context, connection: int, direction: int) -> list[Place]:
     losses = context.tracker.state.known.losses
     mine = losses[(losses.connection == connection) & (losses.direction == direction)][:3]
     return [context.behind(loss) for loss in mine]
+
+
+def _copy(numbered: tuple[int, Copy]) -> Occurrence:
+    number, copy = numbered
+    side, when = ("behind", "later") if copy.delay_ns >= 0 else ("in front of", "earlier")
+    if copy.by == TRANSLATION:
+        where = f"{'after' if copy.delay_ns >= 0 else 'before'} address translation"
+        message = f"connection {number} is connection {copy.of} {where}"
+    else:
+        where = f"{side} a proxy"
+        message = f"connection {number} is the leg {where} of connection {copy.of} ({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+    message += "; each of the two lacks bytes" * copy.both_lack
+    shared = f"the conversation of another connection, {where}" + "; each of the two lacks bytes" * copy.both_lack
+    return Occurrence("seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared)
 
 
 def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:

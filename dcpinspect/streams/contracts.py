@@ -41,6 +41,7 @@ CONNECTIONS = RecordTable(
         _C("streams", "number", "all streams, also refused ones"),
         _C("first_time", "time", "time of the first packet"),
         _C("last_time", "time", "latest time of a packet"),
+        _C("copy_of", "number", "connection that shows the same conversation, and counts in its place; null if this one counts"),
     ),
 )
 

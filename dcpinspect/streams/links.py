@@ -29,6 +29,8 @@ class Link:
     server: str
     has_handshake: bool
     """Whether its SYN was captured: then nothing was said before."""
+    first_seq: tuple[int, int]
+    """TCP sequence numbers of the first bytes; -1 where nobody knows it."""
     first_file: int
     """Number of the file of its first packet, from 0."""
     first_ns: int

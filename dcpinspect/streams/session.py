@@ -310,6 +310,12 @@ class Conversation:
         self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
         return staying
 
+    def leave(self, connections: Table) -> None:
+        """Drops what was said on these connections."""
+        for number in connections.tolist():
+            self.sessions.pop(number, None)
+        self._told = self._told[~np.isin(self._told.connection, connections)]
+
     # -- one message ---------------------------------------------------------------------------------------
 
     def _request(self, batch: MessageBatch, row: int, opcode: int, session: Session, facts: list[Fact]) -> None:
