@@ -149,6 +149,10 @@ class Copies:
             self._samples, self._pending = self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]), []
         return self._samples
 
+    def messages_of(self, connections: Collection[int]) -> int:
+        """Returns how many messages these connections have."""
+        return int(self.messages[[number for number in connections if number < len(self.messages)]].sum())
+
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections that are over."""
         samples = self._settle()
@@ -222,8 +226,8 @@ class _Seen:
         """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
         way = 2 * connection + direction
         low, high = np.searchsorted(self.samples.way, (way, way + 1))
-        own: Samples = self.samples[low:high]
-        return own[own.is_repeated == 0]
+        rows = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
+        return self.samples[rows]
 
 
 def _copies(seen: _Seen, messages: Ints) -> dict[int, Copy]:

@@ -72,3 +72,15 @@ class Link:
     def is_complete(self) -> bool:
         """Whether everything that was said on the connection was captured and read."""
         return self.has_handshake and not any((*self.missing, *self.skipped)) and self.lost_at_end == (None, None)
+
+
+class Counting:
+    """Which connections count in readings."""
+
+    def __init__(self) -> None:
+        self.copies = False
+        """Whether tables, counts and findings also have connections that show what another one shows."""
+
+
+chosen = Counting()
+"""What the command line says."""

@@ -34,7 +34,7 @@ from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.links import Link, chosen
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
@@ -104,7 +104,7 @@ class Tracker:
         """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
         self.copies = Copies()
-        self.counts_copies = False
+        self.counts_copies = chosen.copies
         """Whether tables and findings also tell of connections that show what another one shows."""
         self.kept: Table | None = None
         """What ``counted`` leaves out is missing here; the numbers that the streams had."""
@@ -203,9 +203,13 @@ class Tracker:
             self._tables = tables
         return self._tables.with_files(files)
 
+    def left_out(self, links: Sequence[Link]) -> Collection[int]:
+        """Returns the connections that do not count, because they show what another one shows."""
+        return () if self.counts_copies else self.copies.among(links).keys()
+
     def counted(self, links: Sequence[Link]) -> tuple[Tracker, Sequence[Link]]:
         """Returns what is known, and the connections, without those that show what another one shows; the tracker must not be fed."""
-        copies = () if self.counts_copies else self.copies.among(links).keys()
+        copies = self.left_out(links)
         if not copies:
             return self, links
         if self._view is None or self._view[0] != copies:
