@@ -208,7 +208,7 @@ def _choose_search(trials: int | None) -> int | None:
     return choose_search(trials)
 
 
-def _choose_copies(copies: bool) -> bool:  # noqa: FBT001 - as Typer calls it
+def _choose_copies(copies: bool) -> bool:
     from dcpinspect.cli.options import choose_copies  # deferred, as above
 
     return choose_copies(copies=copies)
@@ -244,7 +244,8 @@ def _for_readers() -> list[Any]:
             typer.Option(
                 "--copies",
                 callback=_choose_copies,
-                help="Count a conversation as often as the capture shows it: before and after address translation, on both sides of a proxy.",
+                help="Count a conversation as often as the capture shows it: before and after address translation, and on both sides of a "
+                "proxy.",
             ),
         ] = False,
     ) -> None: ...

@@ -200,8 +200,8 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
     else:
         where = f"{side} a proxy"
         message = f"connection {number} is the leg {where} of connection {copy.of} ({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
-    message += "; each of the two lacks bytes" * copy.both_lack
-    shared = f"the conversation of another connection, {where}" + "; each of the two lacks bytes" * copy.both_lack
+    message += "; each of the two has capture loss" * copy.both_lack
+    shared = f"the conversation of another connection, {where}" + "; each of the two has capture loss" * copy.both_lack
     return Occurrence("seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared)
 
 
