@@ -428,7 +428,8 @@ class Collector:
         for number, (heap, case, cause) in enumerate(several):
             first = heap.first
             kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
-            shared.setdefault((first.rule, first.cause, case.severity, cause, kind), []).append((heap, replace(case, effect_of=cause)))
+            same = first.rule, first.cause, case.severity, case.whose, cause, kind
+            shared.setdefault(same, []).append((heap, replace(case, effect_of=cause)))
         return [
             (together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1], [heap for heap, _ in members])
             for kind, members in shared.items()

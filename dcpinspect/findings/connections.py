@@ -34,7 +34,7 @@ RULES = (
         "a setting is answered with a status other than success",
         "",
         "do not rely on it",
-        whose="client",
+        whose="consumer",
     ),
     Rule(
         "control-unknown-key",
@@ -43,7 +43,7 @@ RULES = (
         "the client asks for a setting that dcpinspect does not know",
         "",
         "check the spelling; a newer server may know it",
-        whose="client",
+        whose="consumer",
     ),
     Rule(
         "capture-hole",

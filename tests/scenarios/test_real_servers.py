@@ -43,6 +43,26 @@ FINDINGS = {
         "note control-rejected (change_streams): connection 7–10: client",
         "note connection-closed (by-client): connection 7–8: client",
     ],
+    "consumer-errors-66": [
+        "error opaque-mismatch: connection 2, vb 0: client",
+        "error seqno-not-increasing: connection 2, vb 0: client",
+        "error event-before-marker: connection 2, vb 1: client",
+        "error seqno-outside-snapshot: connection 2, vb 2: client",
+        "error marker-behind: connection 2, vb 3: client",
+        "error message-without-stream: connection 2, vb 9: client",
+        "error message-after-stream-end: connection 2, vb 4: client",
+        "note connection-closed (by-client): connection 2: client",
+    ],
+    "v85-consumer-errors": [
+        "error opaque-mismatch: connection 1, vb 0: client",
+        "error seqno-not-increasing: connection 1, vb 0: client",
+        "error event-before-marker: connection 1, vb 1: client",
+        "error seqno-outside-snapshot: connection 1, vb 2: client",
+        "error marker-behind: connection 1, vb 3: client",
+        "error message-without-stream: connection 1, vb 9: client",
+        "error message-after-stream-end: connection 1, vb 4: client",
+        "note connection-closed (by-client): connection 1: client",
+    ],
 }
 """What is found in each recording, the worst first. A line has severity, rule and cause, connections, vbuckets, and whose
 it is. A line that is indented is an effect of the finding above it."""
