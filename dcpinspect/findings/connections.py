@@ -10,7 +10,7 @@ from dcpinspect.coverage import DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.finding import Key, Occurrence, Place, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
@@ -31,8 +31,8 @@ RULES = (
         "control-rejected",
         "session",
         "note",
-        "a setting is answered with a status other than success",
-        "",
+        "a setting is answered with a status other than success; nodes that replicate ask for all settings that they know",
+        "settings that dcpinspect does not know",
         "do not rely on it",
         whose="consumer",
     ),
@@ -143,21 +143,25 @@ def _of(
     cause: str | None = None,
     next_: str | None = None,
     effect_of: Key | None = None,
+    whose: Whose = "unknown",
 ) -> Occurrence:
     found = next(one for one in RULES if one.id == rule)
-    return Occurrence(rule, found.severity, message, connection, places, cause=cause, next=next_, effect_of=effect_of)
+    return Occurrence(rule, found.severity, message, connection, places, cause=cause, whose=whose, next=next_, effect_of=effect_of)
 
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
     session = context.session(link.number)
     for key, control in session.controls.items():
-        if control.status not in (None, "success"):
+        is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
+        if is_refused and is_known:
             message = f"control {key}={control.value}: {control.status}"
             is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
             next_ = f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window" if is_above else None
-            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_)
-        if control_key(key) is None:
-            yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
+            whose: Whose = "normal" if session.is_replication else "unknown"
+            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_, whose=whose)
+        if not is_known:
+            message = f"control {key} is not known{f', answered with {control.status}' if is_refused else ''}"
+            yield _of("control-unknown-key", link.number, message, *_known(places, control.row), cause=key)
 
 
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:

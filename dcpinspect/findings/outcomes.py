@@ -63,10 +63,10 @@ class Outcomes:
         )
 
     def _whose(self, case: Finding) -> Whose:
-        """Returns who has to act on a case; of a connection that has left, as it was told before."""
-        number = next(iter(case.connections), 0)
-        if number and number not in self._context.by_number:
+        """Returns who has to act on a case, if it does not say so itself, or was told before its connection left."""
+        if case.whose != "unknown":
             return case.whose
+        number = next(iter(case.connections), 0)
         direction = case.places[0].direction if case.places else None
         return RULES[case.rule].whose_is(case.cause, direction, *([self._context.producer(number)] if number else []))
 

@@ -66,6 +66,7 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICATION = "replication"
+_BETWEEN_NODES = (f"{_REPLICATION}:", "rebalance:")
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
@@ -546,7 +547,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     if found is None:
         name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
-        session.is_replication = name.startswith(f"{_REPLICATION}:")
+        session.is_replication = name.startswith(_BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
