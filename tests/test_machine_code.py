@@ -19,7 +19,7 @@ from dcpinspect import compiling, machine_code
 from dcpinspect.compiling import make
 from dcpinspect.kernel import _helpers, be32, be64
 from dcpinspect.machine_code import Code, Parameter, Source, parse_signature
-from dcpinspect.transport import ordering
+from dcpinspect.transport import whose
 
 NOTICE = "dcpinspect: compiling for large captures, once for this version (up to a minute)\n"
 TABLE = np.arange(10, dtype=np.int64)
@@ -37,7 +37,7 @@ def weigh(data: Any, rows: Any, out: Any, count: int, is_first: bool) -> int:
 
 def of_module() -> int:
     """A constant of another module."""
-    return ordering.WINDOW
+    return whose.WINDOW
 
 
 WEIGH = "int64(octets, int64[:,::1], int64[::1], int64, boolean)"
@@ -206,7 +206,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
     assert source().fingerprint() == before
     with_module = source(of_module, "int64()").fingerprint()
     with monkeypatch.context() as patch:
-        patch.setattr(ordering, "WINDOW", 7)
+        patch.setattr(whose, "WINDOW", 7)
         assert source(of_module, "int64()").fingerprint() != with_module
     with_helper = source(helped, "int64(octets)").fingerprint()
     monkeypatch.setitem(_helpers, be64, other)

@@ -213,10 +213,8 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     while flow.head >= 0 and (one.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):
         give_up_gap(tables, flow, packet)
     target = flow.fin_at
-    if one.has_fin == 0:
-        target = flow.acked_to
-        if target == flow.next + 1:  # the acknowledgement of a FIN that was not captured
-            target -= 1
+    if one.has_fin == 0 and flow.acked_to != flow.next + 1:  # that would be the acknowledgement of a FIN that was not captured
+        target = max(target, flow.acked_to)
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)
     end_side(tables, side, packet, 0)

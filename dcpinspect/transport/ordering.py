@@ -14,10 +14,8 @@ The entries do not depend on the batches, because each packet is handled complet
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, Octets, inline, kernel, step
-from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flows import (
-    close_side,
     comes_early,
     drain,
     drop_stray,
@@ -36,47 +34,39 @@ from dcpinspect.transport.rows import (
     HOLE,
     OPEN,
     RECENT_HOLES,
-    REPLACED,
     SENT,
     SHUT_NS,
-    Connection,
     Flow,
     Packet,
     Segment,
     Side,
     TransportTables,
 )
-from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node, packets_of
+from dcpinspect.transport.waiting import NODE_COST, free_node, insert, packets_of
+from dcpinspect.transport.whose import (
+    MASK,
+    WAIT_NS,
+    WINDOW,
+    agrees,
+    begins_anew,
+    client_end_of,
+    distance,
+    is_established,
+    is_far_off,
+    keep_stray,
+    last_waiting,
+    note_close,
+    open_at_strays,
+    open_connection,
+    replace,
+    set_base,
+)
 
-reset_side = inline(rows.Side.resetter())
-
-MASK = 0xFFFFFFFF
-WINDOW = 1 << 30
-"""No TCP window is larger (scale 14): a segment that is farther off belongs to another connection."""
 WAIT_PACKETS = 64
 """Number of further packets of the connection that a gap waits for, once the other side has acknowledged past it."""
-WAIT_NS = 200_000_000
 MAX_WAITING = 4 << 20
 """Greatest number of waiting bytes of a flow; with more, its first gap becomes a hole."""
 MAX_TOTAL_WAITING = 256 << 20
-STRAY_REACH = 1 << 22
-"""A second far-off segment this near after the first one shows that a new connection runs there."""
-AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
-"""Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
-ended. The first is also the greatest distance before its first byte then."""
-
-
-@inline
-def distance(a: int, b: int) -> int:
-    """Returns ``a - b`` for sequence numbers: between -2**31 and 2**31."""
-    return ((a - b + 0x80000000) & MASK) - 0x80000000
-
-
-@inline
-def set_base(one: Side, seq: int) -> None:
-    """Sets the sequence number of the first byte of a direction."""
-    one.base = distance(seq, 0)
-    one.has_base = 1
 
 
 class PacketTables(TransportTables):
@@ -94,69 +84,6 @@ class PacketTables(TransportTables):
     """Number of each packet over the whole reading."""
     frames: Ints
     """Frame of each packet."""
-
-
-@inline
-def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
-    """Opens a connection on an address pair, whose first packet is ``first``; returns its number."""
-    c = tables.counts.connections
-    tables.counts.connections = c + 1
-    tables.address_pairs[pair].latest = c + 1
-    connection = tables.connections[c]
-    connection.pair = pair
-    connection.client_end = client_end
-    connection.first_packet = first.number
-    connection.first_file = first.file
-    connection.first_time = first.time
-    connection.last_time = first.time
-    connection.closed_how = OPEN
-    for side in range(2 * c, 2 * c + 2):
-        reset_side(tables.sides[side])
-    return int(c)
-
-
-@inline
-def note_close(connection: Connection, how: int, by: int, packet: Packet) -> None:
-    """Notes the first sign that a connection is over."""
-    if connection.closed_how == OPEN:
-        connection.closed_how = how
-        connection.closed_by = by
-        connection.closed = packet
-
-
-@inline
-def last_waiting(tables: TransportTables, flow: Flow) -> int:
-    """Returns the stream offset behind everything that is known of a flow."""
-    if flow.tail < 0:
-        return int(flow.next)
-    return int(tables.nodes[flow.tail].offset + tables.nodes[flow.tail].length)
-
-
-@inline
-def is_far_off(tables: TransportTables, side: int, seq: int) -> bool:
-    """Returns whether a segment cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
-    clock."""
-    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
-    gap = distance(seq, one.base + flow.next)
-    if tables.connections[side >> 1].closed_how == OPEN:
-        return bool(abs(gap) > WINDOW)
-    if one.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
-        return True  # who sends on did not send the RST
-    before = min(WINDOW, flow.next + AFTER_CLOSE)
-    return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else last_waiting(tables, flow) - flow.next + AFTER_CLOSE))
-
-
-@inline
-def begins_anew(tables: TransportTables, side: int, flags: int, seq: int, ack: int) -> bool:
-    """Returns whether a SYN cannot belong to the connection on its addresses."""
-    one, other = tables.sides[side], tables.sides[side ^ 1]
-    if one.has_base == 1:
-        return bool(distance(seq + 1, one.base) != 0)
-    if other.started == 0:
-        return bool(other.has_base == 1)
-    if flags & ACK:
-        return not 0 <= distance(ack, other.base) < 65_536  # a SYN may carry data
-    return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
 
 
 @step
@@ -177,57 +104,13 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
     )
 
 
-@inline
-def replace(tables: TransportTables, c: int, packet: Packet) -> None:
-    """Ends connection ``c``: another one has its addresses."""
-    note_close(tables.connections[c], REPLACED, -1, packet)
-    for side in range(2 * c, 2 * c + 2):
-        close_side(tables, side, packet)
-
-
-@inline
-def keep_stray(tables: TransportTables, flow: Flow, segment: Segment) -> None:
-    """Keeps a far-off segment until another one agrees with it; one that waited before was simply wrong."""
-    drop_stray(tables, flow)
-    k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
-    tables.nodes[k].wire = segment.full
-    flow.stray = k
-    tables.counts.waiting += segment.have + NODE_COST
-
-
-@inline
-def open_at_strays(tables: TransportTables, flow: Flow, ack: int) -> int:
-    """Opens the connection that the far-off segment of a flow began, as the current packet shows; returns its number.
-
-    A far-off segment of the other direction belongs to it if that packet acknowledges bytes near it.
-    """
-    side, packet = flow.number, tables.segment.packet
-    first = tables.nodes[flow.stray]
-    jump = distance(first.offset, tables.sides[side].base + flow.next)
-    old = tables.connections[side >> 1]
-    answered = tables.flows[flow_of(tables, side ^ 1)]
-    if answered.stray >= 0:
-        other = tables.nodes[answered.stray]
-        if abs(distance(ack, other.offset)) >= STRAY_REACH:
-            drop_stray(tables, answered)
-        elif other.packet.number < first.packet.number:
-            first = other
-    opened = open_connection(tables, old.pair, old.client_end, first.packet)
-    for way in range(2):
-        before, new = tables.flows[flow_of(tables, 2 * (side >> 1) + way)], tables.flows[own_flow(tables, 2 * opened + way)]
-        new.opened_by = packet.number
-        new.jump = jump
-        new.stray = before.stray
-        before.stray = -1
-    replace(tables, side >> 1, packet)
-    return opened
-
-
 @step
 def take_stray(tables: TransportTables, side: int) -> None:
-    """Takes the bytes of the far-off segment of a direction as its first ones."""
+    """Takes the packet of a direction that waited for another one to agree with it: what it says, and its bytes as the first ones."""
     flow, segment = tables.flows[flow_of(tables, side)], tables.stray
     node = tables.nodes[flow.stray]
+    if node.flags & SYN:
+        start_sides(tables.sides[side], tables.sides[side ^ 1], node.flags, node.offset, node.needs)
     segment.seq = node.offset
     segment.have = node.length
     segment.full = node.wire
@@ -237,17 +120,8 @@ def take_stray(tables: TransportTables, side: int) -> None:
     tables.counts.waiting -= node.length + NODE_COST
     free_node(tables, flow.stray)
     flow.stray = -1
-    take_bytes(tables, side, segment)
-
-
-@inline
-def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: Octets) -> int:
-    """Returns which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
-    if flags & SYN:
-        return 1 - end if flags & ACK else end
-    if server_ports[port] != server_ports[other_port]:
-        return 1 - end if server_ports[port] else end
-    return end
+    if segment.full > 0:
+        take_bytes(tables, side, segment)
 
 
 @inline
@@ -265,14 +139,32 @@ def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
 
 
 @inline
-def note_end(tables: TransportTables, side: int, flags: int, ack: int) -> None:
-    """Closes the connection at a FIN or RST: from its side or, if it is the second of two, from the other."""
-    other = tables.sides[side ^ 1]
-    known_to = other.base + last_waiting(tables, tables.flows[flow_of(tables, side ^ 1)])
-    # it may acknowledge a FIN that was not captured, or not yet
-    is_second = not flags & RST and flags & ACK and other.has_base == 1 and distance(ack, known_to) == 1
-    by = side & 1
-    note_close(tables.connections[side >> 1], BY_RST if flags & RST else BY_FIN, 1 - by if is_second else by, tables.segment.packet)
+def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> bool:
+    """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that was not captured, did not do so.
+
+    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes on later: after an RST nobody does.
+    """
+    one, connection, flow = tables.sides[side], tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
+    if connection.closed_how == BY_RST and (acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS):
+        return True
+    end = flow.next + distance(tables.segment.seq + size, one.base + flow.next)
+    return bool(size > 0 and (one.has_base == 0 or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)))
+
+
+@inline
+def take_back(tables: TransportTables, side: int) -> None:
+    """Takes back that a side ended its connection. If the other side has ended, it was the first."""
+    connection = tables.connections[side >> 1]
+    if connection.closed_how == BY_FIN:  # it was a byte
+        flow = tables.flows[own_flow(tables, side)]
+        acknowledge(tables, flow, max(last_waiting(tables, flow), flow.acked_to) + 1)
+    connection.closed_how = OPEN
+    if tables.sides[side ^ 1].has_fin:
+        note_close(connection, BY_FIN, 1 - (side & 1), tables.segment.packet)
+    for x in range(side & -2, (side & -2) + 2):
+        if connection.flows > 0 and tables.sides[x].has_fin == 0:
+            tables.flows[connection.flows + (x & 1)].fin_at = 0
+            wait_again(tables, tables.flows[connection.flows + (x & 1)])
 
 
 @inline
@@ -363,13 +255,13 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
 
 
 @inline
-def note_last(tables: TransportTables, side: int, last: int) -> None:
-    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says."""
+def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> None:
+    """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST says holds until its side goes on."""
     one, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
     fin_at = after + distance(last, one.base + after)
     if after <= fin_at <= after + WINDOW:
-        one.has_fin = 1
-        if fin_at > 0:
+        one.has_fin = is_fin
+        if fin_at > (0 if is_fin else after):
             tables.flows[own_flow(tables, side)].fin_at = fin_at
 
 
@@ -383,6 +275,15 @@ def wait_no_more(tables: TransportTables, flow: Flow) -> None:
             node.ack_seen = packets_of(tables, flow.number)
             node.ack_time = tables.segment.packet.time
         k = node.next
+
+
+@inline
+def wait_again(tables: TransportTables, flow: Flow) -> None:
+    """Takes back ``wait_no_more``."""
+    k = flow.tail
+    while k >= 0 and tables.nodes[k].offset > flow.acked_to:
+        tables.nodes[k].ack_seen = -1
+        k = tables.nodes[k].previous
 
 
 @step
@@ -427,6 +328,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         packet.number = tables.packets[tables.index[i]]
         packet.frame = tables.frames[tables.index[i]]
         packet.time = tables.times[tables.index[i]]
+        if flags & SYN:
+            seq = (seq + 1) & MASK
         segment.seq = seq
         segment.have = have
         segment.full = full
@@ -438,26 +341,29 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             continue
 
         # whose packet it is
-        has_strays = False
         if c >= 0:
             if tables.connections[c].flows < 0:
                 own_flow(tables, 2 * c)
             s = 2 * c + (0 if end == tables.connections[c].client_end else 1)
+            is_off = 0
             if flags & SYN:
-                is_over = tables.connections[c].closed_how != OPEN and tables.sides[s].has_base == 0 and tables.sides[s ^ 1].has_base == 0
-                if is_over or begins_anew(tables, s, flags, seq, ack):
-                    replace(tables, c, packet)
-                    c = -1
-            elif tables.sides[s].has_base == 1 and is_far_off(tables, s, seq):
-                # another connection, or a packet that is simply wrong: two that agree decide
-                flow = tables.flows[flow_of(tables, s)]
-                if flow.stray < 0 or have == 0 or abs(distance(seq, tables.nodes[flow.stray].offset)) >= STRAY_REACH:
-                    tables.sides[s].packets += 1
-                    if have > 0:
-                        keep_stray(tables, tables.flows[own_flow(tables, s)], segment)
-                    continue
-                has_strays = True
-                c = open_at_strays(tables, flow, ack)
+                is_off = 1 if begins_anew(tables, s, flags, seq, ack) else 0
+            else:
+                is_off = 1 if is_far_off(tables, s, flags, seq, ack) else 0
+            has_strays = tables.flows[flow_of(tables, s)].stray >= 0 or tables.flows[flow_of(tables, s ^ 1)].stray >= 0
+            if has_strays and agrees(tables, s, flags, ack, is_off):
+                c = open_at_strays(tables, s, flags, ack)
+                for x in range(2 * c, 2 * c + 2):
+                    if tables.flows[flow_of(tables, x)].stray >= 0:
+                        take_stray(tables, x)
+            elif is_off and flags & SYN and not is_established(tables, c):
+                replace(tables, c, packet)
+                c = -1
+            elif is_off:
+                tables.sides[s].packets += 1
+                if flags & SYN or (have > 0 and not flags & RST):
+                    keep_stray(tables, s, flags, ack)
+                continue
         if c < 0:
             client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
             c = open_connection(tables, tables.pairs[i], client_end, packet)
@@ -474,33 +380,43 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
 
         # what it says of both directions
         if flags & SYN:
-            seq = (seq + 1) & MASK
-            segment.seq = seq
             start_sides(one, other, flags, seq, ack)
-        elif one.has_base == 0 and flags & ACK and other.started == 1 and not 0 <= distance(ack, other.base) <= WINDOW:
-            if have > 0:  # left over from the connection before this one
-                flow = tables.flows[own_flow(tables, s)]
-                flow.payload += have
-                flow.late += have
-            continue
-        if flags & (FIN | RST):
-            note_end(tables, s, flags, ack)
         if flags & ACK and other.has_base == 0 and one.started == 1 and distance(seq, one.base) == 0:
             # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
             set_base(other, ack)
             other.started = 1
+        acks_more = False
         if flags & ACK and other.has_base == 1:
             flow = tables.flows[flow_of(tables, s ^ 1)]
             acked = flow.next + distance(ack, other.base + flow.next)
             if other.has_fin == 1 and acked == flow.fin_at + 1:
                 acked = flow.fin_at
-            if flow.acked_to < acked <= flow.next + WINDOW:
-                acknowledge(tables, tables.flows[own_flow(tables, s ^ 1)], acked)
             if flow.next < acked <= flow.next + WINDOW:
                 segment.acked = acked
+            known = max(last_waiting(tables, flow), flow.acked_to)
+            if other.has_fin == 0 and acked == known + 1:  # a FIN, which was not captured, or not yet
+                acked = known
+                if not flags & RST:
+                    note_close(connection, BY_FIN, 1 - (s & 1), packet)
+            elif acked > known and connection.closed_how == BY_FIN and connection.closed_by == 1 - (s & 1) and other.has_fin == 0:
+                take_back(tables, s ^ 1)
+            if flow.acked_to < acked <= (known if flags & RST else flow.next + WINDOW):
+                acks_more = True
+                acknowledge(tables, tables.flows[own_flow(tables, s ^ 1)], acked)
+        is_in_doubt = connection.closed_how != OPEN and connection.closed_by == s & 1 and one.has_fin == 0
+        if (
+            is_in_doubt
+            and not flags & RST
+            and goes_on(tables, s, full + (1 if flags & FIN and connection.closed_how == BY_RST else 0), acks_more)
+        ):
+            take_back(tables, s)
+        if flags & (FIN | RST):
+            # of a direction that was not captured, nobody knows whether what this acknowledges has a FIN
+            is_known = flags & RST or other.packets > 0 or (other.has_base == 1 and not acks_more)
+            note_close(connection, BY_RST if flags & RST else BY_FIN, s & 1 if is_known else -1, packet)
         flow = tables.flows[flow_of(tables, s)]
         if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > one.has_fin:
-            flow.passed = max(flow.passed, GIVEN_UP if flags & (FIN | RST) else SENT)
+            flow.passed = max(flow.passed, GIVEN_UP if flags & FIN else SENT)
 
         if connection.flows > 0 and flags & (SYN | RST) == 0:
             flow = tables.flows[flow_of(tables, s)]
@@ -508,22 +424,18 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
                 note_window(flow, tcp[i, TAKES], packet)
 
         # the bytes it brings
-        if has_strays:
-            for x in range(2 * c, 2 * c + 2):
-                if tables.flows[flow_of(tables, x)].stray >= 0:
-                    take_stray(tables, x)
         if flags & RST and have > 0:  # text that says why: no bytes of the stream
             flow = tables.flows[own_flow(tables, s)]
             flow.payload += have
             flow.late += have
         elif full > 0:
             take_bytes(tables, s, segment)
-        if tables.flows[flow_of(tables, s)].stray >= 0:
+        if tables.flows[flow_of(tables, s)].stray >= 0 and not flags & RST:  # what resets may be a SYN's sender, which has no connection
             drop_stray(tables, tables.flows[flow_of(tables, s)])
 
         # what ends by it
         if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
-            note_last(tables, s, seq + (0 if flags & RST else full))
+            note_last(tables, s, seq + (0 if flags & RST else full), 0 if flags & RST else 1)
         if tables.flows[flow_of(tables, 2 * c + 1)].head >= 0:
             drain(tables, tables.flows[flow_of(tables, 2 * c + 1)])
         for x in range(2 * c, 2 * c + 2):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dcpinspect.kernel import kernel
 from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_gap, has_room
-from dcpinspect.transport.ordering import WAIT_NS
 from dcpinspect.transport.rows import TransportTables
+from dcpinspect.transport.whose import WAIT_NS
 
 
 @kernel("int64(int64, TransportTables)")

@@ -23,7 +23,7 @@ from dcpinspect.transport.directions import Directions
 from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_sides, put_aside
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
-from dcpinspect.transport.ordering import MASK, MAX_TOTAL_WAITING, PacketTables, order_segments
+from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.rows import (
     ASIDE_BITS,
@@ -45,6 +45,7 @@ from dcpinspect.transport.rows import (
     TransportTables,
 )
 from dcpinspect.transport.unusual import UnusualPackets
+from dcpinspect.transport.whose import MASK
 
 Table = TypeVar("Table", bound=Rows[Any])
 

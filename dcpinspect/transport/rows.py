@@ -75,7 +75,7 @@ class Side(Struct[T]):
     has_base: T = number("That is known.", bits=8)
     started: T = number("Its first byte is known from a SYN.", bits=8)
     ended: T = number("Nothing more of it will be entered.", bits=8)
-    has_fin: T = number("A FIN or RST said where it ends.", bits=8)
+    has_fin: T = number("A FIN said where it ends.", bits=8)
 
 
 class Sides(Side[Ints], Rows[Side]):
@@ -87,14 +87,14 @@ class Flow(Struct[T]):
     to be missing."""
 
     next: T = number("Stream offset of the next byte wanted.")
-    fin_at: T = number("Stream offset of the FIN, where there is one.")
+    fin_at: T = number("Stream offset of the FIN, where there is one; or that an RST has, where there should be bytes before it.")
     acked_to: T = number("Stream offset up to which the other side has acknowledged.")
     head: T = number("First of the segments that wait, in order.", reset=-1, of="nodes")
     tail: T = number("Last of them.", reset=-1, of="nodes")
     near: T = number("The latest of them that was put before another one.", reset=-1, of="nodes")
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
-    stray: T = number("A segment far out of the window.", reset=-1, of="nodes")
+    stray: T = number("A packet that cannot belong to its connection, and waits for another one to agree with it.", reset=-1, of="nodes")
     holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
@@ -165,14 +165,17 @@ class Pairs(Pair[Ints], Rows[Pair]):
 class Node(Struct[T]):
     """A segment that waits, or a part of one."""
 
-    offset: T = number("Stream offset of its first byte; of a stray one, its sequence number.")
+    offset: T = number("Stream offset of its first byte; of a stray one, the sequence number.")
     length: T = number("Its bytes.")
     source: T = number("Where they are, as in ``Entry``.")
     packet: Packet[T] = nested(Packet, "The packet that has it.")
     place: T = number("Place of held bytes in the file.")
     ack_seen: T = number("Packets of the connection when the other side had acknowledged up to its start, or -1.")
     ack_time: T = number("The time of that.")
-    needs: T = number("Stream offset up to which its sender had the other direction, as ``Segment.acked``.")
+    needs: T = number(
+        "Stream offset up to which its sender had the other direction, as ``Segment.acked``; of a stray one, what it acknowledges."
+    )
+    flags: T = number("The TCP flags of a stray one.")
     next: T = number("The next one of the same flow, or of the free ones.", of="nodes")
     previous: T = number("The one before it.", of="nodes")
     wire: T = number("Bytes that it had on the wire.")

@@ -88,7 +88,12 @@ COPIES: dict[str, Case] = {
 
 # -- what endpoints of TCP ignore, and what a capture lacks ---------------------------------------------------------------------------
 
-TCP: dict[str, Case] = {}
+WHOLE = ["1 connection, 345 messages, 5 streams", "complete  yes"]
+TCP: dict[str, Case] = {
+    "y02-rst-out-of-window": Case([CLOSED], info=WHOLE),
+    "y03-rst-injected-ignored": Case([CLOSED], info=WHOLE),
+    "y04-stray-syn-challenge-ack": Case([CLOSED], info=WHOLE),
+}
 
 # -- trouble below DCP ----------------------------------------------------------------------------------------------------------------
 

@@ -134,16 +134,20 @@ def test_a_connection_without_a_syn_has_the_first_far_off_segments_of_both_direc
     assert reading.transport.connections[1].first_packet == len(first.segments)
 
 
-def test_what_follows_a_reset_that_did_not_end_the_connection_is_a_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after_ns", [10_000, 10_000_000, 5_000_000_000])
+@pytest.mark.parametrize("reset_by_client", [False, True])
+def test_a_connection_goes_on_after_a_reset_that_its_ends_ignored(tmp_path: Path, after_ns: int, reset_by_client: bool) -> None:
     made = Conversation()
     made.handshake()
     made.stream(False, b"first")
-    made.send(False, flags=RST)
-    made.send(False, b"second ")
-    made.send(False)
-    made.send(False, b"half")
-    streams = reused(tmp_path, made).streams
-    assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
+    made.send(reset_by_client, flags=RST)
+    made.time_ns += after_ns
+    made.stream(False, b"second ")
+    made.stream(False, b"half")
+    made.close()
+    reading = reused(tmp_path, made)
+    assert reading.streams == {(1, 0): b"", (1, 1): b"firstsecond half"}
+    assert [(life.closed, life.closed_by) for life in reading.transport.lifetimes] == [("fin", 0)]
 
 
 def test_a_far_off_segment_that_the_next_connection_does_not_acknowledge_is_wrong(tmp_path: Path) -> None:

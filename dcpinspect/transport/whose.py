@@ -1,0 +1,231 @@
+"""Whose packet it is: of the connection on its addresses, of another one that begins there, or of nobody.
+
+What an endpoint ignores shows nothing. It ignores a SYN in the middle of a connection, and answers it with an acknowledgement (RFC 5961).
+It ignores an RST whose number it does not wait for. So a packet that cannot belong to the connection waits as a *stray* until another one
+agrees with it: an answer to the SYN, or what its sender says next. If the connection goes on instead, the stray was simply wrong.
+"""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import Octets, inline, step
+from dcpinspect.transport import rows
+from dcpinspect.transport.flows import close_side, drop_stray, flow_of, own_flow
+from dcpinspect.transport.headers import ACK, RST, SYN
+from dcpinspect.transport.rows import BY_RST, OPEN, REPLACED, Connection, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.waiting import NODE_COST, new_node
+
+reset_side = inline(rows.Side.resetter())
+
+MASK = 0xFFFFFFFF
+WAIT_NS = 200_000_000
+"""What was sent before another packet seldom comes so long after it."""
+WINDOW = 1 << 30
+"""No TCP window is larger (scale 14): a segment that is farther off belongs to another connection."""
+STRAY_REACH = 1 << 22
+"""A second far-off packet this near after the first one shows that a new connection runs there."""
+AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
+"""Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
+ended. The first is also the greatest distance before its first byte then."""
+RESET_REACH = 1 << 24
+"""Greatest distance behind the known bytes of an RST: more bytes are seldom under way."""
+
+
+@inline
+def distance(a: int, b: int) -> int:
+    """Returns ``a - b`` for sequence numbers: between -2**31 and 2**31."""
+    return ((a - b + 0x80000000) & MASK) - 0x80000000
+
+
+@inline
+def set_base(one: Side, seq: int) -> None:
+    """Sets the sequence number of the first byte of a direction."""
+    one.base = distance(seq, 0)
+    one.has_base = 1
+
+
+@inline
+def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
+    """Opens a connection on an address pair, whose first packet is ``first``; returns its number."""
+    c = tables.counts.connections
+    tables.counts.connections = c + 1
+    tables.address_pairs[pair].latest = c + 1
+    connection = tables.connections[c]
+    connection.pair = pair
+    connection.client_end = client_end
+    connection.first_packet = first.number
+    connection.first_file = first.file
+    connection.first_time = first.time
+    connection.last_time = first.time
+    connection.closed_how = OPEN
+    for side in range(2 * c, 2 * c + 2):
+        reset_side(tables.sides[side])
+    return int(c)
+
+
+@inline
+def note_close(connection: Connection, how: int, by: int, packet: Packet) -> None:
+    """Notes the first sign that a connection is over."""
+    if connection.closed_how == OPEN:
+        connection.closed_how = how
+        connection.closed_by = by
+        connection.closed = packet
+
+
+@inline
+def last_waiting(tables: TransportTables, flow: Flow) -> int:
+    """Returns the stream offset behind everything that is known of a flow."""
+    if flow.tail < 0:
+        return int(flow.next)
+    return int(tables.nodes[flow.tail].offset + tables.nodes[flow.tail].length)
+
+
+@inline
+def is_far_off(tables: TransportTables, side: int, flags: int, seq: int, ack: int) -> bool:
+    """Returns whether a packet cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
+    clock."""
+    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    if one.has_base == 0:  # all that is known of a connection is the SYN of the other side
+        return bool(
+            flags & ACK and tables.sides[side ^ 1].started == 1 and not 0 <= distance(ack, tables.sides[side ^ 1].base) < STRAY_REACH
+        )
+    gap = distance(seq, one.base + flow.next)
+    known = last_waiting(tables, flow)
+    if flags & RST:  # an endpoint takes only the number that it waits for
+        first = max(flow.acked_to, flow.next - AFTER_CLOSE)
+        return not first <= flow.next + gap <= max(known, flow.acked_to) + RESET_REACH
+    if tables.connections[side >> 1].closed_how == OPEN:
+        return bool(abs(gap) > WINDOW)
+    if one.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
+        return True  # who sends on did not send the RST, but the direction has ended by it
+    before = min(WINDOW, flow.next + AFTER_CLOSE)
+    return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else known - flow.next + AFTER_CLOSE))
+
+
+@inline
+def begins_anew(tables: TransportTables, side: int, flags: int, first: int, ack: int) -> bool:
+    """Returns whether a SYN before byte ``first`` cannot belong to the connection on its addresses."""
+    one, other = tables.sides[side], tables.sides[side ^ 1]
+    if one.has_base == 1:
+        return bool(distance(first, one.base) != 0)
+    if other.has_base == 0:
+        return bool(tables.connections[side >> 1].closed_how != OPEN)
+    if other.started == 0:
+        return True
+    if flags & ACK:
+        return not 0 <= distance(ack, other.base) < 65_536  # a SYN may carry data
+    return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
+
+
+@inline
+def is_established(tables: TransportTables, c: int) -> bool:
+    """Returns whether both ends may believe in a connection: it began, and not all of it ended with a FIN, or not long ago."""
+    one, other, connection = tables.sides[2 * c], tables.sides[2 * c + 1], tables.connections[c]
+    has_begun = one.has_base + other.has_base == 2 or connection.flows > 0
+    is_open = one.has_base > one.has_fin or other.has_base > other.has_fin
+    return bool(has_begun and (is_open or tables.segment.packet.time - connection.last_time < WAIT_NS))
+
+
+@inline
+def replace(tables: TransportTables, c: int, packet: Packet) -> None:
+    """Ends connection ``c``: another one has its addresses."""
+    note_close(tables.connections[c], REPLACED, -1, packet)
+    for side in range(2 * c, 2 * c + 2):
+        close_side(tables, side, packet)
+
+
+@inline
+def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
+    """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not to the connection."""
+    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    ahead, apart = distance(number, tables.nodes[flow.stray].offset), distance(number, one.base + flow.next + one.has_fin)
+    is_other = one.has_base == 0 or abs(apart) >= STRAY_REACH or (ahead == 0 and apart != 0)
+    return bool(is_other and 0 <= ahead < STRAY_REACH)
+
+
+@step
+def agrees(tables: TransportTables, side: int, flags: int, ack: int, is_off: int) -> bool:
+    """Returns whether the current packet agrees with one that waits: both are of a connection that begins.
+
+    ``is_off``: the packet cannot belong to the connection on its addresses.
+    """
+    seq, have = tables.segment.seq, tables.segment.have
+    own, answered = tables.flows[flow_of(tables, side)].stray, tables.flows[flow_of(tables, side ^ 1)].stray
+    if own >= 0:
+        node = tables.nodes[own]
+        if node.flags & SYN:
+            if not flags & SYN and is_behind_syn(tables, side, seq):
+                return True
+        elif is_off and (have > 0 or flags & SYN) and abs(distance(seq, node.offset)) < STRAY_REACH:
+            return True
+    if answered >= 0 and tables.nodes[answered].flags & SYN:
+        node = tables.nodes[answered]
+        if flags & ACK:
+            return is_behind_syn(tables, side ^ 1, ack)
+        return bool(flags & SYN and node.flags & ACK and distance(seq, node.needs) == 0)
+    return False
+
+
+@inline
+def keep_stray(tables: TransportTables, side: int, flags: int, ack: int) -> None:
+    """Keeps the current packet until another one agrees with it; one that waited before was simply wrong.
+
+    A SYN that is sent again does not agree with itself.
+    """
+    flow, segment = tables.flows[own_flow(tables, side)], tables.segment
+    if flow.stray >= 0 and flags & tables.nodes[flow.stray].flags & SYN and tables.nodes[flow.stray].offset == segment.seq:
+        return
+    drop_stray(tables, flow)
+    k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
+    node = tables.nodes[k]
+    node.wire = segment.full
+    node.flags = flags
+    node.needs = ack
+    flow.stray = k
+    tables.counts.waiting += segment.have + NODE_COST
+
+
+@inline
+def open_at_strays(tables: TransportTables, side: int, flags: int, ack: int) -> int:
+    """Opens the connection of the packets that wait, as the current packet of a direction shows; returns its number.
+
+    One that waits belongs to it if its numbers are near those of the current packet.
+    """
+    old, packet, seq = side >> 1, tables.segment.packet, tables.segment.seq
+    first, jump = packet, 0
+    client = side ^ (1 if flags & ACK else 0) if flags & SYN else -1
+    for way in range(2):
+        flow = tables.flows[flow_of(tables, side ^ way)]
+        if flow.stray < 0:
+            continue
+        node = tables.nodes[flow.stray]
+        apart = distance(ack, node.offset) if flags & ACK else distance(seq, node.needs)
+        if way == 0:
+            apart = distance(seq, node.offset)
+            jump = distance(node.offset, tables.sides[side].base + flow.next)
+        if abs(apart) >= STRAY_REACH:
+            drop_stray(tables, flow)
+            continue
+        if node.flags & SYN:
+            client = side ^ way ^ (1 if node.flags & ACK else 0)
+        if node.packet.number < first.number:
+            first = node.packet
+    turn = max(client, 0) & 1
+    opened = open_connection(tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first)
+    for way in range(2):
+        before, new = tables.flows[flow_of(tables, 2 * old + way)], tables.flows[own_flow(tables, 2 * opened + (way ^ turn))]
+        new.opened_by = packet.number
+        new.jump = jump if client < 0 else 0
+        new.stray = before.stray
+        before.stray = -1
+    replace(tables, old, packet)
+    return opened
+
+
+@inline
+def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: Octets) -> int:
+    """Returns which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
+    if flags & SYN:
+        return 1 - end if flags & ACK else end
+    if server_ports[port] != server_ports[other_port]:
+        return 1 - end if server_ports[port] else end
+    return end

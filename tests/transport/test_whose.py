@@ -1,0 +1,257 @@
+"""What an endpoint ignores changes nothing, wherever it stands in a conversation; what begins or ends a connection does so."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.engine import Engine
+from tests import builders
+from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part
+
+BASE = Path(__file__).parents[1] / "captures" / "field" / "t00-base.pcap"
+"""A conversation of 111 packets and 345 messages, which the client closes: its last three packets are two FINs and an acknowledgement."""
+
+Read = tuple[list[tuple[int, int, bytes]], list[tuple[str, int, bool]]]
+"""Direction, offset and bytes of each message in row order; and how each connection ended, by whom, and whether its SYN was captured."""
+
+
+class Stray(NamedTuple):
+    """A packet that nobody's connection sent."""
+
+    by_client: bool
+    flags: int
+    ahead: int
+    """How far its number is from the next one of who seems to have sent it."""
+
+
+RESETS = [Stray(by_client, RST, ahead) for by_client in (False, True) for ahead in (0, 1, 500, 100_000, 900_000_000, -1, -900_000_000)]
+SYNS = [Stray(by_client, SYN, ahead) for by_client in (False, True) for ahead in (286_331_153, 0, 5, 40_000)]
+ANSWERS = [Stray(False, SYN | ACK, 286_331_153), Stray(False, SYN | ACK, 5)]
+KINDS = [
+    *([one] for one in [*RESETS, *SYNS, *ANSWERS]),
+    [Stray(False, RST | ACK, 0)],
+    [Stray(True, SYN, 286_331_153), Stray(True, SYN, 286_331_153)],
+    [Stray(True, SYN, 286_331_153), Stray(True, SYN, 500_000_000)],
+    [Stray(False, RST, 0), Stray(True, SYN, 286_331_153)],
+]
+
+
+def packets(data: bytes) -> Iterator[Recorded]:
+    at = 24
+    while at < len(data):
+        seconds, micros, size, wire = struct.unpack_from("<4I", data, at)
+        yield Recorded(data[at + 16 : at + 16 + size], wire, seconds * 10**9 + micros * 1000)
+        at += 16 + size
+
+
+@cache
+def base() -> list[Recorded]:
+    return list(packets(BASE.read_bytes()))
+
+
+def says(packet: Recorded) -> tuple[bool, int, int]:
+    """Whether the client sent a packet, the sequence number behind it, and what it acknowledges."""
+    port, _, seq, ack, size, flags = struct.unpack_from(">HHIIBB", packet.data, 34)
+    return port != 11_210, seq + len(packet.data) - 34 - (size >> 4) * 4 + bool(flags & (SYN | FIN)), ack
+
+
+def disturbed(before: Sequence[Recorded], place: int, strays: Sequence[Stray], after_ns: int = 0) -> list[Recorded]:
+    """These packets with strays at a place, and all that comes behind them so much later."""
+    made = []
+    for number, stray in enumerate(strays, 1):
+        like = next((packet for packet in reversed(before[:place]) if says(packet)[0] == stray.by_client), None)
+        if like is None:
+            continue
+        _, seq, ack = says(like)
+        acked = ack if stray.flags & ACK and not stray.flags & SYN else 77
+        head = like.data[:16] + struct.pack(">H", 40) + like.data[18:38]
+        data = head + struct.pack(">IIBBHI", (seq + stray.ahead) % 2**32, acked, 0x50, stray.flags, 502, 0)
+        made.append(Recorded(data, len(data), before[place - 1].time_ns + number))
+    return [*before[:place], *made, *(replace(packet, time_ns=packet.time_ns + after_ns) for packet in before[place:])]
+
+
+def in_ipv6(packet: Recorded) -> Recorded:
+    at = packet.data[14:]
+    total = int.from_bytes(at[2:4], "big")
+    ends = [bytes.fromhex("20010db8") + bytes(8) + address for address in (at[12:16], at[16:20])]
+    data = packet.data[:12] + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, total - 20, 6, 64) + b"".join(ends) + at[20:total]
+    return Recorded(data, len(data), packet.time_ns)
+
+
+def read(tmp_path: Path, captured: Sequence[Recorded], size: int = 1000) -> Read:
+    """In batches of ``size`` packets."""
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(captured, magic=0xA1B23C4D))
+    engine = Engine([str(path)])
+    batches = [part(batch, at, min(at + size, len(batch))) for batch in open_capture(path) for at in range(0, len(batch), size)]
+    found = []
+    for batch in (*map(engine.feed, batches), engine.finish()):
+        if batch is not None:
+            places = zip(batch.direction.tolist(), batch.stream_offset.tolist(), strict=True)
+            found += [(direction, offset, batch.bytes_of(index)) for index, (direction, offset) in enumerate(places)]
+    return found, [(link.closed, link.closed_by, link.has_handshake) for link in engine.links]
+
+
+@pytest.mark.parametrize("strays", KINDS, ids=str)
+def test_a_stray_packet_changes_nothing_wherever_it_is(tmp_path: Path, strays: list[Stray]) -> None:
+    whole = read(tmp_path, base())
+    assert (len(whole[0]), whole[1]) == (345, [("fin", 0, True)])
+    for place in (3, 6, 36, 74, 109):
+        assert read(tmp_path, disturbed(base(), place, strays)) == whole, place
+
+
+@pytest.mark.parametrize("strays", [KINDS[0], KINDS[4], KINDS[14], KINDS[-3], KINDS[-1]], ids=str)
+def test_so_it_is_in_a_capture_that_begins_late_in_ipv6_and_where_the_connection_rests(tmp_path: Path, strays: list[Stray]) -> None:
+    late = base()[23:]
+    for before in (late, [in_ipv6(packet) for packet in base()]):
+        assert read(tmp_path, before)[1][0][:2] == ("fin", 0)
+    for place in (2, 50):
+        assert read(tmp_path, disturbed(late, place, strays)) == read(tmp_path, late)
+        assert read(tmp_path, disturbed(base(), place, strays, 5_000_000_000)) == read(tmp_path, base())
+        sixth = [in_ipv6(packet) for packet in disturbed(base(), place + 2, strays)]
+        assert read(tmp_path, sixth) == read(tmp_path, base())
+
+
+@pytest.mark.parametrize("place", [36, 74, 108, 110])
+def test_it_does_not_depend_on_batches(tmp_path: Path, place: int) -> None:
+    for strays in (KINDS[0], KINDS[14], KINDS[-1]):
+        assert read(tmp_path, disturbed(base(), place, strays), size=1) == read(tmp_path, base())
+
+
+def conversed(tmp_path: Path, segments: Sequence[Segment]) -> tuple[dict[tuple[int, int], bytes], list[tuple[str, int]]]:
+    """The bytes of each direction, and how each connection ended."""
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(segments), magic=0xA1B23C4D))
+    reading = builders.read(path)
+    return reading.streams, [(life.closed, life.closed_by) for life in reading.transport.lifetimes]
+
+
+def talks(by_client: bytes, by_server: bytes, *, client_isn: int = 1000, server_isn: int = 4_000_000_000) -> Conversation:
+    made = Conversation(client_isn=client_isn, server_isn=server_isn)
+    made.handshake()
+    made.send(True, by_client)
+    made.send(False, by_server)
+    made.send(True)
+    return made
+
+
+WAYS = [(apart, lost) for apart in (70_000, 30_000_000, 2_000_000_000) for lost in ((), (0,), (1,))] + [(2_000_000_000, (0, 1))]
+
+
+@pytest.mark.parametrize(("apart", "lost"), WAYS)
+def test_a_client_that_was_killed_comes_back_from_the_same_port(tmp_path: Path, apart: int, lost: tuple[int, ...]) -> None:
+    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=1000 + apart, server_isn=2_000_000_000)
+    new.send(True, b"eee")
+    new.send(False, b"fff")
+    captured = [segment for place, segment in enumerate(new.segments) if place not in lost]  # the SYN and its answer
+    streams, ends = conversed(tmp_path, [*old.segments, *captured])
+    assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccceee", (2, 1): b"dddfff"}
+    assert ends == [("replaced", -1), ("", -1)]
+
+
+def test_a_client_that_lost_its_connection_resets_it_when_its_syn_is_challenged(tmp_path: Path) -> None:
+    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=90_000, server_isn=2_000_000_000)
+    syn = new.segments[0]
+    challenge = old.send(False)
+    reset = old.send(True, flags=RST)
+    streams, ends = conversed(tmp_path, [*old.segments[:-2], syn, challenge, reset, *new.segments])
+    assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccc", (2, 1): b"ddd"}
+    assert ends == [("rst", 0), ("", -1)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_new_connection_is_known_by_one_direction_alone(tmp_path: Path, kept: bool) -> None:
+    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=30_000_000, server_isn=2_000_000_000)
+    new.send(kept, b"eee")
+    streams, ends = conversed(tmp_path, [one for one in (*old.segments, *new.segments) if one.to_server == kept])
+    side = 1 - kept
+    assert (streams[1, side], streams[2, side]) == ((b"aaa", b"ccceee") if kept else (b"bbb", b"dddeee"))
+    assert [how for how, _ in ends] == ["replaced", ""]
+
+
+def test_a_server_that_refuses_a_syn_does_not_know_the_connection_before_it(tmp_path: Path) -> None:
+    old, new = talks(b"aaa", b"bbb"), Conversation(client_isn=30_000_000)
+    new.send(True, flags=SYN)
+    refusal = Segment(False, 0, 30_000_001, RST | ACK)
+    assert conversed(tmp_path, [*old.segments, *new.segments, refusal])[1] == [("replaced", -1), ("rst", 1)]
+
+
+def test_a_syn_that_nobody_answers_ends_nothing(tmp_path: Path) -> None:
+    old, new = talks(b"aaa", b"bbb"), Conversation(client_isn=30_000_000)
+    new.send(True, flags=SYN)
+    assert conversed(tmp_path, [*old.segments, *new.segments * 3])[1] == [("", -1)]
+
+
+def test_the_bytes_of_a_connection_whose_capture_begins_with_a_stray_syn_are_read(tmp_path: Path) -> None:
+    made, stray = talks(b"aaa", b"bbb"), Segment(True, 5_000_000, 0, SYN)
+    for data in (b"cccddd", b"eeefff"):
+        made.send(False, data)
+    streams, _ = conversed(tmp_path, [stray, *made.segments[4:]])
+    assert streams[2, 1] == b"bbbcccdddeeefff"
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+@pytest.mark.parametrize("ahead", [0, 700])
+def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(tmp_path: Path, by_client: bool, ahead: int) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.segments.append(Segment(by_client, made.next[by_client] + ahead, 0, RST))
+    made.send(not by_client, b"on its way")
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments)))
+    engine = Engine([str(path)])
+    for batch in open_capture(path):
+        engine.feed(batch)
+    for _ in range(2):
+        (life,) = engine.transport.lifetimes
+        assert (life.closed, life.closed_by, life.closed_packet) == ("rst", 1 - by_client, 6)
+        engine.finish()
+    assert engine.transport.account(1, 1 - by_client).missing == ahead, "an RST says what its sender had said"
+
+
+def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(tmp_path: Path) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.send(False, flags=RST)
+    made.close()
+    assert conversed(tmp_path, made.segments)[1] == [("fin", 0)]
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+def test_a_fin_that_was_not_captured_is_known_by_its_acknowledgement(tmp_path: Path, by_client: bool) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.send(by_client, flags=FIN | ACK)
+    made.send(not by_client)
+    made.segments.pop(-2)
+    assert conversed(tmp_path, made.segments)[1] == [("fin", 1 - by_client)]
+    made.send(not by_client, b"rest")
+    made.send(not by_client, flags=FIN | ACK)
+    assert conversed(tmp_path, made.segments)[1] == [("fin", 1 - by_client)]
+
+
+def test_a_byte_that_was_not_captured_is_no_fin_once_its_sender_goes_on(tmp_path: Path) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.send(True, b"x")
+    made.send(False)
+    made.segments.pop(-2)
+    made.send(True, b"yyyzzz")
+    streams, ends = conversed(tmp_path, made.segments)
+    assert (streams[1, 0], ends) == (b"aaa\0yyyzzz", [("", -1)])
+
+
+@pytest.mark.parametrize(("said", "closed"), [(b"", [("fin", 1)]), (b"bye", [("fin", -1)])])
+def test_who_closed_first_is_unknown_where_the_other_side_was_not_captured_and_said_more(
+    tmp_path: Path, said: bytes, closed: list[tuple[str, int]]
+) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.send(False)
+    if said:
+        made.send(True, said)
+    made.send(False, flags=FIN | ACK)
+    assert conversed(tmp_path, [one for one in made.segments if not one.to_server])[1] == closed
