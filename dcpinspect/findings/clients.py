@@ -19,6 +19,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.room import REQUEST
 from dcpinspect.streams.rows import GREATEST
 from dcpinspect.streams.transitions import ENDED
 
@@ -321,13 +322,14 @@ class Clients:
         return self._asked(stream)[0].granted_until_ns > int(self._context.streams.answered.time[stream])
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
-        """Returns whether the client of a connection may have said something of a vbucket, on any of its connections, that cannot be
+        """Returns whether the client of a connection may have asked for a vbucket, on any of its connections, in a request that cannot be
         read."""
         context = self._context
         if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
         return any(
-            context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self._incomplete & self.may_be(connection)
+            context.may_lack(one, 1 - context.producer(one), since_ns, until_ns, REQUEST)
+            for one in self._incomplete & self.may_be(connection)
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +14,15 @@ import numpy.typing as npt
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import rows as r
-from dcpinspect.streams.copies import Copy
+from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog, Told
 from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.room import MESSAGE
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
@@ -50,8 +52,6 @@ class Context:
 
     tracker: Tracker
     links: Sequence[Link]
-    copies: Mapping[int, Copy] = field(default_factory=dict)
-    """Connections that show what another one shows, by number."""
 
     @cached_property
     def streams(self) -> Streams:
@@ -126,6 +126,28 @@ class Context:
         row = self.tracker.state.connections[connection]
         is_whole = row.is_known == 1 and not row.losses[0] and not row.losses[1]
         return False if is_whole else None  # no HELLO was sent
+
+    def tells_hidden(self, connection: int) -> bool | None:
+        """Returns whether the producer says, by a SeqnoAdvanced, where a snapshot ends that ends in what the client may not see; None where
+        nobody can know."""
+        has_collections = self.has_collections(connection)
+        return False if has_collections and self.versions(connection).has(SEQNO_ADVANCED) is False else has_collections
+
+    def versions(self, connection: int) -> Versions:
+        """Returns the versions that the producer of a connection may have, by what its server shows on any connection."""
+        return self._versions[self.by_number[connection].server] if self.producer(connection) == 1 else Versions()
+
+    @cached_property
+    def _versions(self) -> Mapping[str, Versions]:
+        first = self.snapshots[(self.snapshots.index == 1) & (self.snapshots.layout >= 0)]  # these stay in the tables, whatever leaves
+        sent: dict[int, list[str]] = defaultdict(list)
+        for pair in np.unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
+            sent[pair >> 8] += w.SNAPSHOT_LAYOUTS[pair & 255 : (pair & 255) + 1]
+        found: dict[str, list[Versions]] = defaultdict(list)
+        for link in self.links:
+            by_markers = versions_by_markers(sent[link.number] if self.producer(link.number) == 1 else ())
+            found[link.server] += [self.session(link.number).versions, by_markers]
+        return {server: Versions().narrowed(of) for server, of in found.items()}
 
     def is_filtered(self, stream: int) -> bool | None:
         """Returns whether a stream was asked for with a filter of collections; None where nobody can know."""
@@ -291,10 +313,10 @@ class Context:
         streams = self.streams
         return self.of_client.greatest_later(np.where(streams.has_position != 0, streams.position, LEAST), LEAST)
 
-    def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
+    def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None, least: int = MESSAGE) -> bool:
         """Returns whether a side may have said something between two times that was not captured; without ``until_ns``, at any time after
-        the first."""
-        return self.sight.between(connection, direction, since_ns, until_ns) != "complete"
+        the first. ``least``: bytes of the shortest message that counts."""
+        return self.sight.between(connection, direction, since_ns, until_ns, least) != "complete"
 
     def patience_ns(self, stream: int) -> int:
         """Returns how long a reaction may take before its absence is reported: 2 s, or ten times the slowest seen before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
+NOT_TOLD, HIDDEN = "not-told", "hidden"
+"""Causes of incomplete snapshots: the server owes their ends; or it may hide them, and does not have to say so."""
+
 RULES = (
     Rule(
         "first-marker-start",
@@ -31,21 +34,22 @@ RULES = (
         "the first marker of a stream starts neither at the start seqno of the request nor at the start of its"
         " snapshot; a note if it starts above",
         "requests from the latest seqno; markers without a range; streams whose request was not captured",
-        "take the marker's range as it is; it is a fault of the producer, so note its version",
-        whose="producer",
+        "take the marker's range as it is; it is a server fault, so note the server's version",
+        whose="server",
         cost=WRONG_DATA,
     ),
     Rule(
         "snapshot-incomplete",
         "snapshot",
         "warning",
-        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a note if collections are off or unknown",
+        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a note if collections are off or unknown, or "
+        "the server is older than 7.0: then it does not say what it hides at the end",
         "a second marker with the same range and history; a replica that merges snapshots; streams that reached their"
         " requested end; after a hole",
-        "take the snapshot as ended; without collections, the producer does not say which seqnos the consumer cannot"
-        " see, and with collections it must",
+        "take the snapshot as ended; with collections, a server from 7.0 on says by a SeqnoAdvanced what the client cannot see",
+        (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
-        whose="producer",
+        whose={NOT_TOLD: "server", HIDDEN: "normal"},
         cost=Cost("vbucket", "has an incomplete snapshot", "have an incomplete snapshot"),
     ),
 )
@@ -54,15 +58,16 @@ MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received what it skipped."""
 _NEXT = "take the snapshot as ended"
 _BARE = (
-    "negotiate collections, or take the snapshot as ended; without collections, the producer does not say which seqnos the consumer"
-    " cannot see"
+    "negotiate collections, or take the snapshot as ended; without collections, the server does not say which seqnos the client cannot see"
 )
-_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the producer does not say what is hidden"
+_OLD = f"{_NEXT}; servers before 7.0, as this one, do not say which seqnos the client cannot see"
+_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the server does not say what is hidden"
 _SERVER = (
-    f"{_NEXT}; the producer owes the last seqno, or a SeqnoAdvanced; report it with the producer's version, the consumer is not at fault"
+    f"{_NEXT}; the server owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the server's version, the client is not at "
+    "fault"
 )
 _KNOWN = (
-    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
+    f"{_NEXT}; the client is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
     " filtered snapshots if an item of another collection follows a prepare or abort (MB-73354). Report it for other versions"
 )
 """By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
@@ -135,7 +140,8 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     """Returns the occurrence of an incomplete snapshot; ``after``: the next snapshot of its stream, -1 for none."""
     row = context.snapshots[number]
     stream = int(row.stream)
-    is_told = context.has_collections(int(context.streams.connection[stream])) or _has_sync_writes(context, stream)
+    sees_all = _has_sync_writes(context, stream) and context.is_filtered(stream) is False
+    is_told = context.tells_hidden(int(context.streams.connection[stream])) or sees_all
     end = plain(row.end)
     if row.reached > LEAST:
         reached, first = f"{plain(row.reached)} of {end}", plain(row.reached) + 1
@@ -148,19 +154,23 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     nor = ", nor a SeqnoAdvanced" if is_told else ""
     message = f"{reached} when {came}: {missing} did not come{nor}"
     severity: Severity = "warning" if is_told else "note"
-    next_ = _after_incomplete(context, number, stream)
+    next_ = _after_incomplete(context, number, stream, is_told=is_told)
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
-    seqnos = min(first, end), end
-    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=seqnos, next_=next_, shared=shared)
+    seqnos = tuple(dict.fromkeys((min(first, end), end)))
+    cause = NOT_TOLD if is_told else HIDDEN
+    of = partial(occurrence, context, stream, "snapshot-incomplete", severity, message, places, cause=cause)
+    return of(seqnos=seqnos, next_=next_, shared=shared)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
     return context.session(int(context.streams.connection[stream])).control("enable_sync_writes") == "true"
 
 
-def _after_incomplete(context: Context, number: int, stream: int) -> str:
-    """Returns what to do about an incomplete snapshot, by what is known of the client."""
+def _after_incomplete(context: Context, number: int, stream: int, *, is_told: bool) -> str:
+    """Returns what to do about an incomplete snapshot, by what is known of the client. ``is_told``: the server owes the end."""
     has_collections = context.has_collections(int(context.streams.connection[stream]))
+    if has_collections and not is_told:
+        return _OLD
     if has_collections:
         is_memory = not int(context.snapshots.flags[number]) & DISK
         is_known = is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
@@ -194,9 +204,9 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=next_, seqnos=seqnos)
 
 
-_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the consumer received there"
-_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the consumer received there"
-_GROUP = "look at the group's other members: the consumer had closed the stream, and one of them may have received these seqnos meanwhile"
+_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the client received there"
+_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the client received there"
+_GROUP = "look at the group's other members: the client had closed the stream, and one of them may have received these seqnos meanwhile"
 
 
 def _elsewhere(context: Context, old: int, new: int) -> str | None:

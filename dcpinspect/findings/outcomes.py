@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
+from dcpinspect.findings.finding import Finding, Over, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
@@ -52,23 +52,16 @@ class Outcomes:
         """Returns the case with its client, and with whether it is over; milder if it costs nothing any more."""
         client = self._client(case)
         over, row = self._over(case)
+        direction = case.places[0].direction if case.places else None
         is_handled = over == "recovered" and case.rule in HANDLED
         return replace(
             case,
             severity="note" if is_handled else case.severity,
             clients=(client,) if client is not None else (),
-            whose=self._whose(case),
+            whose=RULES[case.rule].whose_is(case.cause, direction),
             over=over,
             over_row=row,
         )
-
-    def _whose(self, case: Finding) -> Whose:
-        """Returns who has to act on a case, if it does not say so itself, or was told before its connection left."""
-        if case.whose != "unknown":
-            return case.whose
-        number = next(iter(case.connections), 0)
-        direction = case.places[0].direction if case.places else None
-        return RULES[case.rule].whose_is(case.cause, direction, *([self._context.producer(number)] if number else []))
 
     def _client(self, case: Finding) -> str | None:
         """Returns the client of a case, also if its connection has left."""
@@ -163,17 +156,21 @@ class _Granted:
         taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (keys >= 0))
         when = streams.answered
         self._streams = taken[np.lexsort((when.row[taken], when.time[taken], keys[taken]))]
+        self._asked = streams.opened
         self._keys, self._times, self._rows = keys[self._streams], when.time[self._streams], when.row[self._streams]
 
     def next(self, key: int, since: _When, is_wanted: Callable[[Rows], Mask]) -> int | None:
-        """The row of the answer to the first wanted stream of a key that was accepted later."""
+        """The row of the answer to the first wanted stream of a key that was asked for and accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         at = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
         while at < end and (int(self._times[at]), int(self._rows[at])) <= since:
             at += 1
         step = _NEAR
         while at < end:  # it is near, nearly always
-            found = np.flatnonzero(is_wanted(self._streams[at : min(at + step, end)]))
+            numbers = self._streams[at : min(at + step, end)]
+            time, row = self._asked.time[numbers], self._asked.row[numbers]
+            is_later = (time > since[0]) | ((time == since[0]) & (row > since[1]))
+            found = np.flatnonzero(is_wanted(numbers) & is_later)
             if len(found):
                 return int(self._rows[at + found[0]])
             at, step = at + step, 2 * step
@@ -181,8 +178,11 @@ class _Granted:
 
 
 def _when(case: Finding) -> _When | None:
-    """Returns the time when a case ended, and the row of the latest message that shows it; None without one."""
-    return (case.last_time_ns, max(place.row for place in (case.latest, *case.places))) if case.latest is not None else None
+    """Returns the time of the latest offender, or of the close of its connection, and the row of the offender; None without one."""
+    if case.latest is None:
+        return None
+    is_close = case.rule in ENDED_BY_A_CONNECTION
+    return (case.last_time_ns if is_close else case.latest.time_ns or case.last_time_ns), case.latest.row
 
 
 def _some(clients: Sequence[str]) -> str:

@@ -199,6 +199,8 @@ class ClientConnection:
             return Answer("NA", f"unknown, the answer to {key} was not captured", [self.at(control.row)] if control else ())
         if not self.is_told(session.open_row, until):
             return HIDDEN
+        if self.context.versions(self.link.number).has(key) is False:
+            return Answer("NA", f"the server is too old for {key}")
         if control is None:
             return Answer("FAIL", f"{key} is not set{should}", [self.open_place])
         shown = [self.at(control.row)]

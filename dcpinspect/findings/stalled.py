@@ -29,23 +29,21 @@ RULES = (
         "snapshot-stalled",
         "snapshot",
         "warning",
-        "a stream stops inside a snapshot for more than 30 s, while the producer sends other messages on the connection; a note for"
-        " consumers"
-        " without collections, which do not see every seqno",
+        "a stream stops inside a snapshot for more than 30 s, while the server sends other messages on the connection; a note for clients"
+        " without collections, and of servers before 7.0, which do not say which seqnos they hide",
         "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, or an unknown one; a backfill"
         " whose turn may come after those of other vbuckets, or which leaves out deletions; streams that ended or reached their"
         " requested end; after a hole, which may hide that the vbucket is a replica",
-        "on the producer, look at this stream in 'cbstats dcp'; the consumer can only reopen it, from the last seqno that it received",
+        "on the server, look at this stream in 'cbstats dcp'; the client can only reopen it, from the last seqno that it received",
         ("memory", "disk"),
         needs=("flow",),
-        whose="producer",
+        whose="server",
         cost=Cost("vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True),
     ),
 )
 
 _DISK_ADVICE = (
-    "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the"
-    " consumer"
+    "on the server, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the client"
     " can only reopen the stream, from the last seqno that it received"
 )
 
@@ -93,10 +91,10 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
     """Returns the occurrence of a stream if it stands still; ``until_ns``: time of the server's latest message on its connection."""
     row = context.streams[number]
     connection, snapshot = int(row.connection), context.snapshots[int(row.snapshot)]
-    has_collections, since_ns = context.has_collections(connection), _since_ns(context, number)
+    is_told, since_ns = context.tells_hidden(connection), _since_ns(context, number)
     kind = int(types(context.snapshots[[int(row.snapshot)]])[0])
     is_read = snapshot.layout not in (UPR_LAYOUT, OSO_LAYOUT) and not snapshot.is_tainted and not row.suspended
-    if since_ns is None or has_collections is None or kind not in (_MEMORY, _DISK) or not is_read:
+    if since_ns is None or is_told is None or kind not in (_MEMORY, _DISK) or not is_read:
         return None
     if row.has_position and row.position >= row.request.end:
         return None  # it has all that was asked for
@@ -118,7 +116,7 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
         context,
         number,
         "snapshot-stalled",
-        "warning" if has_collections else "note",
+        "warning" if is_told else "note",
         f"{what}, idle {idle}, connection alive",
         (context.place(row, row.latest), context.marker(int(row.snapshot)), context.request(number)),
         cause=w.SNAPSHOT_TYPES[kind],

@@ -15,15 +15,18 @@ Answers = tuple[tuple[Status | None, str], ...]
 """(status, meaning); None: there is no answer, the connection is closed."""
 
 _MALFORMED = (Status.EINVAL, "The message is malformed or incomplete: a fault of its sender")
-_NO_STREAM = (Status.KEY_ENOENT, "The connection has no stream of this vbucket: it has ended, or was never accepted")
+_NO_STREAM = (
+    Status.KEY_ENOENT,
+    "The connection has no stream of this vbucket: it has ended, or was never accepted; up to 6.0 also: the opaque is another one",
+)
 _TAKEN = "the connection is known no longer, as when another one took its name"
 
 _TO_CONSUMER: Answers = (
     _NO_STREAM,
-    (Status.KEY_EEXISTS, "The opaque is not that of the vbucket's stream"),
+    (Status.KEY_EEXISTS, "The opaque is not that of the vbucket's stream, told so by 6.5 and 6.6"),
     _MALFORMED,
-    (Status.DCP_STREAM_NOT_FOUND, "As key_enoent, once v7_dcp_status_codes is on"),
-    (Status.OPAQUE_NO_MATCH, "As key_eexists, once v7_dcp_status_codes is on"),
+    (Status.DCP_STREAM_NOT_FOUND, "As key_enoent, from 7.0 on once v7_dcp_status_codes is on"),
+    (Status.OPAQUE_NO_MATCH, "As key_eexists, from 7.0 on once v7_dcp_status_codes is on"),
     (None, "It was sent to a connection that is not a consumer"),
 )
 """Errors that a consumer answers to what a producer sends; a success is not answered."""

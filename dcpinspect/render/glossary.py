@@ -29,7 +29,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "state-changed": "the vbucket is no longer active there",
         "disconnected": "the server is closing the connection",
         "too-slow": "the client was too slow",
-        "backfill-failed": "reading from disk failed; after an error in itself, a server from 8.5 on closes the connection, too",
+        "backfill-failed": "reading from disk failed",
         "rollback": "the client has to roll back",
         "filter-empty": "every requested collection was dropped",
         "lost-privileges": "the user may no longer read the requested data",
@@ -77,12 +77,19 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "resumed": "the client resumed above the last seqno of its stream before",
         "oso": "an OSO snapshot is complete without them",
         "seqno-advanced": "a SeqnoAdvanced shows that they are not for this client",
-        "invisible": "they are above the marker's greatest visible seqno, or another stream shows that they are not for this client",
+        "invisible": (
+            "they are above the marker's greatest visible seqno, or another stream shows what they are: not for this client, or prepares "
+            "that were completed, which a snapshot from disk may leave out"
+        ),
         "snapshot-tail": "the end of a snapshot that is incomplete",
-        "filtered": "the stream asks for some collections only, or the connection for no deletions of the first backfill",
+        "filtered": (
+            "the stream asks for some collections only, or the connection for no deletions of the first backfill; or another stream shows "
+            "that some of them are not for this client, and the rest may be de-duplicated"
+        ),
         "deduplicated": (
-            "before an event inside its snapshot's range, back to the event before or to the start of the stream; the "
-            "server does not send older versions of changed documents, or what compaction purged"
+            "before an event inside its snapshot's range, back to the event before or to the start of the stream; the server does not "
+            "send older versions of changed documents, documents of dropped collections, or what compaction purged; it may also hide "
+            "them from this client, and the evidence says so where no other stream tells"
         ),
         "unexplained": ("no known cause, or a sign that they should have come: a snapshot with history, or another stream that has them"),
     },

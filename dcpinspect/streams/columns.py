@@ -17,7 +17,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows as r
-from dcpinspect.streams.session import Conversation, Fact, failover_logs, readable, stream_request_filters
+from dcpinspect.streams.session import Conversation, Fact, readable, value_bytes
 from dcpinspect.streams.state import Details, biased
 from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
 from dcpinspect.tables.messages import MessageBatch
@@ -166,7 +166,7 @@ class MessageColumns:
             table.uuid = _column(batch, "vbucket_uuid", asked).view(np.int64)
             table.flags = _column(batch, "flags", asked)
             table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
-            table.filter = stream_request_filters(batch, asked, self._conversation)
+            table.filter = _filters(batch, asked, self._conversation)
             messages.sid[own.at[chosen[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
             table[own.kind[chosen] == k.UNREADABLE_REQUEST] = _UNREAD
         return table
@@ -188,7 +188,7 @@ class MessageColumns:
             table.rtt = np.where(batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0)
             granted = (status == 0) & readable(batch)[answered]
             table.log[:] = -1
-            table.log[granted] = failover_logs(batch, answered[granted], self._conversation)
+            table.log[granted] = _failover_logs(batch, answered[granted], self._conversation)
         return table
 
     def _extras(self, own: Chosen, messages: r.Messages, facts: list[Fact]) -> r.Extras:
@@ -374,3 +374,18 @@ def _holes(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, m
     table = r.Holes.zeros(len(places))
     table.start, table.end = start[order], end[order]
     return table
+
+
+def _filters(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
+    """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
+    has_value = batch.decoded.value.size[rows] > 0
+    is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
+    numbers: Rows = np.where(is_cut, r.CUT_VALUE, -1)
+    for place in np.flatnonzero(has_value & ~is_cut).tolist():
+        numbers[place] = conversation.filter_of(value_bytes(batch, int(rows[place])), batch.redactor)
+    return numbers
+
+
+def _failover_logs(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
+    """Returns the number of the failover log in each of these answers, -1 where there is none."""
+    return np.array([conversation.log_of(value_bytes(batch, row)) for row in rows.tolist()], dtype=np.int64)

@@ -179,7 +179,6 @@ def connection_records(
                 int(row.streams),
                 link.first_ns,
                 link.last_ns,
-                None,
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

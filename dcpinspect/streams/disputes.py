@@ -1,7 +1,8 @@
 """Gaps on which two streams of one vbucket and branch disagree: one lacks seqnos that the other has shown.
 
-The events that the other stream shows tell why. Prepares, aborts and events that a client did not ask for are invisible to it. A change of
-a document that it did ask for has to come, unless a later change of the same document came instead.
+The events that the other stream shows tell why. Prepares, aborts and events that a client did not ask for are invisible to it. A snapshot
+from disk may leave out prepares that were completed, and deletions that were purged. No snapshot has documents of a collection that ends in
+it. Any other change of a document that the client did ask for has to come, unless a later change of the same document came instead.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ _COMPLETE = (COMPLETE, COMPLETE_ADVANCED)
 _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
-_HAS_PURGE = 4
-"""The bit of ``OptionalSeqnos.present`` for a marker that says up to which seqno deletions were purged."""
+_HAS_COMPLETED, _HAS_PURGE = 2, 4
+"""The bits of ``OptionalSeqnos.present`` for a marker that says up to which seqno prepares were completed, and deletions were purged."""
+
+HIDDEN, COMPLETED, PURGED, DROPPED = range(4)
+"""Why events that another stream shows did not have to come: the client may not see them; they are prepares that were completed, or
+deletions, and a snapshot from disk may lack both; their collection ends in the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,18 @@ class Comparison:
     row: int = 0
     seqnos: tuple[int, ...] = ()
     """Seqnos, biased, of all events in the gap that had to come."""
+    reason: int = HIDDEN
+    """Why ``event`` did not have to come."""
+    is_all: bool = True
+    """Whether this is so for all seqnos of the gap."""
 
     def or_rather(self, other: Comparison) -> Comparison:
-        """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", and both before "not
-        known"."""
-        return other if self.cause < 0 or other.cause == w.UNEXPLAINED != self.cause else self
+        """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", this before "some of it
+        need not come", and all before "not known"."""
+        return max(self, other, key=lambda one: _RANKS[one.cause])
 
+
+_RANKS = {-1: 0, w.DEDUPLICATED: 1, w.FILTERED: 2, w.INVISIBLE: 3, w.UNEXPLAINED: 4}
 
 EVERYTHING = frozenset({-1})
 """In ``Subscription.collections``, stands for all collections beside the default one that the user of the client may see."""
@@ -126,6 +137,7 @@ class Disputes:
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
         self._snapshots_of = Grouped(known.snapshots.stream, len(known.streams))
+        self._cause = cause
         lost = self._gaps[cause == w.LOSS]
         self._lost, self._lost_of = lost, Grouped(lost.stream, len(known.streams))
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
@@ -195,10 +207,45 @@ class Disputes:
         if missing:
             found = self._shown(w.UNEXPLAINED, other, inside[missing[0]])
             return replace(found, seqnos=tuple(inside.seqno[missing].tolist()))
-        hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
-        if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside.opcode.tolist()):
-            return self._shown(w.INVISIBLE, other, inside[0])
-        return None
+        reasons = self._reasons(gap, inside, mine, theirs, asked)
+        known = np.flatnonzero(reasons >= 0)
+        if self._numbers[gap] < 0 or not len(known):
+            return None
+        is_own = bool((reasons[known] <= COMPLETED).any())  # because of what is sent to whom; else the vbucket has them no more
+        is_all = len(known) == before - after - 1
+        if is_all and reasons.max() <= COMPLETED:
+            cause = w.INVISIBLE
+        elif self._cause[gap] == w.DEDUPLICATED:
+            cause = w.FILTERED if is_own else w.DEDUPLICATED
+        else:
+            return None
+        first = int(known[np.argmin(reasons[known])])
+        is_all &= len(np.unique(reasons)) == 1
+        return replace(self._shown(cause, other, inside[first]), reason=int(reasons[first]), is_all=is_all)
+
+    def _reasons(self, gap: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> Table:
+        """Returns for each event inside a gap why it did not have to come, -1 where nothing tells."""
+        opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
+        is_hidden = np.isin(opcode, (() if asked.prepares else _PENDING) + (() if asked.system_events else (Opcode.DCP_SYSTEM_EVENT,)))
+        if asked.collections is not None and not asked.collections >= EVERYTHING and self._cause[gap] != w.FILTERED:
+            is_document = np.isin(opcode, (*_VISIBLE, *_PENDING)) & (inside.collection >= 0)
+            is_hidden |= is_document & ~np.isin(inside.collection, list(asked.collections))
+        found = np.where(is_hidden, HIDDEN, -1)
+        if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE):
+            return found
+        snapshot, end = self._snapshots[number], self._range(number)[1]
+        is_disk, is_marked = bool(snapshot.flags & DISK), bool(snapshot.seqnos.present & _HAS_COMPLETED)
+        for place in np.flatnonzero(found < 0).tolist():
+            event = inside[place]
+            key = int(event.seqno), int(event.key), int(event.collection)
+            if event.collection >= 0 and (mine.ended_later(key[0], end, key[2]) or theirs.ended_later(key[0], end, key[2])):
+                found[place] = DROPPED
+            elif is_disk and event.opcode in _DELETIONS:
+                found[place] = -1 if mine.came_later(key[0], end, *key[1:]) else PURGED
+            elif is_disk and event.opcode == Opcode.DCP_PREPARE:
+                is_completed = (is_marked and event.seqno <= snapshot.seqnos.high_completed) or theirs.completed(*key)
+                found[place] = COMPLETED if is_completed else -1
+        return found
 
     def _shown(self, cause: int, other: int, event: Event) -> Comparison:
         return Comparison(cause, other, event, int(self._streams.connection[other]), int(event.seqno), int(event.place.row))
@@ -307,6 +354,12 @@ class StreamEvents:
         keys = self._key[later]
         same = (keys == key) & (self._collection[later] == collection)
         return bool((same | (keys < 0)).any()) or self.ended_later(seqno, end, collection)
+
+    def completed(self, seqno: int, key: int, collection: int) -> bool:
+        """Returns whether a later event completes the prepare of a key."""
+        later = slice(int(np.searchsorted(self._seqno, seqno, "right")), len(self._seqno))
+        is_end = np.isin(self.table.opcode[later], (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
+        return bool((is_end & (self._key[later] == key) & (self.table.collection[later] == collection) & (key >= 0)).any())
 
     def ended_later(self, seqno: int, end: int, collection: int) -> bool:
         """Returns whether, up to seqno ``end``, the end of a collection came."""

@@ -31,7 +31,9 @@ from dcpinspect.streams.kinds import (
     OSO_LAYOUT,
     UPR_LAYOUT,
 )
+from dcpinspect.streams.room import most_events
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
@@ -157,10 +159,11 @@ class ExplainedGaps:
         cause: Table,
         told: Mapping[int, Comparison],
         facts: StreamFacts,
+        sessions: Mapping[int, Session],
     ) -> None:
         """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``told``: what another stream says of a gap, by
-        its number as in ``disputes``."""
-        self._facts = facts
+        its number as in ``disputes``. ``sessions``: by connection."""
+        self._facts, self._sessions = facts, sessions
         self.table = gaps = known.gaps
         """The gaps that the kernel wrote, in its order."""
         self._extras = extras
@@ -274,7 +277,10 @@ class ExplainedGaps:
         is_from_disk = snapshots.flags[snapshot] & DISK != 0
         place = np.where(is_within, 0, np.where(is_from_start, 1, 2))
         seqnos = {"last": unbiased(after), "first": unbiased(start), "end": unbiased(snapshots.end[snapshot])}
-        return Sentences(_DEDUPLICATED, 2 * place + is_from_disk, {**seqnos, "row": snapshots.place.row[snapshot]})
+        connections, place_of = np.unique(self._streams.connection[gaps.stream[numbers]], return_inverse=True)
+        hides = [self._sessions.get(number, _NOTHING_SAID).may_hide_seqnos for number in connections.tolist()]
+        may_hide = np.array(hides, dtype=np.bool_)[place_of.reshape(-1)]
+        return Sentences(_DEDUPLICATED, 4 * place + 2 * is_from_disk + may_hide, {**seqnos, "row": snapshots.place.row[snapshot]})
 
     def _rows(self, places: Rows) -> list[list[int]]:
         is_usual, numbers = self._usual(places)
@@ -344,9 +350,9 @@ class ExplainedGaps:
 
     def _tale(self, tale: Comparison) -> str:
         shown = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
-        if tale.cause == w.INVISIBLE:
-            return f"{shown}, which this client may not see"
-        return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"
+        if tale.cause == w.UNEXPLAINED:
+            return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"
+        return f"{shown}, {_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
 
     def _own_evidence(self, place: int, number: int) -> str:
         gap = self.table[number]
@@ -361,7 +367,7 @@ class ExplainedGaps:
                 return f"the marker before {rows} was not captured"
             if not gap.flags & IS_LOST:
                 return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
-            return self._loss(int(gap.loss), int(gap.losses))
+            return self._loss(int(gap.loss), int(gap.losses), int(gap.before - gap.after - 1))
         if cause == w.ADVANCED:
             return f"SeqnoAdvanced in row {self._advanced(gap)}, and nothing before it is visible to this client"
         if cause == w.UNEXPLAINED:
@@ -406,21 +412,24 @@ class ExplainedGaps:
             return "no marker covers the first"
         return f"{self._marker(gap)} is of history, which has every change"
 
-    def _loss(self, loss: int, count: int) -> str:
+    def _loss(self, loss: int, count: int, seqnos: int = 0) -> str:
+        """Returns in words what was lost in ``count`` losses, the last of which is ``loss``, and whether it had room for so many seqnos."""
         if loss < 0:
             return "bytes between the two messages were not captured"
         start, end = self._losses[loss].start, self._losses[loss].end
-        first = loss
+        first, most = loss, most_events(int(end - start))
         for _ in range(count - 1):
             if self._losses.previous[first] < 0:
                 break  # this one stands for those before it, which have left
             first = int(self._losses.previous[first])
+            most += most_events(int(self._losses.end[first] - self._losses.start[first]))
         start, frame = self._losses[first].start, self._losses[first].before_frame
         direction = DIRECTIONS[int(self._losses.direction[loss])]
         after = int(self._losses.after_frame[loss]) & _FRAME
         between = f"between frames {frame & _FRAME} and {after}" if frame else f"before frame {after}"
         what = "bytes" if count <= 1 else f"{count} stretches within bytes"
-        return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}"
+        room = f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
+        return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}{room}"
 
     def _extra_evidence(self, gap: Extra) -> str:
         if gap.cause == w.ROLLBACK:
@@ -444,6 +453,14 @@ def _put_together(usual: Any, others: Any, is_usual: Mask) -> Any:
 
 
 _FRAME = (1 << FILE_SHIFT) - 1
+_NOTHING_SAID = Session()
+_REASONS = (
+    "which this client may not see",
+    "a prepare that was completed, which a snapshot from disk may leave out",
+    "a deletion, which compaction may have purged",
+    "of a collection that ends in this snapshot",
+)
+"""Why an event that another stream shows did not have to come, as ``disputes`` numbers the reasons."""
 _MARKER = "the marker {first}-{end} in row {row}"
 _DEDUPLICATED = [
     f"{place}{how}"
@@ -452,7 +469,12 @@ _DEDUPLICATED = [
         f"between {{last}}, where the stream begins, and the first event of {_MARKER}",
         f"between what came before and the first event of {_MARKER}",
     )
-    for how in (": de-duplicated", ", from disk: de-duplicated, or purged by compaction")
+    for how in (
+        ": de-duplicated",
+        ": de-duplicated, or hidden from this client",
+        ", from disk: de-duplicated, or purged by compaction",
+        ", from disk: de-duplicated, purged by compaction, or hidden from this client",
+    )
 ]
 
 

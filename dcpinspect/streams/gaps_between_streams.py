@@ -14,7 +14,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Stream, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
@@ -48,7 +48,7 @@ class Client:
 
 def resumed_gaps(
     streams: Streams,
-    connections: Connections,
+    snapshots: Snapshots,
     clients: Mapping[int, Client],
     links: Mapping[int, Link],
     unread: UnreadRequests,
@@ -80,15 +80,13 @@ def resumed_gaps(
             continue
         if went_on[before] > old.opened.time:
             continue  # it received more of the vbucket beside ``old``, as from another node
-        if sight.has_lost(old.connection, connections.producer[old.connection], old.position_losses) or not _is_over(old, time_ns, links):
+        # what the client may have asked for where nobody captured it came from the producer, too
+        if sight.may_move(int(old.connection), old, snapshots, int(old.position_losses)) or not _is_over(old, time_ns, links):
             continue
-        if sight.has_lost(old.connection, 1 - connections.producer[old.connection]):
-            continue  # the client may have asked for more of the vbucket again
-        if old.suspended and connections.oso[int(old.connection)] != 0:
-            continue  # an OSO snapshot may have begun in what was not captured
         # between the two, the client may have received more on a connection of which something is missing
         spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
-        if any(link.first_ns <= time_ns and link.last_ns >= old.at.time for link in spans):
+        spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]
+        if any(sight.may_stream(link.number, int(old.at.time), time_ns) for link in spans):
             continue
         rows = (int(old.at.row), int(stream.opened.row))
         end = min(int(stream.request.start) + 1, GREATEST)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import orjson
 
+from dcpinspect.protocol import versions
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import feature_name
@@ -27,7 +28,7 @@ from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest, said_by_event
 from dcpinspect.streams.kinds import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
-from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
+from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, Reports, ServerReport
 from dcpinspect.tables.messages import MessageBatch
 
@@ -66,7 +67,6 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICATION = "replication"
-_BETWEEN_NODES = (f"{_REPLICATION}:", "rebalance:")
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
@@ -94,6 +94,8 @@ class Session:
     """Version that the server told a client which asked; None: nobody asked."""
     features: tuple[str, ...] | None = None
     """Features granted by HELLO; None: not known."""
+    features_asked: tuple[str, ...] = ()
+    """Features that the newest HELLO asks for."""
     hello_row: int = 0
     hello_asked_row: int = 0
     """Row of the first HELLO's request."""
@@ -104,8 +106,7 @@ class Session:
     name_size: int = 0
     """Size of the name in bytes."""
     service: str = ""
-    """The part of the name that the connections of one client share: the name up to its first colon, or member ``a`` of its JSON; of a
-    replication, whose name is ``replication:PRODUCER->CONSUMER:BUCKET``, the consumer."""
+    """What the names of one client's connections share: the name up to a colon, member ``a`` of its JSON, or where it replicates."""
     is_named_well: bool = False
     """Whether the name has the form service:unique, or is JSON that says as much."""
     is_replication: bool = False
@@ -156,10 +157,25 @@ class Session:
         return setting.value if setting is not None and setting.status == "success" else None
 
     @property
+    def versions(self) -> versions.Versions:
+        """The versions that the server may have, by what it said on this connection."""
+        known = "success"  # a server that consumes asks for what it knows; what another node answers tells nothing of it
+        controls = [(key, one.value, known if self.consumer == 1 else one.status) for key, one in self.controls.items()]
+        return versions.shown(self.server_version, self.features_asked, self.features, controls)
+
+    @property
+    def may_hide_seqnos(self) -> bool:
+        """Whether the server may hide seqnos from the client: prepares and aborts, or those of other collections."""
+        return not self._sees_documents and self.versions.has(versions.SYNC_WRITES) is not False
+
+    @property
     def sees_every_seqno(self) -> bool:
         """Whether the client can see every seqno of a vbucket: no collections, prepares, aborts or modify events are hidden from it."""
-        asked = all(self.control(key) == "true" for key in (SYNC_WRITES, FLATBUFFERS))
-        return asked and COLLECTIONS in (self.features or ())
+        return self._sees_documents and self.control(FLATBUFFERS) == "true"
+
+    @property
+    def _sees_documents(self) -> bool:
+        return self.control(SYNC_WRITES) == "true" and COLLECTIONS in (self.features or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +327,6 @@ class Conversation:
         self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
         return staying
 
-    def leave(self, connections: Table) -> None:
-        """Drops what was said on these connections."""
-        for number in connections.tolist():
-            self.sessions.pop(number, None)
-        self._told = self._told[~np.isin(self._told.connection, connections)]
-
     # -- one message ---------------------------------------------------------------------------------------
 
     def _request(self, batch: MessageBatch, row: int, opcode: int, session: Session, facts: list[Fact]) -> None:
@@ -327,6 +337,7 @@ class Conversation:
         elif opcode == Opcode.HELLO:
             session.agent = _agent(_key(batch, row), batch.redactor)
             session.hello_asked_row = session.hello_asked_row or number
+            session.features_asked = _features(batch, row)
         elif opcode == Opcode.DCP_OPEN:
             if session.open_status == Status.SUCCESS:
                 return
@@ -368,11 +379,9 @@ class Conversation:
             if vbucket is not None and isinstance(told, str) and len(session.manifest_uids) < _MOST:
                 session.manifest_uids[vbucket] = told
         elif opcode == Opcode.HELLO and good:
-            value = _value(batch, row) if batch.decoded.fits[row] else b""
-            granted = np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist()
-            session.features, session.hello_row = tuple(feature_name(code) for code in granted), int(batch.row[row])
+            session.features, session.hello_row = _features(batch, row), int(batch.row[row])
         elif opcode == Opcode.VERSION and good:
-            session.server_version = text(_value(batch, row))
+            session.server_version = text(value_bytes(batch, row))
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
             session.open_status = status
         elif opcode == Opcode.SELECT_BUCKET and asked is not None:
@@ -393,7 +402,7 @@ class Conversation:
             else:
                 facts += [(row, column, REFUSED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
-            log = FailoverLog(_value(batch, row), _at(batch, row))
+            log = FailoverLog(value_bytes(batch, row), _at(batch, row))
             session.reports.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
@@ -427,7 +436,7 @@ class Conversation:
         session.reports.setdefault(vbucket, ServerReport()).tell_seqno(high)
 
     def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
-        value = _value(batch, row)
+        value = value_bytes(batch, row)
         listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
         if state == 1 and collection is None:
             session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), _at(batch, row))
@@ -499,14 +508,15 @@ def told_bytes(batch: MessageBatch, row: int) -> bytes:
     return batch.data[start:end].tobytes()
 
 
-def _value(batch: MessageBatch, row: int) -> bytes:
+def value_bytes(batch: MessageBatch, row: int) -> bytes:
+    """Returns the value of a message as it was sent."""
     start = int(batch.decoded.value.start[row])
     return batch.data[start : start + int(batch.decoded.value.size[row])].tobytes()
 
 
 def document(batch: MessageBatch, row: int) -> bytes:
     """Returns the value of a message, decompressed; empty if it cannot be decompressed."""
-    value = _value(batch, row)
+    value = value_bytes(batch, row)
     try:
         return decode_snappy(value) if int(batch.decoded.datatype[row]) & SNAPPY else value
     except SnappyError:
@@ -525,9 +535,15 @@ def _told(raw: bytes, redactor: Redactor | None) -> str:
     return text(raw if redactor is None else redactor.replacement(raw))
 
 
+def _features(batch: MessageBatch, row: int) -> tuple[str, ...]:
+    """Returns the names of the features in a HELLO or its answer."""
+    value = value_bytes(batch, row) if batch.decoded.fits[row] else b""
+    return tuple(feature_name(code) for code in np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist())
+
+
 def _control(batch: MessageBatch, row: int) -> tuple[str, str]:
     """Returns key and value of a control, with replacements for what the protocol does not know."""
-    key, value = _key(batch, row), _value(batch, row)
+    key, value = _key(batch, row), value_bytes(batch, row)
     if batch.redactor is not None:
         key, value = batch.redactor.told(CONTROL_KEY, key), batch.redactor.told(CONTROL_VALUE, value, key)
     return text(key), text(value)
@@ -547,7 +563,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     if found is None:
         name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
-        session.is_replication = name.startswith(_BETWEEN_NODES)
+        session.is_replication = name.startswith(f"{_REPLICATION}:")
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)
@@ -558,7 +574,7 @@ def service_of(name: bytes) -> str:
     found = json_object(name)
     if found is None:
         service, _, nodes = text(name).partition(":")
-        consumer = nodes.rpartition(":")[0].rpartition("->")[2]
+        consumer = nodes.rpartition(":")[0].rpartition("->")[2]  # replication:PRODUCER->CONSUMER:BUCKET
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
     return (_member(found, "a") or _member(found, "i") or text(name))[:_MOST_TEXT]
 
@@ -575,18 +591,3 @@ def json_object(raw: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def stream_request_filters(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
-    """Number of the value of each of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
-    has_value = batch.decoded.value.size[rows] > 0
-    is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
-    numbers: Rows = np.where(is_cut, CUT_VALUE, -1)
-    for place in np.flatnonzero(has_value & ~is_cut).tolist():
-        numbers[place] = conversation.filter_of(_value(batch, int(rows[place])), batch.redactor)
-    return numbers
-
-
-def failover_logs(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
-    """Returns the number of the failover log in each of these answers, -1 where there is none."""
-    return np.array([conversation.log_of(_value(batch, row)) for row in rows.tolist()], dtype=np.int64)

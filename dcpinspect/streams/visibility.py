@@ -1,7 +1,8 @@
 """What the capture shows of a connection, and what it lacks: the one place that answers this.
 
 A direction between two times is *complete*, or something of it was *lost*, or it is *unknown* because the capture began later. A wrong
-accusation costs more than a missing one. So a rule only speaks of an absence if the direction that could have said more is complete.
+accusation costs more than a missing one. So a rule only speaks of an absence if the direction that could have said more is complete. A loss
+counts only if it has room for what somebody asks for (``room``): callers say how many bytes that takes at least.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.streams.kinds import BY_START, UPR_LAYOUT
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Losses
+from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
+from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Losses, Snapshots, Stream
 from dcpinspect.streams.state import Known
 from dcpinspect.structs import Ints
 
@@ -29,8 +32,10 @@ class _Lost(NamedTuple):
 
     since_ns: Ints
     """The earliest time at which each loss may have begun."""
-    until_ns: Ints
+    over_ns: Ints
     """The time when each loss, and all losses before it, were over."""
+    sizes: Ints
+    """Bytes of each loss."""
 
 
 class Visibility:
@@ -41,19 +46,47 @@ class Visibility:
         self._losses: Losses = known.losses
         self._links = links
 
-    def between(self, connection: int, direction: int, since_ns: int = LEAST, until_ns: int | None = None) -> Sight:
+    def between(self, connection: int, direction: int, since_ns: int = LEAST, until_ns: int | None = None, least: int = MESSAGE) -> Sight:
         """Returns how complete the capture is for what a side said between two times; without them, from the beginning of the connection
-        or up to its end."""
+        or up to its end. ``least``: bytes of the shortest message that counts."""
         link = self._links[connection]
         if not link.has_handshake and link.first_ns > since_ns:
             return "unknown"
         if link.lost_at_end[direction] is not None and (until_ns is None or self._connections[connection].time[direction] < until_ns):
             return "lost"
+        return "lost" if (self._sizes(connection, direction, since_ns, until_ns) >= least).any() else "complete"
+
+    def _sizes(self, connection: int, direction: int, since_ns: int, until_ns: int | None) -> Ints:
         lost = self._lost.get((connection, direction))
         if lost is None:
-            return "complete"
-        count = len(lost.since_ns) if until_ns is None else int(np.searchsorted(lost.since_ns, until_ns))
-        return "lost" if count > 0 and lost.until_ns[count - 1] > since_ns else "complete"
+            return _NOTHING
+        first = int(np.searchsorted(lost.over_ns, since_ns, "right"))
+        last = len(lost.sizes) if until_ns is None else int(np.searchsorted(lost.since_ns, until_ns))
+        return lost.sizes[first:last]
+
+    def may_move(self, connection: int, stream: Stream, snapshots: Snapshots, losses: int) -> bool:
+        """Returns whether what was lost of a producer, since it had so many ``losses``, may have brought a stream to a higher seqno."""
+        if self._links[connection].lost_at_end[self.producer(connection)] is not None:
+            return True
+        if stream.suspended and self._connections[connection].oso != 0:
+            return True  # an OSO snapshot may have begun in what was not captured
+        count = self._connections[connection].losses[self.producer(connection)] - losses
+        lost = self._lost.get((connection, self.producer(connection)))
+        if losses < 0 or count > (len(lost.sizes) if lost is not None else 0):
+            return True  # some have left the table
+        number = -1 if stream.position_by == BY_START else int(stream.position_in)
+        is_complete = bool(snapshots.end[number] <= stream.position) if number >= 0 else not stream.markers and not stream.seen
+        has_ranges = int(stream.request.form) == 1 and (number < 0 or snapshots.layout[number] != UPR_LAYOUT)
+        return lost is not None and may_move(lost.sizes[len(lost.sizes) - count :].tolist(), is_complete=is_complete, has_ranges=has_ranges)
+
+    def may_stream(self, connection: int, since_ns: int, until_ns: int) -> bool:
+        """Returns whether a producer may have brought any stream to a higher seqno in what was lost between two times."""
+        producer = self.producer(connection)
+        if self._links[connection].lost_at_end[producer] is not None:
+            return True
+        sizes = self._sizes(connection, producer, since_ns, until_ns).tolist()
+        is_unknown = self.between(connection, producer, since_ns, until_ns) == "unknown"
+        return is_unknown or may_move(sizes, is_complete=True, has_ranges=False)
 
     def is_complete(self, connection: int, direction: int | None = None) -> bool:
         """Returns whether the capture lacks nothing of a connection, of one direction or of both, from its beginning to its end."""
@@ -95,13 +128,13 @@ class Visibility:
             found[number] = not self.is_complete(number, self.consumer(number))
         return found
 
-    def may_have_asked(self, size: int) -> Mask:
-        """Returns a mask of connections, by number: the consumer may have asked for something in ``size`` or more bytes lost in one
-        place."""
+    @cached_property
+    def may_have_asked(self) -> Mask:
+        """A mask of connections, by number, on which the consumer may have asked for a stream in what was lost."""
         found = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():
             found[number] = link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake
-        losses = self._losses[self._losses.end - self._losses.start >= size]
+        losses = self._losses[self._losses.end - self._losses.start >= REQUEST]
         of_consumer = losses.direction != self._connections.producer[losses.connection]
         found[losses.connection[of_consumer]] = True
         return found
@@ -114,7 +147,11 @@ class Visibility:
         owner = 2 * losses.connection + losses.direction
         order = np.argsort(owner, kind="stable")
         different, starts = np.unique(owner[order], return_index=True)
-        return {
-            (number >> 1, number & 1): _Lost(losses.before_time[mine], np.maximum.accumulate(losses.after_time[mine]))
-            for number, mine in zip(different.tolist(), np.split(order, starts[1:]), strict=True)
-        }
+        found = {}
+        for number, mine in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
+            over_ns, sizes = np.maximum.accumulate(losses.after_time[mine]), losses.end[mine] - losses.start[mine]
+            found[number >> 1, number & 1] = _Lost(losses.before_time[mine], over_ns, sizes)
+        return found
+
+
+_NOTHING = np.zeros(0, dtype=np.int64)

@@ -19,7 +19,15 @@ def test_controls_that_are_refused_or_unknown() -> None:
     talk = opened()
     talk.control("make_coffee", "black", status=Status.EINVAL)
     talk.control("enable_noop", "true")
-    assert told(talk) == [("note", "control-unknown-key", "make_coffee")]
+    assert told(talk) == [("note", "control-rejected", "make_coffee"), ("note", "control-unknown-key", "make_coffee")]
+
+
+def test_a_setting_that_a_server_is_too_old_for_is_told_with_the_first_version_that_has_it() -> None:
+    talk = opened()
+    talk.control("enable_out_of_order_snapshots", "true", status=Status.EINVAL)
+    talk.control("max_marker_version", "2.2", status=Status.NOT_SUPPORTED)
+    known, unclear = (one.next for one in findings(talk) if one.rule == "control-rejected")
+    assert (known, unclear) == ("do not rely on it; servers know it from 7.0 on", "do not rely on it")
 
 
 def test_a_window_that_is_refused_because_no_server_can_keep_it() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.rows import Snapshots
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
@@ -177,6 +178,29 @@ def test_servers_that_are_known_to_leave_it_out_are_named() -> None:
 )
 def test_and_not_where_theirs_is_another_case(talk: Told) -> None:
     assert KNOWN not in advice(talk)
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "severity", "cause", "whose"),
+    [
+        (FILTER, {}, "note", "hidden", "normal"),
+        (None, {}, "note", "hidden", "normal"),  # perhaps a prepare
+        (FILTER, {"enable_sync_writes": "true"}, "note", "hidden", "normal"),
+        (None, {"enable_sync_writes": "true"}, "warning", "not-told", "server"),
+    ],
+    ids=["a filter", "no sync writes", "a filter with sync writes", "all is visible"],
+)
+def test_a_server_before_7_0_does_not_have_to_say_what_it_hides(
+    value: dict[str, object] | None, settings: dict[str, str], severity: str, cause: str, whose: str
+) -> None:
+    """It has no SeqnoAdvanced. Its version is known by a setting that it does not know, here on another connection."""
+    other = opened("other:1", port=50_009)
+    other.control("v7_dcp_status_codes", "true", status=Status.EINVAL)
+    (one,) = [
+        one for one in findings(cut_short("JSON", "Collections", value=value, **settings), other) if one.rule == "snapshot-incomplete"
+    ]
+    assert (one.severity, one.cause, one.whose) == (severity, cause, whose)
+    assert ("SeqnoAdvanced" in one.next) is (whose == "server")
 
 
 def test_a_stream_that_brought_all_it_was_asked_for_owes_nothing_of_its_snapshot() -> None:

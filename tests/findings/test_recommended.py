@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings, verdicts, verdicts_of
 from tests.findings.test_lint import FIRING, LINT, LOG, acknowledging, client, resumed, rolled_back, streaming
-from tests.streams.told import Told, packets
+from tests.streams.told import Told, opened, packets
 
 SETTING = {
     "lint-noop": "enable_noop",
@@ -39,6 +40,18 @@ def test_a_setting_may_be_in_a_hole(rule: str) -> None:
     stream.close()
     assert said(rule, talk) == "NA"
     assert findings(talk, rules=[rule]) == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "says"), [(None, "FAIL"), ("flatbuffers_system_events", "FAIL"), ("enable_out_of_order_snapshots", "NA")]
+)
+def test_a_setting_that_the_server_is_too_old_for_is_not_asked_of_its_client(refused: str | None, says: str) -> None:
+    """A server that does not know a setting of 7.0 does not know the statuses of 7.0; one that does not know a setting of 7.2 may."""
+    talk = opened()
+    if refused is not None:
+        talk.control(refused, "true", status=Status.EINVAL)
+    talk.stream(7)
+    assert said("lint-v7-status", talk) == says
 
 
 def test_a_hole_behind_the_first_stream_request_hides_no_noop_before_it() -> None:

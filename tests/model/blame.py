@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dcpinspect.findings.finding import Finding
 from tests.model.expect import COUNTED, EVENTS
+from tests.model.facts import program_of
 from tests.model.reading import Read
 from tests.model.tape import Closed, Said, Tape
 
@@ -131,7 +132,7 @@ def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Findin
     connection = found.connections[finding.connections[0] - 1] if finding.connections else offender.connection
     hosts = [one.client[0] for one in tape.opened]
     opened = [one for one in tape.said if one.name == "dcp_open" and one.side == "request"]
-    names = {one.connection: (hosts[one.connection], one.parts["key"].split(":")[0]) for one in opened}
+    names = {one.connection: (hosts[one.connection], program_of(one.parts["key"])) for one in opened}
     own = names.get(offender.connection)
     heard_ns = {one.said: one.time_ns for one in found.heard}
     since_ns = heard_ns.get(offender, offender.time_ns)

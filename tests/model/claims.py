@@ -231,6 +231,8 @@ class Claims:
         }
         if "filtered" in causes and (place in self._implicit or self._numbers[record["connection"]] not in self._opened):
             causes.add("deduplicated")  # that there was a filter, the request alone tells, or the open
+        if {"invisible", "deduplicated"} <= causes:
+            causes.add("filtered")  # both: of the other stream, which tells what is invisible, some is missing
         if record["cause"] not in causes:
             self._no(f"the truth is {[gap['cause'] for gap in same] or 'no such gap'}", record)
 

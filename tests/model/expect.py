@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.model.facts import Connection, End, Event, Heard, OneOf, Record, Snapshot, Stream
+from tests.model.facts import Connection, End, Event, Heard, OneOf, Record, Snapshot, Stream, program_of
 from tests.model.tape import Said
 from tests.model.verdicts import finish, vbuckets
 
@@ -185,7 +185,7 @@ class Tables:
         connection.open_refused = answer.said.parts["status"] != 0
         connection.is_open = not connection.open_refused
         name = asked.said.parts["key"]
-        connection.client = connection.host, name.split(":")[0]
+        connection.client = connection.host, program_of(name)
         if connection.is_open:
             connection.record |= {key: connection.record[key].values[0] for key in ("name", "role")}
         connection.skip_deletes = "skip-deletes-in-initial-backfill" in asked.said.parts["flags"]

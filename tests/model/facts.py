@@ -138,3 +138,9 @@ class Connection:
     skip_deletes: bool = False
     slowest_answer_ns: int = 0
     noop_interval_s: float | None = None
+
+
+def program_of(name: str) -> str:
+    """What the names of one client's connections have in common: the part before the first colon, or the node that a replication is for."""
+    head, _, nodes = name.partition(":")
+    return f"{head} to {nodes.split('->')[1].rpartition(':')[0]}" if head == "replication" else head

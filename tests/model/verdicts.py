@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.model.facts import Connection, OneOf, Record, Snapshot, Stream
+from tests.model.facts import Connection, Event, OneOf, Record, Snapshot, Stream
 
 if TYPE_CHECKING:
     from tests.model.expect import Tables
@@ -65,25 +65,45 @@ def _compare_streams(tables: Tables) -> None:
         for stream in streams:
             for gap in stream.gaps:
                 if gap["cause"] not in ("rollback", "resumed", "oso", "seqno-advanced"):
-                    for other in streams:
-                        if other is not stream and _shows_invisible(tables, stream, other, gap):
-                            gap["cause"] = "invisible"
+                    told = [_told(tables, stream, other, gap) for other in streams if other is not stream]
+                    for words in (("invisible",), ("filtered", "invisible"), ("filtered",), ("filtered", "deduplicated")):
+                        if words in told and (words == ("invisible",) or gap["cause"] == "deduplicated"):
+                            gap["cause"] = OneOf(*words, gap["cause"]) if len(words) > 1 else words[0]
+                            break
 
 
-def _shows_invisible(tables: Tables, stream: Stream, other: Stream, gap: Record) -> bool:
-    shown = {event.seqno: event for event in other.events}
-    connection = tables.connections[stream.connection - 1]
-    for seqno in range(gap["after_seqno"] + 1, gap["before_seqno"]):
-        event = shown.get(seqno)
-        if event is None:
-            return False
-        if event.name == "dcp_system_event":
-            is_asked_for = connection.collections
-        else:
-            is_asked_for = event.name not in ("dcp_prepare", "dcp_abort") or connection.sync_writes
-        if is_asked_for:
-            return False
-    return True
+def _told(tables: Tables, stream: Stream, other: Stream, gap: Record) -> tuple[str, ...]:
+    """What another stream tells of a gap: that nothing in it is for this client; that some of it is not; or, of two words, either."""
+    shown = {event.seqno: event for event in other.events if gap["after_seqno"] < event.seqno < gap["before_seqno"]}
+    width = gap["before_seqno"] - gap["after_seqno"] - 1
+    surely = sum(_is_left_out(tables, stream, other, gap, event) is True for event in shown.values())
+    perhaps = sum(_is_left_out(tables, stream, other, gap, event) is not False for event in shown.values())
+    if perhaps == width:
+        return ("invisible",) if surely == width else ("filtered", "invisible")
+    return ("filtered",) if surely else ("filtered", "deduplicated") if perhaps else ()
+
+
+def _is_left_out(tables: Tables, stream: Stream, other: Stream, gap: Record, event: Event) -> bool | None:
+    """Whether an event is not for a client, or a prepare that was completed and that a snapshot from disk leaves out; None: perhaps."""
+    connection, snapshot = tables.connections[stream.connection - 1], gap["_snapshot"]
+    if event.name == "dcp_system_event":
+        return not connection.collections
+    if event.name in ("dcp_prepare", "dcp_abort") and not connection.sync_writes:
+        return True
+    if event.collection and not connection.collections:
+        return True
+    if event.name != "dcp_prepare" or snapshot is None or snapshot.record["type"] != "disk" or snapshot.end is None:
+        return False
+    ends = [
+        one.seqno
+        for one in other.events
+        if one.seqno > event.seqno
+        and one.name in ("dcp_commit", "dcp_abort")
+        and (one.key, one.collection) == (event.key, event.collection)
+    ]
+    if event.seqno <= (snapshot.record["high_completed_seqno"] or 0) or any(seqno <= snapshot.end for seqno in ends):
+        return True
+    return None if ends else False  # what was read of the other stream behind the snapshot depends on its other gaps
 
 
 def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool = True) -> Any:

@@ -6,7 +6,7 @@ from dcpinspect.render.events import Noted, event_line, events, folded
 from tests.streams.test_story import told, twice
 from tests.streams.told import Told, opened
 
-DISK = "within the marker 0-9 in row 7, from disk: de-duplicated, or purged by compaction"
+DISK = "within the marker 0-9 in row 7, from disk: de-duplicated, purged by compaction, or hidden from this client"
 
 
 def texts(*talks: Told, fold: bool = False) -> list[str]:
@@ -22,7 +22,7 @@ def test_a_story_is_told_in_order_of_rows() -> None:
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
         f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
         "11 snapshot: memory snapshot 10-20, checkpoint, convention memory-2: cut, 1 item, 12 to 12",
-        "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row 11: de-duplicated",
+        "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row 11: de-duplicated, or hidden from this client",
         "99 connection-closed: connection closed by the server, after seqno 12",
     ]
 

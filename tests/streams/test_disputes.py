@@ -60,7 +60,7 @@ def test_prepares_and_aborts_are_invisible_to_who_has_no_sync_writes() -> None:
     assert found["rows"][0] == 11
 
 
-def test_a_run_that_holds_more_than_what_is_invisible_is_explained_as_without_the_other_stream() -> None:
+def test_of_a_run_that_holds_more_than_what_is_invisible_both_causes_are_told() -> None:
     (one, shows), (two, lacks) = pair()
     shows.snapshot(0, 5, "memory", "checkpoint")
     shows.mutation(1, "a")
@@ -68,7 +68,97 @@ def test_a_run_that_holds_more_than_what_is_invisible_is_explained_as_without_th
     shows.mutation(4, "d")
     shows.mutation(5, "e")
     changes(lacks, 5, without=[2, 3])
-    assert gap(one, two)["cause"] == "deduplicated"
+    found = gap(one, two)
+    assert (found["cause"], found["evidence"]) == (
+        "filtered",
+        "connection 1 was sent 2 in row 11, which this client may not see; the other seqnos are left out like it, or de-duplicated",
+    )
+
+
+def old_client() -> tuple[Told, Stream]:
+    """A client that asks for no collections."""
+    talk = Told("old:1", port=50_001)
+    talk.hello("old/1.0", "JSON")
+    talk.open("old:1", "producer", "include-delete-times")
+    return talk, talk.stream(7, log=LOG)
+
+
+@pytest.mark.parametrize(("without", "cause"), [([2, 3], "invisible"), ([1, 2, 3], "filtered")])
+def test_documents_of_other_collections_are_not_for_who_has_no_collections(without: list[int], cause: str) -> None:
+    (one, shows), _ = pair()
+    two, lacks = old_client()
+    shows.snapshot(0, 4, "memory", "checkpoint")
+    for seqno, collection in ((1, 0), (2, 8), (3, 9), (4, 0)):
+        shows.mutation(seqno, f"k{seqno if seqno > 1 else 4}", collection=collection)
+    changes(lacks, 4, without=without)
+    found = gap(one, two)
+    assert found["cause"] == cause
+    assert found["evidence"].startswith("connection 1 was sent 2 in row 11, which this client may not see")
+
+
+def completed(*ends: str, kind: str = "disk", marker: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The gap of a client with sync writes, in a snapshot from disk, where another one was sent a prepare."""
+    (one, shows), (two, lacks) = pair(controls={"enable_sync_writes": "true"})
+    shows.snapshot(0, 4, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    if "commit" in ends:
+        shows.commit(2, 3, "b")
+    elif "abort" in ends:
+        shows.abort(2, 3, "b")
+    else:
+        shows.mutation(3, "c")
+    shows.mutation(4, "d")
+    lacks.snapshot(0, 4, kind, "checkpoint", **(marker or {}))
+    for seqno, key in ((1, "a"), (3, "b"), (4, "d")):
+        lacks.mutation(seqno, key)
+    return gap(one, two)
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_prepare_that_was_completed_may_be_left_out_from_disk(end: str) -> None:
+    found = completed(end)
+    assert (found["cause"], found["evidence"]) == (
+        "invisible",
+        "connection 1 was sent 2 in row 11, a prepare that was completed, which a snapshot from disk may leave out",
+    )
+
+
+def test_a_prepare_that_nothing_completes_is_not_said_to_be_completed() -> None:
+    assert completed()["cause"] == "deduplicated"
+    assert completed("commit", kind="memory")["cause"] == "deduplicated"
+
+
+def test_a_marker_says_which_prepares_were_completed() -> None:
+    v2: dict[str, Any] = {"version": "v2.0", "max_visible_seqno": 4, "high_completed_seqno": 2}
+    assert completed(marker=v2)["cause"] == "invisible"
+    assert completed(marker=v2 | {"high_completed_seqno": 1})["cause"] == "deduplicated"
+
+
+def test_a_deletion_that_a_snapshot_from_disk_lacks_may_be_purged() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 3, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.deletion(2, "b")
+    shows.mutation(3, "c")
+    changes(lacks, 3, "disk", "checkpoint", without=[2])
+    found = gap(one, two)
+    assert found["evidence"] == "connection 1 was sent 2 in row 11, a deletion, which compaction may have purged"
+    assert found["cause"] == "deduplicated"
+
+
+def test_documents_of_a_collection_that_ends_in_the_snapshot_are_said_to_be_of_it() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 3, "memory", "checkpoint")
+    for seqno, collection in ((1, 0), (2, 8), (3, 0)):
+        shows.mutation(seqno, f"k{seqno}", collection=collection)
+    lacks.snapshot(0, 4, "disk", "checkpoint")
+    lacks.mutation(1, "k1")
+    lacks.mutation(3, "k3")
+    lacks.system_event(4, "end-collection", manifest_uid=2, scope_id=0, collection_id=8)
+    found = gap(one, two)
+    assert found["evidence"] == "connection 1 was sent 2 in row 11, of a collection that ends in this snapshot"
+    assert found["cause"] == "deduplicated"
 
 
 def test_prepares_and_aborts_are_not_invisible_to_who_asked_for_them() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
 from dcpinspect.streams.kinds import AT_EDGE, BOTH_EVENTS, IN_RANGE, IS_ADVANCED, IS_LOST, IS_TAIL, NO_MARKER
@@ -37,10 +40,16 @@ def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "rest"), [(("memory", "checkpoint"), ": de-duplicated"), (("disk",), ", from disk: de-duplicated, or purged by compaction")]
+    ("kinds", "settings", "rest"),
+    [
+        (("memory", "checkpoint"), {}, ": de-duplicated, or hidden from this client"),
+        (("memory", "checkpoint"), {"enable_sync_writes": "true"}, ": de-duplicated"),
+        (("disk",), {}, ", from disk: de-duplicated, purged by compaction, or hidden from this client"),
+        (("disk",), {"enable_sync_writes": "true"}, ", from disk: de-duplicated, or purged by compaction"),
+    ],
 )
-def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str, ...], rest: str) -> None:
-    talk = opened()
+def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str, ...], settings: dict[str, Any], rest: str) -> None:
+    talk = opened(**settings)
     stream = talk.stream(7)
     stream.snapshot(100, 200, *kinds)
     stream.mutation(150, "a")
@@ -61,6 +70,21 @@ def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str,
         f"between what came before and the first event of the marker 210-300 in row {row[1]}{rest}",
         f"within the marker 210-300 in row {row[1]}{rest}",
     ]
+
+
+@pytest.mark.parametrize(("asked", "granted", "hides"), [(("Collections",), (), False), (("JSON",), ("JSON",), True)])
+def test_a_server_without_durable_writes_and_collections_hides_nothing(asked: list[str], granted: list[str], hides: bool) -> None:
+    """A server that does not grant collections to who asks is older than 7.0, and one that does not know the setting than 6.5."""
+    talk = Told("old:1")
+    talk.hello("old/1.0", *asked, granted=granted)
+    talk.open("old:1", "producer")
+    talk.control("enable_expiry_opcode", "true", status=0 if hides else Status.EINVAL)
+    changes = talk.stream(7)
+    changes.snapshot(0, 3, "memory", "checkpoint")
+    for seqno in (1, 3):
+        changes.mutation(seqno, f"k{seqno}")
+    (found,) = tables(talk).gaps
+    assert found["evidence"].endswith(": de-duplicated, or hidden from this client" if hides else ": de-duplicated")
 
 
 def test_a_marker_that_begins_right_behind_what_came_has_the_gap_within() -> None:

@@ -120,11 +120,39 @@ def test_what_may_have_been_received_in_a_hole_is_not_left_out() -> None:
     one, other = opened(), opened(port=50_001)
     stream = received(one, 3)
     with one.lost():
+        stream.snapshot(4, 9, "memory")
         stream.mutation(4, "k")
     one.noop()
     one.close()
     other.stream(7, start=9)
     assert gaps(one, other) == []
+
+
+@pytest.mark.parametrize(("end", "has_room"), [(3, False), (9, True)])
+def test_a_hole_without_room_for_a_marker_brings_nothing_behind_a_complete_snapshot(end: int, has_room: bool) -> None:
+    """One event, in a snapshot that goes on, may stand for any number of seqnos; behind the end of one it needs a marker."""
+    one, other = opened(), opened(port=50_001)
+    stream, beside = one.stream(7), one.stream(8)
+    stream.snapshot(0, end, "memory")
+    beside.snapshot(0, 9, "memory")
+    for seqno in range(1, 4):
+        stream.mutation(seqno, "k")
+    with one.lost():
+        beside.mutation(1, "k")
+    beside.mutation(2, "k")
+    one.close()
+    other.stream(7, start=9)
+    assert [gap for gap in gaps(one, other) if gap[-1] == "resumed"] == ([] if has_room else [(2, 3, 10, "resumed")])
+
+
+def test_what_a_client_asks_for_in_a_hole_comes_only_if_the_producer_has_one_too() -> None:
+    talk = opened()
+    received(talk, 3).end("state-changed")
+    with talk.lost():
+        talk.control("enable_noop", "true")
+    talk.noop()
+    talk.stream(7, start=9)
+    assert gaps(talk) == [(1, 3, 10, "resumed")]
 
 
 def test_from_latest_asks_for_nothing_old() -> None:
@@ -178,15 +206,19 @@ def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_
     assert Seen([packet.cut(140) for packet in captured]).gaps == []
 
 
-def test_a_stream_whose_client_said_something_that_was_lost_may_not_have_been_the_last_one() -> None:
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_request_that_was_lost_brought_more_only_if_what_it_brought_was_lost_too(is_answered: bool) -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 5, "memory")
     stream.mutation(5, "a")
     stream.end("too-slow")
     with talk.lost():
-        talk.stream_request(7, 77, start=5)
+        if is_answered:
+            received(talk, 9, start=5)
+        else:
+            talk.stream_request(7, 77, start=5)
     talk.noop()
     talk.noop()
     talk.stream(7, start=9)
-    assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]
+    assert ("resumed" in [gap["cause"] for gap in tables(talk).gaps]) is not is_answered

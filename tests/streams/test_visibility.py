@@ -83,8 +83,8 @@ def test_what_was_said_before_the_capture_is_unknown_and_not_lost() -> None:
     assert sight.incomplete_consumers[1]
 
 
-@pytest.mark.parametrize(("lost", "may_have"), [(60, True), (20, False)])
-def test_only_a_hole_of_the_size_of_a_request_may_hide_one(lost: int, may_have: bool) -> None:
+@pytest.mark.parametrize(("lost", "may_have", "is_incomplete"), [(64, True, True), (60, False, True), (20, False, False)])
+def test_only_a_hole_of_the_size_of_a_request_may_hide_one(lost: int, may_have: bool, is_incomplete: bool) -> None:
     talk = opened()
     talk.stream(7)
     with talk.lost():
@@ -92,5 +92,5 @@ def test_only_a_hole_of_the_size_of_a_request_may_hide_one(lost: int, may_have: 
     talk.noop()
     talk.noop()
     sight, _ = seen(talk)
-    assert bool(sight.may_have_asked(50)[1]) is may_have
-    assert sight.incomplete_consumers[1]
+    assert bool(sight.may_have_asked[1]) is may_have
+    assert bool(sight.incomplete_consumers[1]) is is_incomplete

@@ -1,0 +1,110 @@
+"""What servers have since which version, and what a connection shows of the version of its server: the one place that says so.
+
+A version is never asked for alone: whoever judges or advises by what a server has asks ``Versions.has``, and allows for None, not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dcpinspect.protocol.control_keys import control_key
+from dcpinspect.protocol.statuses import Status, status_name
+
+Version = tuple[int, ...]
+"""Major, minor, and where they matter patch numbers."""
+
+SYNC_WRITES = "sync writes"
+COLLECTIONS = "collections"
+SEQNO_ADVANCED = "SeqnoAdvanced"
+
+_SINCE: Mapping[str, Version] = {
+    SYNC_WRITES: (6, 5),
+    COLLECTIONS: (6, 5),  # in 6.5 and 6.6 as a preview for developers, which must be switched on
+    SEQNO_ADVANCED: (7, 0),
+}
+_FEATURES: Mapping[str, Version] = {
+    "SyncReplication": (6, 5),
+    "Collections": (6, 5),
+    "SubdocReplaceBodyWithXattr": (7, 0),
+    "SubdocReplicaRead": (7, 6),
+    "GetClusterConfigWithKnownVersion": (7, 6),
+    "SubdocBinaryXattr": (8, 0),
+    "MutateWithMeta": (8, 5),
+    "DcpSkipDeletesInInitialBackfill": (8, 5),
+}
+"""Features of HELLO that no server before this version grants."""
+_ALWAYS_GRANTED: Mapping[str, Version] = {"SyncReplication": (6, 5), "Collections": (7, 0)}
+"""Features of HELLO that every server from this version on grants to who asks."""
+_MARKERS: Mapping[str, Version] = {"v2.0": (6, 5), "v2.2": (8, 0)}
+"""Layouts of snapshot markers that no server before this version sends."""
+_NEWEST: Version = (1 << 16,)
+_NUMBER = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.ASCII)
+
+
+class Versions(NamedTuple):
+    """The versions that a server may have: ``least``, or later, and before ``below``."""
+
+    least: Version = (0,)
+    below: Version = _NEWEST
+
+    def has(self, what: str) -> bool | None:
+        """Returns whether a server has something, by its name in this module or as a control key; None where its version is not known."""
+        since = _SINCE.get(what) or _since_of(what)
+        if since is None:
+            return None
+        return True if self.least >= since else False if self.below <= since else None
+
+    def narrowed(self, others: Iterable[Versions]) -> Versions:
+        """Returns the versions that all of these allow; all versions if they contradict each other, as on both sides of an upgrade."""
+        every = (self, *others)
+        found = Versions(max(one.least for one in every), min(one.below for one in every))
+        return found if found.least < found.below else Versions()
+
+
+def told_version(text: str) -> Versions:
+    """Returns the version that a server tells, such as ``6.6.5-10080``; all versions where it tells none."""
+    found = _NUMBER.match(text)
+    if found is None:
+        return Versions()
+    numbers = tuple(int(number) for number in found.groups() if number is not None)
+    return Versions(numbers, (*numbers[:-1], numbers[-1] + 1))
+
+
+def shown(
+    text: str | None, asked: Iterable[str], granted: Iterable[str] | None, controls: Iterable[tuple[str, str, str | None]]
+) -> Versions:
+    """Returns the versions that a server may have which says this on a connection.
+
+    ``text``: the version that it tells. ``asked`` and ``granted``: features of HELLO, None without an answer. ``controls``: key, value and
+    name of the status of each, None without an answer.
+    """
+    found = [_by_control(*control) for control in controls]
+    if granted is not None:
+        denied = {*asked} - {*granted}
+        least = max((_FEATURES[one] for one in granted if one in _FEATURES), default=(0,))
+        found.append(Versions(least, min((since for one, since in _ALWAYS_GRANTED.items() if one in denied), default=_NEWEST)))
+    return told_version(text or "").narrowed(found)
+
+
+def _by_control(key: str, value: str, status: str | None) -> Versions:
+    """Returns the versions of a server that answers a control so; an unknown key is answered EINVAL."""
+    known, since = control_key(key), _since_of(key)
+    if known is None or since is None:
+        return Versions()
+    if status == status_name(Status.SUCCESS):
+        return Versions(least=since)
+    takes_true = not known.failure or known.failure.startswith("EINVAL for other values")
+    is_unknown = status == status_name(Status.EINVAL) and value == "true" and takes_true
+    return Versions(below=since) if is_unknown else Versions()
+
+
+def versions_by_markers(layouts: Iterable[str]) -> Versions:
+    """Returns the versions of a server that sends markers of these layouts."""
+    return Versions(max((_MARKERS[one] for one in layouts if one in _MARKERS), default=(0,)))
+
+
+def _since_of(key: str) -> Version | None:
+    known = control_key(key)
+    return told_version(known.since).least if known is not None and _NUMBER.fullmatch(known.since) else None
