@@ -14,7 +14,9 @@ from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO
@@ -55,7 +57,8 @@ RULES = (
         "stream",
         "warning",
         "a client asks for a vbucket up to an end; before the stream comes there, it ends or is rolled back, and the client asks again "
-        "without an end. It does so on the same connection, or goes on at the seqno where the stream stopped",
+        "without an end. It does so on the same connection, or goes on at the seqno where the stream stopped. It is a note unless the "
+        "client asks for all other vbuckets of the connection up to an end",
         "streams that reached their end, or that the client closed; capture loss that may hide either, or another request",
         "ask again with the same end; without it, the stream never ends, and a job that waits for its end never stops",
         reports=("Trendyol/go-dcp 997516d",),
@@ -98,7 +101,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for numbers in context.of_client.having(is_finite):
         for before, number in pairwise(number for number in numbers if is_told[number]):
             if is_finite[before] and is_endless[number] and answer[number] == w.A_ACCEPTED:
-                yield from _without_end(context, clients, before, number)
+                yield from _without_end(context, clients, before, number, is_finite)
 
 
 def _not_taken_up(context: Context, clients: Clients, client: str, others: tuple[Turns, Reopened], turn: Turn) -> Iterator[Occurrence]:
@@ -212,8 +215,11 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
 
 
-def _without_end(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:
-    """Yields the occurrence of an endless stream that goes on with one that had an end and did not reach it."""
+def _without_end(context: Context, clients: Clients, before: int, number: int, is_finite: Mask) -> Iterator[Occurrence]:
+    """Yields the occurrence of an endless stream that goes on with one that had an end and did not reach it.
+
+    ``is_finite``: a mask of streams with an end.
+    """
     old, row = context.streams[before], context.streams[number]
     connection, asked_ns = int(old.connection), int(row.opened.time)
     stopped = int(old.rollback if old.answer == w.A_ROLLBACK else old.position if old.has_position else old.request.start)
@@ -227,7 +233,11 @@ def _without_end(context: Context, clients: Clients, before: int, number: int) -
     message = f"asked up to {end}, then again from {start} without an end{beyond}"
     places = (context.request(number), context.request(before), context.place(old, old.finished))
     shared, facts = "asked again without the end that was asked for before", {"end": end, "asked": start}
-    yield occurrence(context, number, "end-lost", "warning", message, places, seqnos=(end, start), shared=shared, facts=facts)
+    streams = context.streams
+    others = np.flatnonzero((streams.connection == row.connection) & (streams.vbucket != row.vbucket) & (streams.request.form > 0))
+    first = others[np.unique(streams.vbucket[others], return_index=True)[1]]
+    severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"
+    yield occurrence(context, number, "end-lost", severity, message, places, seqnos=(end, start), shared=shared, facts=facts)
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:

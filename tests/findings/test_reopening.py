@@ -397,9 +397,10 @@ def test_without_a_map_nobody_knows_where_a_vbucket_is() -> None:
 # -- end-lost ----------------------------------------------------------------------------------------------------
 
 
-def finite(upto: int, reason: str | None = "state-changed", *, end: int = 100) -> tuple[Told, Stream]:
-    """A stream up to an end that comes to a seqno."""
+def finite(upto: int, reason: str | None = "state-changed", *, end: int = 100, other: int = 100) -> tuple[Told, Stream]:
+    """A stream up to an end that comes to a seqno, beside one of another vbucket up to ``other``."""
     talk = opened("dcp:1")
+    talk.stream(10, end=other)
     stream = talk.stream(11, end=end)
     stream.snapshot(0, max(upto, 1), "memory")
     stream.mutation(upto, "k")
@@ -422,6 +423,11 @@ def test_a_client_that_forgets_the_end_reads_beyond_it(reason: str) -> None:
     assert one.message == "asked up to 100, then again from 40 without an end, and is at 110"
 
 
+def test_a_client_that_asks_for_others_without_an_end_may_have_changed_its_mind() -> None:
+    (one,) = found(going_on(finite(40, other=ENDLESS)[0], 40))
+    assert (one.severity, one.whose) == ("note", "client")
+
+
 def test_the_end_may_be_lost_after_a_rollback() -> None:
     talk = opened("dcp:1")
     talk.stream(11, start=60, end=100, uuid=0xA, rollback=20)
@@ -432,7 +438,7 @@ def test_the_end_may_be_lost_after_a_rollback() -> None:
 def test_a_new_connection_goes_on_with_the_stream_where_it_stopped() -> None:
     first = finite(40, None)[0]
     first.close("server")
-    assert [one.rule for one in found(first, going_on(opened("dcp:1", port=50_001), 40))] == ["end-lost"]
+    assert [(one.rule, one.severity) for one in found(first, going_on(opened("dcp:1", port=50_001), 40))] == [("end-lost", "note")]
     assert found(first, going_on(opened("dcp:1", port=50_001), 0)) == []  # perhaps another job of that name
     assert found(first, going_on(opened("other", port=50_001), 40)) == []
 

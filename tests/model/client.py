@@ -92,6 +92,8 @@ class Client:
     """Asks for the failover log before it goes on after a rollback."""
     filters: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
     positions: dict[Place, Position] = field(default_factory=dict)
+    ends: dict[Place, int] = field(default_factory=dict)
+    """The end that it last asked for, 0 for none."""
 
     def position(self, place: Place) -> Position:
         """What it has of a vbucket; nothing at first."""
@@ -133,6 +135,8 @@ class Client:
             end = start + dice.below(max(high - start, 0) + 4)
             end = max(end, snapshot[1])
             end = end or 1
+        elif place in self.ends and max(start, snapshot[1]) < self.ends[place]:
+            end = self.ends[place]  # it did not come there
         if not self.terms.upr:
             kind = dice.weighted(
                 [(80, ""), (5, "to-latest"), (5, "disk-only"), (4, "from-latest"), (4, "strict-vbucket-uuid"), (2, "ignore")]
@@ -146,6 +150,7 @@ class Client:
                 flags.append("active-only")
             order = [bit.name for bit in STREAM_FLAGS]
             flags.sort(key=order.index)
+        self.ends[place] = end if end < ENDLESS else 0
         return Request(vbucket, opaque, sid, start, end, uuid, snapshot, tuple(flags), value or None)
 
 

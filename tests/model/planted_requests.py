@@ -236,8 +236,9 @@ def _(talk: Talk) -> Said:
 
 @plant("a stream that ended before its end is asked for without it", "end-lost")
 def _(talk: Talk) -> Said:
-    talk.stream(VB, 0, 90)
-    talk.snapshot(VB, 0, 3)
+    for vbucket in (VB, VB + 1):
+        talk.stream(vbucket, 0, 90)
+        talk.snapshot(vbucket, 0, 3)
     talk.end(VB, "state-changed")
     return talk.stream(VB, 3, uuid=UUID)
 
