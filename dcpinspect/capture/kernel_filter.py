@@ -12,6 +12,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
+from dcpinspect.capture.encapsulations import TUNNEL_PORTS
 from dcpinspect.capture.walk import MAX_PACKET
 
 ETHERNET, RAW_IP = 1, 101
@@ -23,8 +24,6 @@ _WITHIN_IP = (4, 41, 47, 51, 137)
 """Protocols: IP in IP, IPv6 in IP, GRE, authentication header, MPLS."""
 _IPV6_HEADERS = (0, 43, 44, 60)
 """Headers: hop by hop, routing, fragment, destination."""
-_TUNNEL_PORTS = (4789, 4790, 8472, 6081, 6635)
-"""Ports of VXLAN, Geneve, MPLS."""
 _TAGGED = (0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558)
 """Ethernet types: VLAN, MPLS, PPPoE, transparent bridging."""
 
@@ -40,7 +39,7 @@ def expression(ports: Sequence[int]) -> str:
     parts.append("ip[6:2] & 0x3fff != 0")
     parts += [f"ip proto {number}" for number in _WITHIN_IP]
     parts += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
-    parts += [f"udp dst port {port}" for port in _TUNNEL_PORTS]
+    parts += [f"udp dst port {port}" for port in TUNNEL_PORTS]
     parts += ["icmp[0] == 3", "icmp[0] == 11", "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))"]  # a destination was not reached
     return " or ".join(parts)
 

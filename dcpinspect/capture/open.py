@@ -14,6 +14,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import CaptureClock
+from dcpinspect.capture.encapsulations import Unread
 from dcpinspect.capture.folders import Inside, with_folders
 from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
 from dcpinspect.capture.no_capture import HEAD, what_it_is
@@ -65,8 +66,15 @@ class CaptureFile:
     """Comments on the capture as a whole, as far as it was read."""
     secrets: Sequence[bytes] = field(default=(), repr=False)
     """Lines of TLS key logs in the capture, as far as it was read."""
+    unread: Sequence[Unread] = ()
+    """Interfaces whose packets are not read."""
     remark: str | None = None
     """For a text that stands for packets: what it is, and what is made up. For a capture that was mended: what was wrong. Else None."""
+
+    @property
+    def all_problems(self) -> list[Problem]:
+        """Damaged places, and what is not read, as far as the file was read."""
+        return [*self.problems, *(Problem(self.name, None, str(one)) for one in self.unread if one.is_a_lack)]
 
 
 class Capture:
@@ -148,7 +156,7 @@ class Capture:
     @property
     def problems(self) -> list[Problem]:
         """Files of directories that were left out, and damaged places met so far, in reading order."""
-        return [*self._left_out, *(problem for file in self.files for problem in file.problems)]
+        return [*self._left_out, *(problem for file in self.files for problem in file.all_problems)]
 
     def stop(self) -> None:
         """Ends files that are followed. A signal handler may call this."""
@@ -185,6 +193,7 @@ class Capture:
             file.format = "text" if reader.source.is_text else reader.format.name
             file.storage = reader.source.storage
             file.counts, file.notes, file.secrets = reader.format.counts, reader.format.notes, reader.format.secrets
+            file.unread = reader.format.unread
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems]

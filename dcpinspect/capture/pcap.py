@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes
+from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
@@ -33,6 +34,7 @@ class Pcap:
     secrets: Sequence[bytes] = ()
 
     def __init__(self, header: bytes) -> None:
+        self.unread: list[Unread] = []
         self._begin(header)
         self._last_s = 0
         self._begun = False
@@ -51,6 +53,8 @@ class Pcap:
         self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
+        if (here := unread("", self.link_type)) is not None and len(self.unread) < MAX_PROBLEMS:
+            self.unread.append(here)
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
         # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
         self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
@@ -99,6 +103,8 @@ class Pcap:
             )
             at = int(state[0])
             link_type[done:count] = self.link_type
+            if self.unread and self.unread[-1].link_type == self.link_type:
+                self.unread[-1].packets += count - done
             done = count
             if verdict == BEGIN:
                 self._begin(data[at : at + FILE_HEADER].tobytes())

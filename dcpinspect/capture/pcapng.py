@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
@@ -87,6 +88,8 @@ class PcapNg:
         self.big = False
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
+        self.unread: list[Unread] = []
+        self._unread: dict[int, Unread] = {}  # by interface of this section
         self.notes: list[bytes] = []
         self.secrets: list[bytes] = []
         self._secret_bytes = 0
@@ -104,7 +107,7 @@ class PcapNg:
         walk = self._walk(data, size, final=final)
         if len(walk.offset) and not self._fill(walk.time_ns, walk.offset, is_last=final or self._place + size >= _LOOKED_AT):
             assert before is not None
-            for name in ("counts", "notes", "secrets"):  # others have these lists
+            for name in ("counts", "notes", "secrets", "unread"):  # others have these lists
                 getattr(self, name)[:] = before.pop(name)
             self.__dict__.update(before)
             return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), 0, size + 1)
@@ -178,6 +181,8 @@ class PcapNg:
         for one in np.unique(resolution).tolist():
             here = resolution == one
             time_ns[here] = nanoseconds(high[here], low[here], one, offset_s[here])
+        for one, unread_here in self._unread.items():
+            unread_here.packets += int(np.count_nonzero(number == one))
         is_possible = (time_ns != _NO_TIME) | (high < 0)  # simple packet blocks have no time
         time_ns[high < 0] = _NO_TIME
         first = np.flatnonzero(~is_possible & np.concatenate(([self._is_possible], is_possible[:-1])))
@@ -214,6 +219,7 @@ class PcapNg:
         self.interfaces = []
         self._table = _NO_INTERFACES
         self._counted = {}
+        self._unread = {}
         state[0] += length
         return DONE
 
@@ -234,6 +240,10 @@ class PcapNg:
                 self._keep_secrets(bytes(block[at : at + length]), order)
             else:
                 interface = _interface(bytes(block[at : at + length]), order)
+                here = unread(interface.name or str(len(self.interfaces)), interface.link_type)
+                if here is not None and len(self.unread) < MOST_COUNTED:
+                    self._unread[len(self.interfaces)] = here
+                    self.unread.append(here)
                 self.interfaces.append(interface)
                 if interface.snaplen <= MAX_BLOCK:
                     self._limit = max(self._limit, interface.snaplen)

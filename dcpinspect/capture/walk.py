@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.capture.encapsulations import Unread
 
 MAX_PACKET = 1 << 18
 """Size of the longest packet that a record may announce, unless the file's own snaplen says more: libpcap's MAXIMUM_SNAPLEN."""
@@ -64,6 +65,10 @@ class Format(Protocol):
     @property
     def counts(self) -> Sequence[InterfaceCounts]:
         """Counts by interface, as far as the records were read; always the same list."""
+
+    @property
+    def unread(self) -> Sequence[Unread]:
+        """Interfaces whose packets are not read, as far as the records were read; always the same list."""
 
     @property
     def notes(self) -> Sequence[bytes]:

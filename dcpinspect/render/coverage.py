@@ -25,6 +25,8 @@ _OTHERS = {MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER:
 MAX_PORTS = 8
 """Number of ports of other traffic that are named."""
 
+OTHER_LINK = "record on another interface, as in tcpdump -i any, or, if they are Ethernet: editcap -T ether IN OUT"
+
 _COLUMNS = (
     "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
     "missing",
@@ -178,6 +180,10 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         what = "they may be encrypted or another protocol" if captured else "they are empty"
         return f"{none}; {what}" + ("" if reading.options["find_ports"] else "; try --port auto")
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
+    ports = [port for port in ports if port]  # no server has port 0
+    unread = {one.named: one for file in reading.capture.files for one in file.unread if one.packets}
+    if not ports and unread:
+        return f"{names}: no DCP in what can be read: packets have link type {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
     if not ports:
         return f"{names}: no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""

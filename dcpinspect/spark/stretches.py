@@ -66,6 +66,7 @@ class StretchPackets:
         self._file = opened(path)
         header = self._file.read(FILE_HEADER)
         self._format = _begun(header)
+        self.files[0].unread = self._format.unread
         self.begin = self.position = FILE_HEADER if stretch[0] < FILE_HEADER else self._found(header, stretch[0])
         """``begin``: offset of the first record. ``position``: offset up to which the file was read."""
 
@@ -129,7 +130,7 @@ class StretchPackets:
     @property
     def problems(self) -> list[Problem]:
         """Damaged places that were found so far."""
-        return self.files[0].problems
+        return self.files[0].all_problems
 
     def __enter__(self) -> Self:
         return self

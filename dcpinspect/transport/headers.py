@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.capture.encapsulations import TUNNEL_PORTS
 from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
@@ -41,7 +42,8 @@ _MAPPED = 0xFFFF - HALF << 32
 
 _MAX_FRAME = 1 << 20
 """Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
-_ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2 = 1, 0, 108, 113, 276
+_ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2, _NFLOG, _IPNET = 1, 0, 108, 113, 276, 239, 226
+_NFLOG_PAYLOAD = 9
 _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT = (
     0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558,
 )  # fmt: skip
@@ -122,6 +124,24 @@ class HeaderParser:
 
 
 @inline
+def nflog_payload(data: Octets, at: int, end: int) -> int:
+    """Returns where the packet in a record of NFLOG begins, or the negated class of a record that holds none.
+
+    Behind four bytes stand attributes: size, kind and value, in byte order of the capturing machine. No kind has more than eight bits.
+    """
+    at += 4
+    while at + 4 < end:
+        is_little = data[at + 2] != 0
+        size = data[at] + 256 * data[at + 1] if is_little else be16(data, at)
+        if (data[at + 2] if is_little else data[at + 3]) == _NFLOG_PAYLOAD:
+            return at + 4
+        if size < 4:
+            return -MALFORMED
+        at += (size + 3) & ~3
+    return -CUT
+
+
+@inline
 def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
     """Returns where the IP header begins, or the negated class of a packet that shows none."""
     kind = 0
@@ -151,6 +171,16 @@ def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
         elif family in (10, 24, 28, 30):  # AF_INET6 of Linux, NetBSD, FreeBSD, macOS
             kind = _IPV6
         at += 4
+    elif link_type == _NFLOG:
+        at = nflog_payload(data, at, end)
+        if at < 0:
+            return at
+        kind = _IPV6 if data[at] >> 4 == 6 else _IPV4 if data[at] >> 4 == 4 else 0
+    elif link_type == _IPNET:
+        if at + 24 > end:
+            return -CUT
+        kind = _IPV4 if data[at + 1] == 2 else _IPV6 if data[at + 1] == 26 else 0
+        at += 24
     elif link_type in (101, 12, 14, 228, 229):
         if at >= end:
             return -CUT
@@ -278,7 +308,7 @@ def parse_headers(
             extended = version == 6 and protocol in (0, 43, 44, 60)
             tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
             if protocol == 17 and inner + 4 <= end:
-                tunnel = be16(data, inner + 2) in (4789, 4790, 8472, 6081, 6635)  # VXLAN, Geneve, MPLS
+                tunnel = be16(data, inner + 2) in TUNNEL_PORTS
             classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
             if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted, tcp, used):
                 index[used] = i
@@ -301,7 +331,7 @@ def parse_headers(
         source, target = be16(data, inner), be16(data, inner + 2)
         if wanted[source] == 0 and wanted[target] == 0:
             classes[i] = OTHER_PORT
-            other_ports[min(source, target)] += 1
+            other_ports[min(source, target) or max(source, target)] += 1  # no server has port 0
             continue
         classes[i] = USED
         index[used] = i

@@ -23,6 +23,7 @@ from scapy.layers.ppp import HDLC, PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
+from dcpinspect.capture.encapsulations import NOT_READ, READ, TUNNEL_PORTS, WITHOUT_TCP
 from dcpinspect.transport import headers as h
 from dcpinspect.transport.unusual import UnusualPackets
 from tests import builders
@@ -78,7 +79,34 @@ def vxlan_in_fragments(packet: Packet) -> list[Packet]:
     return in_fragments(IP(bytes(OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=1) / ETHER / packet)))
 
 
+def gtp(flags: int = 0x30, options: bytes = b"", *, below: Packet = OUTER) -> Wrap:
+    """GTP-U around a packet: ``options`` are the four optional bytes, and headers behind them."""
+
+    def wrap(packet: Packet) -> list[Packet]:
+        inside = options + bytes(packet)
+        return [ETHER / below / UDP(sport=2152, dport=2152) / Raw(struct.pack(">BBHI", flags, 255, len(inside), 7) + inside)]
+
+    return wrap
+
+
+def gtp_in_fragments(packet: Packet) -> list[Packet]:
+    return in_fragments(IP(bytes(gtp()(packet)[0][IP])))
+
+
+IN_UDP = UDP(sport=50_000, dport=4754)
 WRAPS: dict[str, Wrap] = {
+    "GRE in UDP": lambda packet: [ETHER / OUTER / IN_UDP / GRE() / packet],
+    "GRE in UDP with key, checksum and number": lambda packet: [
+        ETHER / OUTER / IN_UDP / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3) / packet
+    ],
+    "GRE in UDP of Ethernet, over IPv6": lambda packet: [ETHER / OUTER_6 / IN_UDP / GRE(key_present=1, key=77) / ETHER / packet],
+    "GTP-U": gtp(),
+    "GTP-U with a sequence number": gtp(0x32, bytes.fromhex("00070000")),
+    "GTP-U with an N-PDU number": gtp(0x31, bytes.fromhex("00000700")),
+    "GTP-U with a PDU session container": gtp(0x34, bytes.fromhex("00000085 01100500")),
+    "GTP-U with two extensions and a number": gtp(0x36, bytes.fromhex("000700c0 01123485 0210050000000000")),
+    "GTP-U over IPv6": gtp(below=OUTER_6),
+    "fragments of GTP-U": gtp_in_fragments,
     "fragments": in_fragments,
     "fragments reversed": lambda packet: in_fragments(packet)[::-1],
     "fragments twice": lambda packet: [piece for piece in in_fragments(packet) for _ in range(2)],
@@ -177,11 +205,36 @@ def test_tshark_finds_as_many_messages(name: str, tmp_path: Path) -> None:
     assert len(opcodes) == len(builders.read(path).rows)
 
 
+WIFI = bytes.fromhex("0801 0000 020000000001 020000000002 020000000003 0000 aaaa03000000 0800")
+"""A data frame to an access point, with SNAP."""
+
+
+def nflog(order: str, family: int = 2) -> Callable[[bytes], bytes]:
+    """A record of NFLOG as the kernel writes it: header, prefix, payload, in byte order of the machine."""
+
+    def wrap(packet: bytes) -> bytes:
+        attributes = b""
+        for kind, value in ((1, b"\x08\x00\x03\x00"), (10, b"dcp\0\0"), (9, packet)):
+            attributes += struct.pack(order + "HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
+        return struct.pack(">BBH", family, 0, 5) + attributes
+
+    return wrap
+
+
 LINKS: dict[int, Callable[[bytes], bytes]] = {
+    9: lambda packet: b"\xff\x03\x00\x21" + packet,
+    50: lambda packet: b"\xff\x03\x00\x21" + packet,
+    51: lambda packet: b"\x11\x00\x00\x03" + struct.pack(">H", len(packet) + 2) + b"\x00\x21" + packet,
     104: lambda packet: b"\x0f\x00\x08\x00" + packet,
+    105: lambda packet: WIFI + packet,
+    119: lambda packet: bytes(144) + WIFI + packet,
+    127: lambda packet: b"\x00\x00\x08\x00\x00\x00\x00\x00" + WIFI + packet,
+    204: lambda packet: b"\x01\xff\x03\x00\x21" + packet,
+    226: lambda packet: struct.pack(">BBHIIIII", 1, 2, 0, len(packet), 1, 0, 0, 0) + packet,
+    239: nflog("<"),
     258: lambda packet: struct.pack("<III", 108, 1, 1) + bytes(96 + 12) + b"\x08\x00" + packet,
 }
-"""By link type: Cisco HDLC, and PKTAP of macOS around Ethernet."""
+"""By link type, what is around a packet; those that builders make themselves are in test_headers.py."""
 
 
 @pytest.mark.parametrize("link_type", LINKS)
@@ -310,10 +363,55 @@ def test_rare_link_types_are_read(link_type: int, below: Packet, tmp_path: Path)
     assert builders.read(path).messages() == [builders.mutation()]
 
 
-def test_an_unknown_link_type_stays_unusual(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", [2, 7])
+def test_nflog_is_read_in_the_byte_order_of_either_machine(family: int, tmp_path: Path) -> None:
+    segment = Segment(False, 1000, 1, 0x18, builders.mutation())
+    data = nflog(">", family)(builders.frame(segment, link_type=builders.RAW))
     path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap([Recorded(bytes(80), 80, builders.START_NS, 147)]))
-    assert counts(builders.read(path)) == {"unusual": 1}
+    path.write_bytes(builders.pcap([Recorded(data, len(data), builders.START_NS, 239)]))
+    assert builders.read(path).messages() == [builders.mutation()]
+
+
+@pytest.mark.parametrize("size", range(4, 40, 3))
+def test_nflog_that_is_cut_is_cut(size: int, tmp_path: Path) -> None:
+    data = nflog("<")(bytes(INNER))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap([Recorded(data[:size], len(data), builders.START_NS, 239)]))
+    assert counts(builders.read(path)) == {"cut": 1}
+
+
+def test_the_link_types_that_are_said_to_be_read_are_those_that_are() -> None:
+    made_by_builders = {0, 1, 12, 14, 101, 108, 113, 228, 229, 276}
+    assert set(READ) == made_by_builders | set(LINKS)
+    assert len({*READ, *NOT_READ, *WITHOUT_TCP}) == len(READ) + len(NOT_READ) + len(WITHOUT_TCP)
+    others = np.array([number for number in (*range(1000), 65_535) if number not in READ])
+    packets = replace(batch_of(*[bytes(ETHER / INNER)] * len(others)), link_type=others)
+    parser = h.HeaderParser((11_210,))
+    headers, _, _ = UnusualPackets(parser).resolve(packets, parser.parse(packets))
+    assert set(headers.classes.tolist()) == {h.UNUSUAL}
+
+
+def test_the_ports_of_tunnels_that_are_said_to_be_read_are_those_that_are() -> None:
+    packet = bytes(OUTER / UDP(sport=999, dport=1))
+    packets = [packet[:22] + port.to_bytes(2, "big") + packet[24:] for port in range(65_536)]
+    classes = h.HeaderParser((11_210,)).parse(batch_of(*packets, link_type=101)).classes
+    assert np.flatnonzero(classes == h.UNUSUAL).tolist() == sorted(TUNNEL_PORTS)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (struct.pack(">BBHI", 0x32, 1, 4, 0) + bytes(4), "not TCP"),  # an echo request
+        (struct.pack(">BBHI", 0x48, 255, 60, 0) + bytes(60), "not TCP"),  # version 2
+        (struct.pack(">BBHI", 0x30, 255, 0, 7), "malformed"),
+        (struct.pack(">BBHI", 0x34, 255, 8, 7) + bytes.fromhex("00000085 00000000"), "not TCP"),  # a header of no bytes
+        (struct.pack(">BBHI", 0x34, 255, 8, 7) + bytes.fromhex("00000085 ff000000"), "malformed"),
+        (b"\x30", "malformed"),
+    ],
+)
+def test_messages_of_gtp_without_a_packet_are_no_tcp(message: bytes, expected: str, tmp_path: Path) -> None:
+    packet = ETHER / OUTER / UDP(sport=2152, dport=2152) / Raw(message)
+    assert counts(builders.read(written(tmp_path / "a.pcap", recorded(packet)))) == {expected: 1}
 
 
 def test_a_packet_of_nothing_but_headers_ends(tmp_path: Path) -> None:
