@@ -132,7 +132,7 @@ def nflog_payload(data: Octets, at: int, end: int) -> int:
     at += 4
     while at + 4 < end:
         is_little = data[at + 2] != 0
-        size = data[at] + 256 * data[at + 1] if is_little else be16(data, at)
+        size = data[at + 1] << 8 | data[at] if is_little else be16(data, at)
         if (data[at + 2] if is_little else data[at + 3]) == _NFLOG_PAYLOAD:
             return at + 4
         if size < 4:
