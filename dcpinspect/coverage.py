@@ -7,8 +7,8 @@ decodable``. Missing bytes, which the capture does not hold, are in none of thes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple, overload
 
@@ -196,6 +196,12 @@ class Coverage:
             found.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
         return found
 
+    def without(self, connections: Collection[int]) -> Coverage:
+        """Returns the coverage without some connections."""
+        own, tls = self.directions, {number: one for number, one in self.tls.items() if number not in connections}
+        directions = own.without(connections) if isinstance(own, Directions) else [one for one in own if one.connection not in connections]
+        return replace(self, directions=directions, tls=tls)
+
     @property
     def own(self) -> Counter[str]:
         """The sums over everything but other protocols."""
@@ -249,6 +255,13 @@ class Directions(Sequence[DirectionCoverage]):
         self._evidence = evidence
         self._tls = tls
 
+    def without(self, connections: Collection[int]) -> Directions:
+        """Returns the directions without those of some connections."""
+        return self._like(self._numbers[~np.isin(self._numbers, list(connections))])
+
+    def _like(self, numbers: Rows) -> Directions:
+        return Directions(numbers, self._transport, self._endpoints, self._account_of, self._sizes_of, self._evidence, self._tls)
+
     def __len__(self) -> int:
         return 2 * len(self._numbers)
 
@@ -262,8 +275,7 @@ class Directions(Sequence[DirectionCoverage]):
             return self._of(places)
         if places.start % 2 or places.step != 1 or (len(places) % 2):
             return [self._of(place) for place in places]
-        numbers = self._numbers[places.start // 2 : places.stop // 2]
-        return Directions(numbers, self._transport, self._endpoints, self._account_of, self._sizes_of, self._evidence, self._tls)
+        return self._like(self._numbers[places.start // 2 : places.stop // 2])
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
         return map(self._of, range(len(self)))

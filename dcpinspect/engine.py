@@ -279,11 +279,13 @@ class Engine:
             numbers.tolist(), lives, opened, begun, *pairs, strict=True
         ):
             is_turned = number in turned
+            first_seq = self.transport.first_seq(number)
             yield Link(
                 number=number,
                 client=self._endpoints.client[number - 1],
                 server=self._endpoints.server[number - 1],
                 has_handshake=has_handshake,
+                first_seq=(first_seq[C2S ^ is_turned], first_seq[S2C ^ is_turned]),
                 first_file=life.first_file,
                 first_ns=life.first_ns,
                 last_ns=life.last_ns,

@@ -22,17 +22,20 @@ def overview(reading: Reading) -> Overview:
     """Returns what was found by now. The reading must track streams."""
     assert reading.tracker is not None
     # no comparison of streams, which would read the captures again: only gaps need it
-    tables = reading.tracker.tables(reading.engine.links)
-    own = reading.coverage.own
-    others = {connection for connection, _ in reading.coverage.ways(lambda all_: ~all_.is_own)}
-    unread = reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
+    every_link = reading.engine.links
+    tracker, counted = reading.tracker.counted(every_link)
+    tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
+    coverage = reading.coverage.without(copies)
+    own = coverage.own
+    others = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
+    unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
     tls = [one for one in unread if one.connection and one.protocol == TLS]
-    links = [link for link in reading.engine.links if link.number not in others]
+    links = [link for link in counted if link.number not in others]
     streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
-    sessions = reading.tracker.conversation.sessions
+    sessions = tracker.conversation.sessions
     clients: dict[tuple[str, str, str], list[int]] = {}
     servers: dict[str, list[int]] = {}
     for link in links:
@@ -49,8 +52,9 @@ def overview(reading: Reading) -> Overview:
         "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},
         "dropped_packets": sum(counts.lost for file in reading.capture.files for counts in file.counts),
         "truncated_packets": reading.truncated,
-        "messages": reading.messages,
+        "messages": reading.messages - reading.tracker.copies.messages_of(copies),
         "connections": len(links) + reading.engine.unlisted,
+        "copies": len(copies),
         "mid_stream": [link.number for link in links if not link.has_handshake],
         "unopened": _unopened(links),
         "streams": len(streams),
@@ -83,13 +87,11 @@ def overview(reading: Reading) -> Overview:
         "missing_bytes": own["missing"],
         "holes": own["holes"],
         "tls_overhead_bytes": own["tls"],
-        "unopened_records": sum(
-            one.lost + one.refused for about in reading.coverage.tls.values() if not about.is_misfit for one in about.records
-        ),
-        "decrypted_connections": sorted({connection for connection, _ in reading.coverage.ways(lambda all_: all_.tls > 0) if connection}),
+        "unopened_records": sum(one.lost + one.refused for about in coverage.tls.values() if not about.is_misfit for one in about.records),
+        "decrypted_connections": sorted({connection for connection, _ in coverage.ways(lambda all_: all_.tls > 0) if connection}),
         "tls_bytes": sum(one.not_decodable for one in tls),
         "tls_connections": encrypted,
-        "tls_next": reading.coverage.tls_advice(encrypted) if encrypted else None,
+        "tls_next": coverage.tls_advice(encrypted) if encrypted else None,
         "problems": len(reading.capture.problems),
         "next": _next(reading),
     }

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
 from dcpinspect.streams.disputes import Comparison, in_dispute
@@ -100,7 +101,8 @@ class Part:
         records: Records = getattr(self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole), name)
         own = records.columns["connection"]
         assert isinstance(own, Numbers)
-        return records.with_column("connection", Numbers(of_whole.connections[own.values]))
+        records = records.with_column("connection", Numbers(of_whole.connections[own.values]))
+        return records.take(np.flatnonzero(~of_whole.is_copy[own.values])) if of_whole.is_copy.any() else records
 
     def to_bytes(self) -> bytes:
         """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size in memory."""
@@ -154,21 +156,31 @@ class Merged:
 
     def of_parts(self) -> list[OfWhole]:
         """Returns what each part needs to know of the whole to make tables of what was set apart."""
-        tables, state = self.tracker.tables(self.links), self.tracker.state
+        counted, own_links = self.tracker.counted(self.links)
+        tables, state = counted.tables(own_links), self.tracker.state
         streams, lacks_history = state.known.streams, self.tracker.lacks_history()
         sessions, links = self.tracker.conversation.sessions, {link.number: link for link in self.links}
         replicas = replica_streams(streams, state.connections, sessions, links)
+        kept = np.arange(len(streams)) if counted.kept is None else counted.kept
+        is_copy = np.isin(np.arange(1 + max(links, default=0)), list(links.keys() - {link.number for link in own_links}))
         owner, own = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
         for part, of in enumerate(self._things):
             owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
         resumed: list[list[Extra]] = [[] for _ in self._things]
         told: list[dict[Name, Comparison]] = [{} for _ in self._things]
         for gap in tables.all_gaps.of_cause(RESUMED):
-            resumed[owner[gap.stream]].append(replace(gap, stream=int(own[gap.stream])))
+            resumed[owner[kept[gap.stream]]].append(replace(gap, stream=int(own[kept[gap.stream]])))
         for (stream, row, after), tale in tables.all_gaps.named().items():
-            told[owner[stream]][int(own[stream]), row, after] = tale
+            told[owner[kept[stream]]][int(own[kept[stream]]), row, after] = tale
         return [
-            OfWhole(numbers, replicas[of.streams], lacks_history[streams.connection[of.streams]], resumed[part], told[part])
+            OfWhole(
+                numbers,
+                grown(is_copy, int(numbers.max(initial=0)) + 1)[numbers],
+                replicas[of.streams],
+                lacks_history[streams.connection[of.streams]],
+                resumed[part],
+                told[part],
+            )
             for part, (numbers, of) in enumerate(zip(self.numbers, self._things, strict=True))
         ]
 
@@ -313,6 +325,7 @@ _ALLOWED = {
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
     "dcpinspect.streams.contents": ("Contents",),
+    "dcpinspect.streams.copies": ("Copies",),
     "dcpinspect.streams.events": ("FoundEvents", "EventQuery", "Intervals"),
     "dcpinspect.streams.disputes": ("Comparison",),
     "dcpinspect.streams.examples": ("Examples",),

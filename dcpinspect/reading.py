@@ -229,6 +229,11 @@ class Reading:
         return self.engine.coverage
 
     @property
+    def links(self) -> list[Link]:
+        """The connections that have not left and carry the protocol, or may carry it."""
+        return self.engine.links
+
+    @property
     def tables(self) -> Tables:
         """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks streams."""
         return self._tables(self.engine.links)

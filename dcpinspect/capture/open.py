@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -91,6 +91,8 @@ class Capture:
         _check_named_once(paths)
         self.files = [CaptureFile(path) for path in paths]
         """Files in reading order; ``PacketBatch.file`` is a place in this list."""
+        self.on_problem: Callable[[Problem], object] = lambda _: None
+        """Called with each damaged place that is met."""
         self._left_out: list[Problem] = []
         """Files of directories that cannot be read."""
         self.position = 0
@@ -197,7 +199,9 @@ class Capture:
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems]
-                file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
+                for problem in found[: MAX_PROBLEMS - len(file.problems)]:
+                    file.problems.append(problem)
+                    self.on_problem(problem)
                 for start in range(0, len(walk.offset), MOST_PACKETS):
                     some = slice(start, start + MOST_PACKETS)
                     batch = PacketBatch(

@@ -208,6 +208,12 @@ def _choose_search(trials: int | None) -> int | None:
     return choose_search(trials)
 
 
+def _choose_copies(copies: bool) -> bool:
+    from dcpinspect.cli.options import choose_copies  # deferred, as above
+
+    return choose_copies(copies=copies)
+
+
 def _for_readers() -> list[Any]:
     """Returns the options of every command that reads captures."""
 
@@ -233,11 +239,20 @@ def _for_readers() -> list[Any]:
                 "By default 5,000,000, which takes 2 s at most.",
             ),
         ] = None,
+        copies: Annotated[
+            bool,
+            typer.Option(
+                "--copies",
+                callback=_choose_copies,
+                help="Count a conversation as often as the capture shows it: before and after address translation, and on both sides of a "
+                "proxy.",
+            ),
+        ] = False,
     ) -> None: ...
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(reader)
-    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("keylog", "tls_search")]
+    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("keylog", "tls_search", "copies")]
     for parameter in found:
         parameter.expose_value = False
     return found

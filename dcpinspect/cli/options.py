@@ -404,6 +404,14 @@ def choose_search(trials: int | None) -> int | None:
     return trials
 
 
+def choose_copies(*, copies: bool) -> bool:
+    """Applies ``--copies``."""
+    from dcpinspect.streams.links import chosen  # deferred, as above
+
+    chosen.copies = copies
+    return copies
+
+
 def selection(
     *,
     row: str | None = None,

@@ -12,11 +12,12 @@ import typer
 from dcpinspect.cli import completion, interrupts, metrics, options, terminal
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
-from dcpinspect.cli.remarks import remarks
+from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
 from dcpinspect.cli.subset import packet_wishes, packets_written
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
+    from dcpinspect.capture.open import Problem
     from dcpinspect.engine import Keeper
     from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.json import Values
@@ -253,6 +254,8 @@ class Files:
         self.pauses = follow or "-" in captures
         self._follow = follow
         self._only_text = only_text
+        self._told = 0
+        """Number of damaged places that were told when they were met."""
 
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
@@ -261,15 +264,23 @@ class Files:
         from dcpinspect.reading import Reading
 
         capture = open_capture(self.captures, follow=self._follow, only_text=self._only_text)
+        if self._follow:
+            capture.on_problem = self._tell
         with (
             Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
             interrupts.stopping(capture.stop) if self._follow else nullcontext(),
         ):
             yield reading
 
+    def _tell(self, problem: Problem) -> None:
+        """Tells damage of a followed capture when it is met: its end may be days away."""
+        if self._told < MAX_LINES:
+            complain_of([problem])
+            self._told += 1
+
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """Prints remarks on damage, losses, and captures without any wanted message."""
-        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped, told=self._told)
 
 
 @options.shared(show)

@@ -12,8 +12,9 @@ from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from dcpinspect.capture.open import Problem
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
@@ -54,6 +55,12 @@ def _merging(reading: Reading) -> str:
     )
 
 
+def complain_of(problems: Sequence[Problem], complain: Callable[[object], None] = terminal.complain) -> None:
+    """Prints a line for each of these damaged places."""
+    for problem in problems:
+        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
+
+
 def remarks(
     reading: Reading,
     *,
@@ -63,12 +70,14 @@ def remarks(
     skipped: int = 0,
     checks: bool = False,
     side: str = "",
+    told: int = 0,
 ) -> int:
     """Prints remarks on the captures on standard error. Returns the exit status of the command.
 
     ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the table of all packets and bytes.
     ``shown``: number of messages that met the conditions, without those that were ``skipped``. ``checks``: the command looks for problems,
     so captures without messages are a failure. ``side``: names the reading, if there are two.
+    ``told``: number of damaged places that were told before.
     """
     from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does not need
 
@@ -79,8 +88,7 @@ def remarks(
         if file.remark is not None:
             complain(f"{escape(file.name)}: {file.remark}")
     problems = reading.capture.problems
-    for problem in problems[:MAX_LINES]:
-        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
+    complain_of(problems[told:MAX_LINES], complain)
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:

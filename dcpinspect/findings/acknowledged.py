@@ -35,9 +35,9 @@ RULES = (
         "snapshot",
         "warning",
         "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does not send one",
-        "incomplete snapshots; streams that the client closes; a hole that may hide the answer",
+        "incomplete snapshots; streams that the consumer closes; a hole that may hide the answer",
         "look at the consumer; the producer waits for this answer, and during a takeover it waits forever",
-        whose="client",
+        whose="consumer",
         cost=Cost("vbucket", "has a snapshot that is not acknowledged", "have snapshots that are not acknowledged"),
     ),
     Rule(
@@ -47,7 +47,7 @@ RULES = (
         "a snapshot is acknowledged before its last message",
         "less than one round trip, because the two directions cannot be compared that closely",
         "acknowledge a snapshot only after all of it is stored",
-        whose="client",
+        whose="consumer",
     ),
 )
 

@@ -35,6 +35,7 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         rule=first.rule,
         severity=first.severity,
         cause=first.cause,
+        whose=first.whose,
         message=first.message,
         next=_advice([heap]) or rule.next,
         connections=(first.connection,) if first.connection > 0 else (),

@@ -21,6 +21,7 @@ from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams.contents import Contents
+from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
@@ -144,7 +145,24 @@ class Checker:
 
     def clients(self, links: list[Link]) -> Mapping[int, str]:
         """Returns the consumer that each connection belongs to, as the table of vbuckets names it."""
-        return Context(self._tracker, links).clients
+        return Context(*self._tracker.counted(links)).clients
+
+    def _counted(self, links: list[Link]) -> tuple[Checker, list[Link]]:
+        """Returns what was found, and the connections, without those that show what another one shows."""
+        tracker, counted = self._tracker.counted(links)
+        if tracker is self._tracker:
+            return self, links
+        gone = {link.number for link in links} - {link.number for link in counted}
+        other = Checker(tracker, self._rules, with_keys=self._with_keys, with_rows=self._with_rows)
+        other.evidence, other._past = self.evidence, self._past
+        other._collector = self._collector.without(gone)
+        same = np.arange(1 + max(max(gone), len(self._tracker.state.connections)))
+        other._watchers = {name: type(one).joined([one], [same]) for name, one in self._watchers.items()}
+        other._places = SessionPlaces.joined([self._places], [same])
+        other._places.leave(gone)
+        for one in other._watchers.values():
+            one.leave(gone)
+        return other, list(counted)
 
     def findings(
         self,
@@ -192,9 +210,16 @@ class Checker:
         self._collector.found_again(found, SILENCES, SILENCES_OF_CONNECTION)
 
     def _found(self, links: list[Link], coverage: Coverage, *, is_whole: bool) -> tuple[Context, Collector]:
-        """Returns the context, and everything that was found so far on connections that are still in memory."""
+        """Returns the context, and everything that was found so far on connections that are still in memory and count."""
+        counted, own = self._counted(links)
+        copies = self._tracker.copies.among(links)
+        if counted is not self:
+            coverage = coverage.without(copies)
+        return counted._found_on(own, coverage, copies, is_whole=is_whole)
+
+    def _found_on(self, links: list[Link], coverage: Coverage, copies: Mapping[int, Copy], *, is_whole: bool) -> tuple[Context, Collector]:
         tables = self._tracker.tables(links)  # first, because it adds the connections without messages
-        context = Context(self._tracker, links)
+        context = Context(self._tracker, links, copies)
         found = self._collector.copy()
         for watcher in self._watchers.values():
             watcher.reconsider(context, found)
@@ -216,7 +241,8 @@ class Checker:
         """Returns what the lint rules say of each connection, whatever it is; nothing if they are not wanted."""
         if not any(rule.id in self._rules for rule in lint.RULES):
             return []
-        found = lint.verdicts(Context(self._tracker, links), self._places.by_row, self._tracker.flow)
+        tracker, counted = self._tracker.counted(links)
+        found = lint.verdicts(Context(tracker, counted), self._places.by_row, tracker.flow)
         return [one for one in found if one.rule in self._rules]
 
 

@@ -286,6 +286,12 @@ class Collector:
         other._past = {key: told for key, told in self._past.items() if key[0] in rules}
         return other
 
+    def without(self, connections: Collection[int]) -> Collector:
+        """Returns a copy without what was found on these connections."""
+        other = self.copy()
+        other._heaps = {key: heap for key, heap in other._heaps.items() if key[3] not in connections}
+        return other
+
     def let_go(
         self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[Heap, Finding]]
     ) -> None:
@@ -422,7 +428,8 @@ class Collector:
         for number, (heap, case, cause) in enumerate(several):
             first = heap.first
             kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
-            shared.setdefault((first.rule, first.cause, case.severity, cause, kind), []).append((heap, replace(case, effect_of=cause)))
+            same = first.rule, first.cause, case.severity, case.whose, cause, kind
+            shared.setdefault(same, []).append((heap, replace(case, effect_of=cause)))
         return [
             (together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1], [heap for heap, _ in members])
             for kind, members in shared.items()

@@ -10,7 +10,7 @@ from dcpinspect.coverage import DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.finding import Key, Occurrence, Place, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
@@ -19,6 +19,7 @@ from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.streams.copies import TRANSLATION, Copy
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.tables.messages import DIRECTIONS
@@ -30,10 +31,10 @@ RULES = (
         "control-rejected",
         "session",
         "note",
-        "a setting is answered with a status other than success",
-        "",
+        "a setting is answered with a status other than success; nodes that replicate ask for all settings that they know",
+        "settings that dcpinspect does not know",
         "do not rely on it",
-        whose="client",
+        whose="consumer",
     ),
     Rule(
         "control-unknown-key",
@@ -42,7 +43,7 @@ RULES = (
         "the client asks for a setting that dcpinspect does not know",
         "",
         "check the spelling; a newer server may know it",
-        whose="client",
+        whose="consumer",
     ),
     Rule(
         "capture-hole",
@@ -86,6 +87,15 @@ RULES = (
         adds_up=True,
     ),
     Rule(
+        "seen-twice",
+        "capture",
+        "note",
+        "two connections show one conversation, before and after address translation or a proxy",
+        "two clients that say the same at the same time; a connection that comes again",
+        "nothing; tables, counts and findings have one of the two, --copies shows both; 'connections' says which is a copy of which",
+        whose="capture",
+    ),
+    Rule(
         "connection-reuse-inferred",
         "capture",
         "note",
@@ -112,6 +122,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for link in context.links:
         yield from _session(context, link, places)
     yield from _without_syn(context.links)
+    yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
 
     def may_tell(sizes: Sizes) -> Mask:
@@ -132,24 +143,28 @@ def _of(
     cause: str | None = None,
     next_: str | None = None,
     effect_of: Key | None = None,
+    whose: Whose = "unknown",
 ) -> Occurrence:
     found = next(one for one in RULES if one.id == rule)
-    return Occurrence(rule, found.severity, message, connection, places, cause=cause, next=next_, effect_of=effect_of)
+    return Occurrence(rule, found.severity, message, connection, places, cause=cause, whose=whose, next=next_, effect_of=effect_of)
 
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
     session = context.session(link.number)
     for key, control in session.controls.items():
-        if control.status not in (None, "success"):
+        is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
+        if is_refused and is_known:
             message = f"control {key}={control.value}: {control.status}"
             is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
             known = control_key(key)
             is_newer = known is not None and control.status == "einval" and context.versions(link.number).has(key) is False
             next_ = f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window" if is_above else None
             next_ = f"do not rely on it; servers know it from {known.since} on" if known is not None and is_newer else next_
-            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_)
-        if control_key(key) is None:
-            yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
+            whose: Whose = "normal" if session.is_replication else "unknown"
+            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_, whose=whose)
+        if not is_known:
+            message = f"control {key} is not known{f', answered with {control.status}' if is_refused else ''}"
+            yield _of("control-unknown-key", link.number, message, *_known(places, control.row), cause=key)
 
 
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
@@ -181,6 +196,20 @@ def _loss(context: Context, connection: int, direction: int) -> list[Place]:
     losses = context.tracker.state.known.losses
     mine = losses[(losses.connection == connection) & (losses.direction == direction)][:3]
     return [context.behind(loss) for loss in mine]
+
+
+def _copy(numbered: tuple[int, Copy]) -> Occurrence:
+    number, copy = numbered
+    side, when = ("behind", "later") if copy.delay_ns >= 0 else ("in front of", "earlier")
+    if copy.by == TRANSLATION:
+        where = f"{'after' if copy.delay_ns >= 0 else 'before'} address translation"
+        message = f"connection {number} is connection {copy.of} {where}"
+    else:
+        where = f"{side} a proxy"
+        message = f"connection {number} is the leg {where} of connection {copy.of} ({abs(copy.delay_ns) / 1e6:.1f} ms {when})"
+    message += "; each of the two has capture loss" * copy.both_lack
+    shared = f"the conversation of another connection, {where}" + "; each of the two has capture loss" * copy.both_lack
+    return Occurrence("seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared)
 
 
 def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:

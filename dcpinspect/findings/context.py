@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import rows as r
 from dcpinspect.streams import words as w
+from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.links import Link
@@ -52,6 +53,8 @@ class Context:
 
     tracker: Tracker
     links: Sequence[Link]
+    copies: Mapping[int, Copy] = field(default_factory=dict)
+    """Connections that show what another one shows, by number."""
 
     @cached_property
     def streams(self) -> Streams:

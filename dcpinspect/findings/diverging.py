@@ -26,11 +26,11 @@ RULES = (
         "another branch; seqnos after a failover that any log shows; CAS 0; a commit that other streams get as a mutation or deletion;"
         " values of deletions; compressed values; values that the opens ask for in different forms; messages that are not completely"
         " captured; events that do not fit in memory (the last vbuckets of files, the oldest events of pipes)",
-        "compare both rows, the failover logs and the nodes, and report them with the server's version; one of the "
+        "compare both rows, the failover logs and the nodes, and report them with the producer's version; one of the "
         "two streams is not what the vbucket has",
         CAUSES,
         needs=("histories",),
-        whose="server",
+        whose="producer",
         cost=Cost("vbucket", "has two histories", "have two histories"),
     ),
 )

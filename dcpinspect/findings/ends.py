@@ -13,7 +13,7 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
-from dcpinspect.findings.rule import CLOSED, GOES_ON, SILENT, Rule
+from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
@@ -27,23 +27,23 @@ RULES = (
         "stream",
         "warning",
         "a stream has reached its requested end and its snapshot is complete, but no stream end comes within 2 s, or ten times the time"
-        " that earlier ones took; or the connection closes first. It is no error, because the client has all that it asked for",
-        "the window is full; the client closed the stream, or the connection before the end could arrive; after a hole",
-        "close the stream and go on, because the client has all that it asked for; it is a server fault, so note the server's version",
+        " that earlier ones took; or the connection closes first. It is no error, because the consumer has all that it asked for",
+        "the window is full; the consumer closed the stream, or the connection before the end could arrive; after a hole",
+        "close the stream and go on, because the consumer has all that it asked for; it is a fault of the producer, so note its version",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
         causes=(GOES_ON, CLOSED, SILENT),
-        whose={GOES_ON: "server", CLOSED: "server", SILENT: "unknown"},
+        whose={GOES_ON: "producer", CLOSED: "producer", SILENT: "unknown"},
         cost=Cost("vbucket", "waits for a stream end", "wait for a stream end", lasts=True),
     ),
     Rule(
         "closed-before-stream-end",
         "stream",
         "warning",
-        "the client closes the connection while streams with an end seqno have neither reached it nor ended",
-        "resets; connections that the server closes; streams without an end; streams that the client closes; after a hole",
+        "the consumer closes the connection while streams with an end seqno have neither reached it nor ended",
+        "resets; connections that the producer closes; streams without an end; streams that the consumer closes; after a hole",
         "wait for the stream end of each stream before closing the connection",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
-        whose="client",
+        whose="consumer",
         cost=Cost("connection", "was closed too early", "were closed too early"),
     ),
 )
@@ -91,14 +91,14 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         patience = max(PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0))
         until = link.closed_ns if link.closed else link.last_ns
         allowed = int(context.tracker.state.connections.slowest[link.number])  # the end may have been under way
-        by_server = link.closed_by == context.producer(link.number)
-        if until - since <= patience and not (link.closed and (by_server or until - since > allowed > 0)):
+        by_producer = link.closed_by == context.producer(link.number)
+        if until - since <= patience and not (link.closed and (by_producer or until - since > allowed > 0)):
             continue
         end = plain(row.request.end)
-        closed = f", closed by the {'server' if by_server else 'client'}" if link.closed and until - since <= patience else ""
+        closed = f", closed by the {SIDES[link.closed_by]}" if link.closed and until - since <= patience else ""
         message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
         places = (context.place(row, row.at), context.request(number))
-        cause = CLOSED if by_server and link.closed else GOES_ON if context.is_heard_after(link.number, int(row.at.row)) else SILENT
+        cause = CLOSED if by_producer and link.closed else GOES_ON if context.is_heard_after(link.number, int(row.at.row)) else SILENT
         shared = "requested end reached, no stream end"
         yield occurrence(context, number, "stream-end-missing", "warning", message, places, cause=cause, seqnos=(end,), shared=shared)
 
@@ -117,7 +117,7 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
     yield Occurrence(
         "closed-before-stream-end",
         "warning",
-        f"client closed with {len(left)} of {len(numbers)} finite streams unfinished",
+        f"{SIDES[consumer]} closed with {len(left)} of {len(numbers)} finite streams unfinished",
         link.number,
         tuple(dict.fromkeys(place for place in shown if place is not None)),
         vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left})),

@@ -86,6 +86,8 @@ class Occurrence:
     """Time when it began, if the first of ``places`` does not tell it; 0: that place tells it, or nobody knows."""
     client: str | None = None
     """The client that it is about, if no connection tells it."""
+    whose: Whose = "unknown"
+    """Who has to act, if the rule does not tell it."""
     rows: Collection[int] | Rows = field(default=(), compare=False)
     """Rows of all messages that show it, if they are more than the first of ``places``."""
 

@@ -11,7 +11,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import LONG_NS, Rule
+from dcpinspect.findings.rule import LONG_NS, SIDES, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.protocol.message import Severity
@@ -64,7 +64,7 @@ RULES = (
         "flow",
         "warning",
         "the window is full, and nothing is sent or acknowledged for 5 s; an error if this lasts to the end of the "
-        "capture, a note from 1 s on. The finding names the time limit of the server if it is reached, and a window "
+        "capture, a note from 1 s on. The finding names the time limit of the producer if it is reached, and a window "
         "above 4 GiB, of which servers before 7.6 keep the lower 32 bits",
         "after a hole, until the window is granted again; at the end of the capture if no stream is open; a window "
         "above 4 GiB, if more than its lower 32 bits is in use",
@@ -73,7 +73,7 @@ RULES = (
         "name",
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "couchbase/couchbase-kafka-connector#8"),
         needs=("flow",),
-        whose="client",
+        whose="consumer",
         cost=STALLED,
     ),
     Rule(
@@ -87,7 +87,7 @@ RULES = (
         (*_WHAT, NO_FIT),
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "MB-40277", "MB-47318", "MB-56275", "MB-64936"),
         needs=("flow",),
-        whose="client",
+        whose="consumer",
         cost=Cost("connection", "acknowledges too few bytes", "acknowledge too few bytes"),
     ),
     Rule(
@@ -100,7 +100,7 @@ RULES = (
         tuple(w.WAYS[way] for way in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
-        whose="client",
+        whose="consumer",
         cost=Cost("connection", "acknowledges too many bytes", "acknowledge too many bytes"),
     ),
     Rule(
@@ -110,9 +110,9 @@ RULES = (
         "the producer begins a counted message although the window is full",
         "one message too many; an acknowledgement comes up to one answer time later and makes room; the window became "
         "smaller, or is above 4 GiB; after a hole",
-        "give the consumer more memory than its window; it is a server fault, so note the server's version",
+        "give the consumer more memory than its window; it is a fault of the producer, so note its version",
         needs=("flow",),
-        whose="server",
+        whose="producer",
         cost=Cost("connection", "was sent too much", "were sent too much"),
     ),
     Rule(
@@ -120,10 +120,10 @@ RULES = (
         "flow",
         "note",
         "bytes are acknowledged although flow control is off",
-        "unknown settings of flow control; while the client is asking for a window",
+        "unknown settings of flow control; while the consumer is asking for a window",
         "set connection_buffer_size, or do not acknowledge; the producer ignores acknowledgements without it",
         needs=("flow",),
-        whose="client",
+        whose="consumer",
     ),
 )
 
@@ -227,11 +227,11 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     )
     message = f"window full {worst.used:,}/{worst.window:,} for {duration(worst.time_ns / 1e9)}, {last_ack}"
     if is_closed and worst is last:
-        message += f", then the {('client', 'server')[link.closed_by]} closed the connection"
+        message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     if asked is not None and worst.window == asked & MOST_WINDOW:
-        message += f"; the client asked for {asked:,}, and servers before 7.6 keep only the lower 32 bits"
+        message += f"; the consumer asked for {asked:,}, and servers before 7.6 keep only the lower 32 bits"
     places = []
     for event in events:
         full = context.said(link.number, event.at)

@@ -26,11 +26,12 @@ RULES = (
         "gap-in-history-snapshot",
         "snapshot",
         "warning",
-        "seqnos are missing between two events of a snapshot with history, which has every change; a note for clients from which prepares,"
+        "seqnos are missing between two events of a snapshot with history, which has every change; a note for consumers from which"
+        " prepares,"
         " modify events or other collections are hidden",
         "streams of some collections only; collections that keep no history; after a hole",
-        "compare with a stream from 0, and report it with the server's version; a client that wants every change did not get some",
-        whose="server",
+        "compare with a stream from 0, and report it with the producer's version; a consumer that wants every change did not get some",
+        whose="producer",
         cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
     ),
     Rule(
@@ -40,11 +41,11 @@ RULES = (
         "another stream of the same vbucket and branch delivered a change, and this stream delivered neither the "
         "change nor a later one of the document, although its snapshot is complete. In a first snapshot, or one from "
         "disk, this counts only for the latest change of the document up to the snapshot's end",
-        "another branch of the vbucket; changes that the client did not ask for, or may not see; changes that "
+        "another branch of the vbucket; changes that the consumer did not ask for, or may not see; changes that "
         "compaction may have purged; changes that a newer one may replace after the end of the other stream; after a "
         "hole",
-        "compare both rows and the failover logs, and report them with the server's version; the client did not get this change",
-        whose="server",
+        "compare both rows and the failover logs, and report them with the producer's version; the consumer did not get this change",
+        whose="producer",
         cost=LOST,
     ),
     Rule(

@@ -34,38 +34,38 @@ RULES = (
         "rollback-loop",
         "stream",
         "error",
-        "a client is rolled back to the same seqno again, after an accepted stream or with the same request; or three "
+        "a consumer is rolled back to the same seqno again, after an accepted stream or with the same request; or three "
         "times in a row to a seqno that is not lower; or its stream ends twice with reason rollback, and it does not "
         "ask from a higher seqno in between",
-        "a chain of rollbacks, each to a lower seqno; a server whose history has changed in between",
+        "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in between",
         "use the request that 'dcpinspect rollbacks' shows; each round sends everything again",
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
-        whose="client",
+        whose="consumer",
         cost=Cost("client", "loops", "loop", lasts=True),
     ),
     Rule(
         "wrong-failover-entry",
         "stream",
         "warning",
-        "a client is rolled back twice; the second request has a uuid that is not the newest branch at or below its "
-        "start in the client's failover log",
-        "first requests, which have the branch of their data; clients that have no failover log yet",
+        "a consumer is rolled back twice; the second request has a uuid that is not the newest branch at or below its "
+        "start in the consumer's failover log",
+        "first requests, which have the branch of their data; consumers that have no failover log yet",
         "take the newest entry of the failover log whose seqno is at or below the start",
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
-        whose="client",
+        whose="consumer",
         cost=Cost("vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"),
     ),
     Rule(
         "unknown-vbucket-uuid",
         "stream",
         "warning",
-        "a client is rolled back to 0, and its uuid is in no failover log of the capture; a note if the client went on, and was"
+        "a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a note if the consumer went on, and was"
         " sent no log of the vbucket before, because its uuid may be older than the capture",
-        "uuid 0; no failover log of the vbucket is in the capture; clients that already have a failover log; clients of which "
+        "uuid 0; no failover log of the vbucket is in the capture; consumers that already have a failover log; consumers of which "
         "something was not captured; no vbucket of the connection has a common history",
-        "start again from 0; the checkpoint is from another bucket, from a branch that the server has lost, or is wrong",
+        "start again from 0; the checkpoint is from another bucket, from a branch that the producer has lost, or is wrong",
         reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
         whose="unknown",
         cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
@@ -87,7 +87,7 @@ RULES = (
 _ADVICE = {
     "purge": "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with ignore-purged-tombstones",
     "uuid": "take the uuid of the newest entry of the failover log at or below the start",
-    "stream-end": "negotiate collections in HELLO; without them, the server cannot stream the vbucket to the client",
+    "stream-end": "negotiate collections in HELLO; without them, the producer cannot stream the vbucket to the consumer",
     "repeated": "discard what is above the rollback seqno before asking again, from there",
 }
 
@@ -192,11 +192,11 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
     more = ", …" if len(log.entries) > SHOWN else ""
-    message = f"uuid 0x{uuid:016x} is unknown to the server (log: {entries}{more})"
+    message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
     places = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
-    shared = "uuids are unknown to the server"
+    shared = "uuids are unknown to the producer"
     yield occurrence(context, number, "unknown-vbucket-uuid", severity, message, places, seqnos=(start,), shared=shared, facts=facts)
 
 

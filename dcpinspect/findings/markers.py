@@ -34,8 +34,8 @@ RULES = (
         "the first marker of a stream starts neither at the start seqno of the request nor at the start of its"
         " snapshot; a note if it starts above",
         "requests from the latest seqno; markers without a range; streams whose request was not captured",
-        "take the marker's range as it is; it is a server fault, so note the server's version",
-        whose="server",
+        "take the marker's range as it is; it is a fault of the producer, so note its version",
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -46,10 +46,10 @@ RULES = (
         "the server is older than 7.0: then it does not say what it hides at the end",
         "a second marker with the same range and history; a replica that merges snapshots; streams that reached their"
         " requested end; after a hole",
-        "take the snapshot as ended; with collections, a server from 7.0 on says by a SeqnoAdvanced what the client cannot see",
+        "take the snapshot as ended; with collections, a producer from 7.0 on says by a SeqnoAdvanced what the consumer cannot see",
         (NOT_TOLD, HIDDEN),
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
-        whose={NOT_TOLD: "server", HIDDEN: "normal"},
+        whose={NOT_TOLD: "producer", HIDDEN: "normal"},
         cost=Cost("vbucket", "has an incomplete snapshot", "have an incomplete snapshot"),
     ),
 )
@@ -58,16 +58,17 @@ MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received what it skipped."""
 _NEXT = "take the snapshot as ended"
 _BARE = (
-    "negotiate collections, or take the snapshot as ended; without collections, the server does not say which seqnos the client cannot see"
+    "negotiate collections, or take the snapshot as ended; without collections, the producer does not say which seqnos the consumer"
+    " cannot see"
 )
-_OLD = f"{_NEXT}; servers before 7.0, as this one, do not say which seqnos the client cannot see"
-_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the server does not say what is hidden"
+_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the producer does not say what is hidden"
 _SERVER = (
-    f"{_NEXT}; the server owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the server's version, the client is not at "
-    "fault"
+    f"{_NEXT}; the producer owes the last seqno or, from 7.0 on, a SeqnoAdvanced; report it with the producer's version, the consumer is "
+    "not at fault"
 )
+_OLD = f"{_NEXT}; producers before 7.0, as this one, do not say which seqnos the consumer cannot see"
 _KNOWN = (
-    f"{_NEXT}; the client is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
+    f"{_NEXT}; the consumer is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
     " filtered snapshots if an item of another collection follows a prepare or abort (MB-73354). Report it for other versions"
 )
 """By kv_engine's active_stream.cc in those versions; the fix is of August 2026."""
@@ -204,9 +205,9 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=next_, seqnos=seqnos)
 
 
-_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the client received there"
-_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the client received there"
-_GROUP = "look at the group's other members: the client had closed the stream, and one of them may have received these seqnos meanwhile"
+_LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the consumer received there"
+_BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the consumer received there"
+_GROUP = "look at the group's other members: the consumer had closed the stream, and one of them may have received these seqnos meanwhile"
 
 
 def _elsewhere(context: Context, old: int, new: int) -> str | None:

@@ -44,7 +44,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
-SERVER = "report this message, what the connection asked for, and the server's version; it is a server fault"
+FAULT = "report this message, what the connection asked for, and the producer's version; it is a fault of the producer"
 ASK = "look at the open and the controls of the connection; the sender used other settings"
 
 RULES = (
@@ -75,8 +75,8 @@ RULES = (
         "warning",
         "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without max_marker_version and without enable_sync_writes",
         "unknown settings",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -85,8 +85,8 @@ RULES = (
         "warning",
         "an OSO snapshot without enable_out_of_order_snapshots",
         "unknown settings",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -95,8 +95,8 @@ RULES = (
         "warning",
         "SeqnoAdvanced on a connection without collections",
         "an unknown HELLO",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -105,8 +105,8 @@ RULES = (
         "warning",
         "an expiration without enable_expiry_opcode",
         "expirations of the first generations; unknown settings",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -115,8 +115,8 @@ RULES = (
         "warning",
         "a deletion has its time although the open did not ask for it, or has no time although the open did",
         "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -125,8 +125,8 @@ RULES = (
         "error",
         "a prepare, commit or abort without enable_sync_writes",
         "unknown settings",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=UNASKED,
     ),
     Rule(
@@ -136,7 +136,7 @@ RULES = (
         "status 0x0a or 0x0b without v7_dcp_status_codes",
         "unknown settings",
         "read 0x0a as 0x01, and 0x0b as 0x02",
-        whose="server",
+        whose="producer",
     ),
     Rule(
         "unordered-with-dcp",
@@ -145,7 +145,7 @@ RULES = (
         "DCP is opened on a connection to which UnorderedExecution was granted",
         "an unknown HELLO",
         "leave the feature out of HELLO; the server refuses such an open",
-        whose="server",
+        whose="producer",
         cost=Cost("connection", "opened DCP without an order of answers", "opened DCP without an order of answers"),
     ),
     Rule(
@@ -235,7 +235,7 @@ class _Against:
         is_off = decoded.collections == CollectionsState.OFF
         rows = np.flatnonzero(sent & (code == Opcode.DCP_SEQNO_ADVANCED) & is_off)
         if len(rows):
-            yield Candidates("seqno-advanced-without-collections", rows, lambda _: "SeqnoAdvanced to a client without collections")
+            yield Candidates("seqno-advanced-without-collections", rows, lambda _: "SeqnoAdvanced to a consumer without collections")
         expirations = sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
         yield from self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, _expiry)
         deletions = sent & (code == Opcode.DCP_DELETION)
@@ -247,7 +247,7 @@ class _Against:
         yield from self._reserved(batch, sent & decoded.fits)
         durable = sent & np.isin(code, _DURABLE)
         yield from self._without(
-            SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a client without sync writes"
+            SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a consumer without sync writes"
         )
 
     def _reserved(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
@@ -328,7 +328,7 @@ def _oso(_row: int) -> str:
 
 
 def _expiry(_row: int) -> str:
-    return "expiration to a client that did not enable them"
+    return "expiration to a consumer that did not enable them"
 
 
 def _time_unasked(_row: int) -> str:

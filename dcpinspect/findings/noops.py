@@ -34,7 +34,7 @@ RULES = (
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
         causes=(GOES_ON, SILENT),
-        whose={GOES_ON: "client", SILENT: "unknown"},
+        whose={GOES_ON: "consumer", SILENT: "unknown"},
         cost=Cost("connection", "does not answer noops", "do not answer noops"),
     ),
     Rule(
@@ -44,9 +44,9 @@ RULES = (
         "a noop is sent while the one before has no answer",
         "an answer that is late by no more than earlier answers took; after a hole on the consumer's side, or without any message of "
         "the consumer",
-        "a server fault: note its version",
+        "a fault of the producer: note its version",
         needs=("noops",),
-        whose="server",
+        whose="producer",
         cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
     ),
     Rule(
@@ -55,10 +55,10 @@ RULES = (
         "warning",
         "a noop is answered with another opaque",
         "while the noop may still get its own answer, after a hole or in a capture that begins inside the connection",
-        "repeat the four bytes of the opaque as they are; a server closes the connection when it gets another opaque",
+        "repeat the four bytes of the opaque as they are; a producer closes the connection when it gets another opaque",
         reports=("gocbcore 5518977",),
         needs=("noops",),
-        whose="client",
+        whose="consumer",
         cost=Cost("connection", "answers noops wrongly", "answer noops wrongly"),
     ),
     Rule(

@@ -61,7 +61,7 @@ RULES = (
         "session",
         "warning",
         "a connection opens with the name of another open connection, and the server closes the older one",
-        "older connections that are already closed; another server or bucket; a refused open",
+        "older connections that are already closed, or on which the server goes on to speak; another server or bucket; a refused open",
         "use a unique name for each client and connection, for instance with a uuid",
         reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
         whose="client",
@@ -71,6 +71,8 @@ RULES = (
 
 MOST, MOST_EARLY = 1 << 14, 1 << 10
 """Greatest numbers of opens and early commands that are remembered, and of early commands of one connection."""
+_LAST_WORDS_NS = 1_000_000_000
+"""A server that closes a connection because of its name has said all that it has to say on it by this time after the open."""
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
 
@@ -215,7 +217,7 @@ class Opens(Watcher):
                 yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
-        """Yields name clashes."""
+        """Yields name clashes: the server lets the older connection be silent, and closes it."""
         claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
         good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
         for opened in sorted(good, key=lambda one: one.place.time_ns):
@@ -224,7 +226,7 @@ class Opens(Watcher):
                 continue
             others = claimed.setdefault((link.server, context.session(link.number).bucket, opened.name), [])
             held = [one for one in others if _holds(one[1], opened.place.time_ns)]
-            if held and held[-1][1].number != link.number:
+            if held and held[-1][1].number != link.number and _is_closed_for(context, opened, held[-1][1]):
                 yield _clash(opened, link, *held[-1])
             others[:] = [*held, (opened, link)]
 
@@ -259,14 +261,20 @@ def _holds(link: Link, when: int) -> bool:
     return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
 
 
-def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
-    message = f"name {newer.name} opened by connection {link.number} while connection {held.number} held it"
+def _is_closed_for(context: Context, newer: Opened, held: Link) -> bool:
+    """Returns whether the server closed an older connection for a newer open: it said nothing more on it by then."""
+    latest_ns = context.tracker.state.connections[held.number].time[1 - CLIENT]
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
-    if is_closed:
-        after = (held.closed_ns - newer.place.time_ns) / 1e6
-        message += f"; server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
-    places, closes = (newer.place, older.place), held.number if is_closed else None
-    return Occurrence("name-clash", "warning", message, link.number, places, closes=closes)
+    return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)
+
+
+def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
+    after = (held.closed_ns - newer.place.time_ns) / 1e6
+    message = (
+        f"name {newer.name} opened by connection {link.number} while connection {held.number} held it;"
+        f" server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
+    )
+    return Occurrence("name-clash", "warning", message, link.number, (newer.place, older.place), closes=held.number)
 
 
 RULE_SET = RuleSet(RULES, watcher=Opens, kept=(Opened, _Early))

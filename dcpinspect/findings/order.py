@@ -28,7 +28,7 @@ from dcpinspect.tables.naming import with_id
 
 Table = npt.NDArray[np.int64]
 
-SERVER = "report this message and the one before it with the server's version; it is a server fault"
+FAULT = "report this message and the one before it with the producer's version; it is a fault of the producer"
 
 RULES = (
     Rule(
@@ -46,9 +46,9 @@ RULES = (
         "stream",
         "warning",
         "a stream request is accepted while a stream of its vbucket and stream-id is open",
-        "the client is closing the first",
-        SERVER,
-        whose="server",
+        "the consumer is closing the first",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -57,8 +57,8 @@ RULES = (
         "error",
         "a rollback seqno is above the start of the request",
         "requests from the latest seqno",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -67,8 +67,8 @@ RULES = (
         "error",
         "a message of a stream comes for a vbucket without a stream",
         "captures that begin inside the connection; messages on their way when the stream was closed",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -77,8 +77,8 @@ RULES = (
         "error",
         "a message has another opaque than its stream",
         "messages of the old stream after it was reopened",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -87,8 +87,8 @@ RULES = (
         "error",
         "a message comes after the end of its stream",
         "a new stream; cache transfers",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -98,8 +98,8 @@ RULES = (
         "an event comes before any snapshot marker of its stream",
         "streams whose beginning was not captured; cache transfers; events of a marker that has the opaque of this stream and another"
         " vbucket; after a hole",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -108,8 +108,8 @@ RULES = (
         "error",
         "a seqno is not above the one before it",
         "OSO snapshots; after a hole",
-        "compare the two rows and the failover log, because the consumer may apply an older change over a newer one; " + SERVER,
-        whose="server",
+        "compare the two rows and the failover log, because the consumer may apply an older change over a newer one; " + FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -118,9 +118,9 @@ RULES = (
         "warning",
         "an event has a seqno that a SeqnoAdvanced already had",
         "",
-        "process the event; this is a known server fault",
+        "process the event; this is a known fault of servers",
         reports=("MB-62984",),
-        whose="server",
+        whose="producer",
         cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
     ),
     Rule(
@@ -129,8 +129,8 @@ RULES = (
         "error",
         "an event lies outside the range of its snapshot marker",
         "OSO snapshots; markers without a range; events of a marker that has the opaque of this stream and another vbucket; after a hole",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -139,8 +139,8 @@ RULES = (
         "error",
         "the first event is not above the start seqno of the request",
         "OSO snapshots; streams whose request was not captured",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -148,11 +148,11 @@ RULES = (
         "snapshot",
         "warning",
         "a marker begins before the end of the one before it; an error if only an active vbucket was requested, a "
-        "note if the server has the vbucket as a replica",
+        "note if the producer has the vbucket as a replica",
         "a second marker with the same range and history; after an OSO snapshot or an incomplete one; replicas, which"
         " may merge snapshots; after a hole",
-        "find out which node has the active vbucket, because a replica may merge snapshots; otherwise " + SERVER,
-        whose="server",
+        "find out which node has the active vbucket, because a replica may merge snapshots; otherwise " + FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -161,8 +161,8 @@ RULES = (
         "error",
         "a marker ends at or below the last seqno of its stream",
         "a second marker with the same range and history; after a hole",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -171,8 +171,8 @@ RULES = (
         "error",
         "an OSO snapshot ends without a start, starts inside another, or has a marker inside",
         "streams whose beginning was not captured",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -182,7 +182,7 @@ RULES = (
         "a replica acknowledges a lower seqno than before, or one above all prepares that it was sent",
         "the same seqno again; a new stream; prepares that it had before; the end of a snapshot from disk; after a hole",
         "look at the replica; it may have rolled back, and durable writes depend on it",
-        whose="client",
+        whose="consumer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -191,9 +191,9 @@ RULES = (
         "error",
         "a document comes twice in one snapshot; a note if there are too many keys to check",
         "markers that allow a key twice; a prepare and its commit; merged snapshots of a replica; after a hole",
-        SERVER,
+        FAULT,
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -204,7 +204,7 @@ RULES = (
         "changes without a CAS; after a hole",
         "compare the clocks of the nodes; this is allowed if XDCR writes to a bucket that resolves conflicts by revision",
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
     ),
     Rule(
@@ -212,10 +212,10 @@ RULES = (
         "snapshot",
         "warning",
         "in a snapshot from memory, a commit or abort completes a prepare that the stream did not deliver",
-        "prepares that the client had before; prepares from disk; after a hole",
-        SERVER,
+        "prepares that the consumer had before; prepares from disk; after a hole",
+        FAULT,
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -224,9 +224,9 @@ RULES = (
         "warning",
         "an event belongs to a collection that the stream request does not name",
         "requests for a scope; system events",
-        SERVER,
+        FAULT,
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -245,9 +245,9 @@ RULES = (
         "warning",
         "an event belongs to a collection that has ended",
         "a collection that was created again; OSO snapshots; after a hole",
-        SERVER,
+        FAULT,
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=WRONG_DATA,
     ),
     Rule(
@@ -256,9 +256,9 @@ RULES = (
         "warning",
         "a system event has a lower manifest uid than the one before it",
         "the same uid; OSO snapshots; after a hole",
-        "compare the manifest of the cluster; it is a server fault, or the bucket was restored",
+        "compare the manifest of the cluster; it is a fault of the producer, or the bucket was restored",
         needs=("contents",),
-        whose="server",
+        whose="producer",
         cost=WRONG_DATA,
     ),
 )
@@ -379,9 +379,9 @@ _CASES = {
     ),
     w.BELOW_START: _Case(
         "seqno-below-request-start",
-        lambda seen: f"{seen.seqno} although the client had {seen.other}",
+        lambda seen: f"{seen.seqno} although the consumer had {seen.other}",
         _two,
-        shared="a seqno comes that the client owned",
+        shared="a seqno comes that the consumer had",
     ),
     w.OVERLAP: _Case(
         "marker-overlap",

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Over, who_alone
+from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
@@ -52,16 +52,23 @@ class Outcomes:
         """Returns the case with its client, and with whether it is over; milder if it costs nothing any more."""
         client = self._client(case)
         over, row = self._over(case)
-        direction = case.places[0].direction if case.places else None
         is_handled = over == "recovered" and case.rule in HANDLED
         return replace(
             case,
             severity="note" if is_handled else case.severity,
             clients=(client,) if client is not None else (),
-            whose=RULES[case.rule].whose_is(case.cause, direction),
+            whose=self._whose(case),
             over=over,
             over_row=row,
         )
+
+    def _whose(self, case: Finding) -> Whose:
+        """Returns who has to act on a case, if it does not say so itself, or was told before its connection left."""
+        if case.whose != "unknown":
+            return case.whose
+        number = next(iter(case.connections), 0)
+        direction = case.places[0].direction if case.places else None
+        return RULES[case.rule].whose_is(case.cause, direction, *([self._context.producer(number)] if number else []))
 
     def _client(self, case: Finding) -> str | None:
         """Returns the client of a case, also if its connection has left."""

@@ -18,7 +18,7 @@ from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import CLOSED, GOES_ON, SILENT, Rule
+from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import TAKEOVER
@@ -72,7 +72,7 @@ RULES = (
         "requests that were not captured; a hole that may hide the answer",
         "look at both nodes of the rebalance; the vbucket may be active on both, or on neither",
         ("not-requested", "unanswered"),
-        whose="unknown",
+        whose={"not-requested": "sender"},
         cost=WRONG_DATA,
     ),
 )
@@ -311,7 +311,7 @@ class Pairing(Watcher):
             return f"for {waited_ns / 1e9:.1f} s"
         enough = 0 if opcode in _BEGINNING else max(LEAST_WAIT_NS, 10 * slowest)
         if link.closed in ("fin", "rst") and link.closed_by == 1 - direction and waited_ns > enough:
-            side = ("client", "server")[link.closed_by]
+            side = SIDES[link.closed_by]
             return f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the connection {waited_ns / 1e6:.0f} ms later"
         return None
 

@@ -39,24 +39,27 @@ RULES = (
         "reconnect-loop",
         "stream",
         "warning",
-        "a client asks for a vbucket five times or more, each time from no higher seqno, within a minute. Each stream before had delivered"
-        " items when its connection was closed or the server ended it, or when the client closed it and asked again on the same connection;"
-        " a note if each had finished, and the client asked again on the same connection",
-        "streams that deliver nothing; a rollback in between; requests from the latest seqno; finished streams, and streams that the client"
+        "a consumer asks for a vbucket five times or more, each time from no higher seqno, within a minute. Each stream before had"
+        " delivered"
+        " items when its connection was closed or the producer ended it, or when the consumer closed it and asked again on the same"
+        " connection;"
+        " a note if each had finished, and the consumer asked again on the same connection",
+        "streams that deliver nothing; a rollback in between; requests from the latest seqno; finished streams, and streams that the"
+        " consumer"
         " closed, where the next one is on another connection, because that may be another job of the same name",
         "look in the client's log for what it did last on a connection, and let it store checkpoints",
         (BY_CLIENT, BY_SERVER, RESET, CLOSED, ENDED_EARLY, FINISHED),
-        whose={BY_SERVER: "server", RESET: "unknown", **dict.fromkeys((BY_CLIENT, CLOSED, ENDED_EARLY, FINISHED), "client")},
+        whose={BY_SERVER: "server", RESET: "unknown", BY_CLIENT: "client", **dict.fromkeys((CLOSED, ENDED_EARLY, FINISHED), "consumer")},
         cost=Cost("client", "reads the same again and again", "read the same again and again", lasts=True),
     ),
 )
 
 
-_RESUMES = "let the client store checkpoints, and resume each stream from the last seqno that it received"
+_RESUMES = "let the consumer store checkpoints, and resume each stream from the last seqno that it received"
 _NEXT = {
-    BY_SERVER: "read what came last on a connection, and the server's log for why it closes them; let the client store checkpoints",
+    BY_SERVER: "read what came last on a connection, and the server's log for why it closes them; let the consumer store checkpoints",
     CLOSED: _RESUMES,
-    ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the server ended them",
+    ENDED_EARLY: f"{_RESUMES}; the findings about stream ends say why the producer ended them",
     FINISHED: f"{_RESUMES}, unless it is meant to read everything each time",
 }
 """What to do, by cause, where it is not what the rule says."""

@@ -21,7 +21,7 @@ from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol import columns
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
@@ -48,7 +48,7 @@ RULES = (
         " settings; messages that were not captured, or that have a fault",
         "find out why the consumer refused the message; servers from 6.6 on close the connection after such an "
         "answer, and 6.5 does after one to a prepare, commit or abort",
-        whose="client",
+        whose="consumer",
         cost=Cost("connection", "refused a message of its stream", "refused messages of their streams"),
     ),
 )
@@ -206,7 +206,7 @@ class Refusals(Watcher):
             if opcode in _ACKNOWLEDGED:
                 what += "; the producer takes any answer as an acknowledgement"
             elif after_ns is not None:
-                side = ("client", "server")[link.closed_by]
+                side = SIDES[link.closed_by]
                 word = "reset" if link.closed == "rst" else "closed"
                 what += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
             for index, (answer, about, seqno) in enumerate(one.told):

@@ -27,53 +27,53 @@ RULES = (
         "rollback-not-followed",
         "stream",
         "error",
-        "after a rollback, the client does not request the vbucket again for 2 s, or ten times its usual time, while "
+        "after a rollback, the consumer does not request the vbucket again for 2 s, or ten times its usual time, while "
         "it goes on with others",
-        "the client closed everything; another connection of the client asked; capture loss that may hide the request",
+        "the consumer closed everything; another connection of the consumer asked; capture loss that may hide the request",
         "ask again from the rollback seqno; until then, the vbucket delivers nothing",
         reports=("couchbase/java-dcp-client#10",),
-        whose="client",
+        whose="consumer",
         cost=STUCK,
     ),
     Rule(
         "orphaned-vbucket",
         "stream",
         "error",
-        "a stream ends, or is refused for now, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
+        "a stream ends, or is refused for now, and the consumer does not request the vbucket again for 2 s, or ten times its usual time. "
         "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move. "
         "If no cluster map tells where it moved to, nearly all others that moved must have come back, or half of them on the same node. "
-        "After a refusal it is 30 s, unless the client asked again for others",
-        "streams that reached their requested end, that the client closed, or that ended because of missing "
-        "collections or privileges; clients that are gone; streams that are open on another connection; vbuckets that moved, or may have "
+        "After a refusal it is 30 s, unless the consumer asked again for others",
+        "streams that reached their requested end, that the consumer closed, or that ended because of missing "
+        "collections or privileges; consumers that are gone; streams that are open on another connection; vbuckets that moved, or may have "
         "moved, to a node whose connections are not in the capture; capture loss that may hide the request",
-        "restart the client, or make it reopen the vbucket; it missed the stream end",
+        "restart the consumer, or make it reopen the vbucket; it missed the stream end",
         (*w.END_REASONS[2:7], *(status_name(status).replace("_", "-") for status in REFUSED_FOR_NOW)),
         ("Trendyol/go-dcp#151", "MB-70689", "JDCP-239"),
-        whose="client",
+        whose="consumer",
         cost=STUCK,
     ),
     Rule(
         "end-lost",
         "stream",
         "warning",
-        "a client asks for a vbucket up to an end; before the stream comes there, it ends or is rolled back, and the client asks again "
+        "a consumer asks for a vbucket up to an end; before the stream comes there, it ends or is rolled back, and the consumer asks again "
         "without an end. It does so on the same connection, or goes on at the seqno where the stream stopped. It is a note unless the "
-        "client asks for all other vbuckets of the connection up to an end",
-        "streams that reached their end, or that the client closed; capture loss that may hide either, or another request",
+        "consumer asks for all other vbuckets of the connection up to an end",
+        "streams that reached their end, or that the consumer closed; capture loss that may hide either, or another request",
         "ask again with the same end; without it, the stream never ends, and a job that waits for its end never stops",
         reports=("Trendyol/go-dcp 997516d",),
-        whose="client",
+        whose="consumer",
         cost=Cost("vbucket", "lost its end", "lost their ends"),
     ),
     Rule(
         "oso-resume-point",
         "stream",
         "error",
-        "a stream broke off inside an OSO snapshot, and the client resumes above the seqno before that snapshot",
+        "a stream broke off inside an OSO snapshot, and the consumer resumes above the seqno before that snapshot",
         "requests from that seqno or below; capture loss that may hide the snapshot's end",
         "resume where the snapshot began; an unfinished OSO snapshot does not show which seqnos have come",
         reports=("MB-49779", "GOCBC-1409"),
-        whose="client",
+        whose="consumer",
         cost=LOST,
     ),
 )
@@ -175,7 +175,7 @@ def _given_up(context: Context, stream: int, how: str, others: Sequence[Place | 
         f"refused with {name}, never asked {how}",
         (context.answer(stream), context.request(stream), *others),
         cause=name.replace("_", "-"),
-        next_=f"let the client ask {node or 'again'} after {name}; until it is restarted, the vbucket delivers nothing",
+        next_=f"let the consumer ask {node or 'again'} after {name}; until it is restarted, the vbucket delivers nothing",
         seqnos=(start,),
         explains=[stream],
         facts={"asked": start},

@@ -10,7 +10,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import GOES_ON, LONG_NS, SILENT, Rule
+from dcpinspect.findings.rule import GOES_ON, LONG_NS, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -30,16 +30,16 @@ RULES = (
         "server-owes-seqno",
         "stream",
         "error",
-        "the server has a higher seqno than an endless stream, but no message of the stream comes up to the end. The time is 2 s, or"
-        " ten times the slowest answer before; a warning if that is less than 5 s, or if a later stream of the client has delivered it;"
-        " a note for clients without collections, and of servers before 7.0, which do not say which seqnos they hide",
+        "the producer has a higher seqno than an endless stream, but no message of the stream comes up to the end. The time is 2 s, or"
+        " ten times the slowest answer before; a warning if that is less than 5 s, or if a later stream of the consumer has delivered it;"
+        " a note for consumers without collections, and of producers before 7.0, which do not say which seqnos they hide",
         "streams of some collections only; ended streams; a full window; streams that wait for the disk while others "
         "are streamed; after a hole",
-        "on the server's side, look at its version and at this vbucket's checkpoints; the client can only reopen the stream",
+        "on the producer's side, look at its version and at this vbucket's checkpoints; the consumer can only reopen the stream",
         reports=("MB-54591",),
         causes=(GOES_ON, SILENT),
-        whose={GOES_ON: "server", SILENT: "unknown"},
-        cost=Cost("vbucket", "waits for the server", "wait for the server", lasts=True),
+        whose={GOES_ON: "producer", SILENT: "unknown"},
+        cost=Cost("vbucket", "waits for seqnos", "wait for seqnos", lasts=True),
     ),
     Rule(
         "never-persisted",
@@ -57,11 +57,11 @@ RULES = (
         "slow-stream",
         "stream",
         "note",
-        "a stream from memory continues from disk, or ends because the client was too slow",
+        "a stream from memory continues from disk, or ends because the consumer was too slow",
         "capture loss that may hide the marker in between",
-        "look at how fast the client acknowledges; it is slow, so the server dropped its cursor",
+        "look at how fast the consumer acknowledges; it is slow, so the producer dropped its cursor",
         ("from-disk", "too-slow"),
-        whose="client",
+        whose="consumer",
     ),
 )
 
@@ -81,11 +81,11 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         if wait is None or not _is_owing(context, number):
             continue
         row = context.streams[number]
-        last = plain(row.position)
+        last, side = plain(row.position), SIDES[context.producer(int(row.connection))]
         sees_all = context.tells_hidden(int(row.connection))
         brought = context.is_brought(number, wait.newest)
         severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
-        message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
+        message = f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
         places = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
         yield occurrence(
             context,
@@ -96,7 +96,7 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             places,
             cause=GOES_ON if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row))) else SILENT,
             seqnos=(wait.newest, last),
-            shared="server has more than it sent, window open",
+            shared=f"{side} has more than it sent, window open",
             explains=(number,),
             is_over=brought,
         )
@@ -155,8 +155,8 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         slow = streams[number]
         last = plain(slow.last) if slow.seen else plain(slow.request.start)
         ended = context.place(slow, slow.finished)
-        message = f"ended because the client was too slow, at {last}"
-        shared = "ended because the client was too slow"
+        message = f"ended because the consumer was too slow, at {last}"
+        shared = "ended because the consumer was too slow"
         yield occurrence(context, number, "slow-stream", "note", message, [ended], cause="too-slow", seqnos=(last,), shared=shared)
 
 

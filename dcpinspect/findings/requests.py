@@ -44,7 +44,7 @@ RULES = (
         "store start and snapshot together, and only with an item; resume inside the stored snapshot",
         ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
         ("couchbase/java-dcp-client#41", "JDCP-95", "JDCP-241", "couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
-        whose="client",
+        whose="consumer",
         cost=REFUSED,
     ),
     Rule(
@@ -56,15 +56,16 @@ RULES = (
         "change what the status names; 'dcpinspect explain STATUS' has its meaning",
         whose={
             "not-my-vbucket": "normal",
-            STALE_MAP: "client",
-            "etmpfail": "server",
-            "tmpfail": "server",
-            "eacces": "client",
-            "eaccess": "client",
-            "einval": "client",
-            "erange": "client",
-            "unknown-collection": "client",
-            "dcp-stream-id-invalid": "client",
+            STALE_MAP: "consumer",
+            "etmpfail": "producer",
+            "tmpfail": "producer",
+            "eacces": "consumer",
+            "eaccess": "consumer",
+            "einval": "consumer",
+            "erange": "consumer",
+            "unknown-collection": "consumer",
+            "unknown-scope": "consumer",
+            "dcp-stream-id-invalid": "consumer",
         },
         cost=REFUSED,
     ),
@@ -76,14 +77,14 @@ RULES = (
         "",
         "wait for the stream end before the next request, or use stream-ids",
         reports=("couchbase/java-dcp-client#13",),
-        whose="client",
+        whose="consumer",
         cost=Cost("vbucket", "was requested twice", "were requested twice"),
     ),
     Rule(
         "manifest-ahead",
         "stream",
         "warning",
-        "the client knows a newer collections manifest than the server",
+        "the consumer knows a newer collections manifest than the producer",
         "",
         "retry with backoff; this is temporary after a failover",
         reports=("MB-31326", "JDCP-159"),
@@ -97,15 +98,15 @@ RULES = (
         "a request for xattrs or collections is not supported because noops are off",
         "",
         "set enable_noop to true before the first stream request",
-        whose="client",
+        whose="consumer",
         cost=REFUSED,
     ),
     Rule(
         "rollback",
         "stream",
         "warning",
-        "a stream request is answered with a rollback; a note if the client followed it and is in no rollback-loop, "
-        "or if the client has a stream again whose request was not captured",
+        "a stream request is answered with a rollback; a note if the consumer followed it and is in no rollback-loop, "
+        "or if the consumer has a stream again whose request was not captured",
         "",
         "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has a request that works for each",
         CAUSES,
@@ -118,21 +119,21 @@ RULES = (
         "rollback-not-honoured",
         "stream",
         "warning",
-        "after a rollback, the client asks again from above the rollback seqno with the same uuid",
+        "after a rollback, the consumer asks again from above the rollback seqno with the same uuid",
         "another request was accepted in between; capture loss that may hide one",
-        "discard what is above the rollback seqno first; without that, the client loops",
-        whose="client",
+        "discard what is above the rollback seqno first; without that, the consumer loops",
+        whose="consumer",
         cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
     ),
     Rule(
         "end-zero-reopen",
         "stream",
         "error",
-        "a stream is accepted with end 0, although the client asked for more before",
-        "clients that always ask for end 0; requests to the latest or persisted seqno",
+        "a stream is accepted with end 0, although the consumer asked for more before",
+        "consumers that always ask for end 0; requests to the latest or persisted seqno",
         "keep the end seqno after a rollback; with end 0, the stream ends after 0 items",
         reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
-        whose="client",
+        whose="consumer",
         cost=STUCK,
     ),
     Rule(
@@ -140,36 +141,37 @@ RULES = (
         "stream",
         "note",
         "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
-        "the client had closed it",
+        "the consumer had closed it",
         "follow the advice of the finding; some streams can resume where they ended, others need another filter, other"
         " privileges or another start",
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
         whose={
-            "closed": "client",
+            "closed": "consumer",
             "state-changed": "normal",
             "disconnected": "normal",
-            "too-slow": "client",
-            "backfill-failed": "server",
+            "too-slow": "consumer",
+            "backfill-failed": "producer",
             "rollback": "normal",
-            "filter-empty": "client",
-            "lost-privileges": "client",
+            "filter-empty": "consumer",
+            "lost-privileges": "consumer",
             "undefined": "normal",
         },
-        cost=Cost("vbucket", "was ended by the server", "were ended by the server", is_usual=True),
+        cost=Cost("vbucket", "was ended early", "were ended early", is_usual=True),
     ),
     Rule(
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above the last seqno that the client received for the vbucket. It is a note if they may have been received where "
-        "nobody captured. The client had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
+        "a stream starts above the last seqno that the consumer received for the vbucket. It is a note if they may have been received"
+        " where "
+        "nobody captured. The consumer had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
         "back to the node with a new branch",
-        "another client; connections of two names, side by side or in turn; seqnos that another member of the client's group received "
+        "another consumer; connections of two names, side by side or in turn; seqnos that another member of the consumer's group received "
         "in between; capture loss",
-        "look at how the client writes checkpoints; it stored a position that it had not received",
+        "look at how the consumer writes checkpoints; it stored a position that it had not received",
         causes=("not-received", "not-captured"),
-        whose={"not-received": "client", "not-captured": "unknown"},
+        whose={"not-received": "consumer", "not-captured": "unknown"},
         cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
     ),
 )
@@ -181,35 +183,35 @@ _STATUS_SEVERITY: dict[int, Severity] = {
     Status.DCP_STREAM_ID_INVALID: "error",
 }
 _AFTER_END = {
-    "closed": "reopen the stream where it ended, unless the client meant to close it",
+    "closed": "reopen the stream where it ended, unless the consumer meant to close it",
     "state-changed": "ask for a new cluster map, and reopen the stream where it ended, at the node that it names for the vbucket",
     "disconnected": "reopen the stream where it ended, on a new connection",
-    "too-slow": "reopen the stream where it ended, and take messages off faster, because the server does not keep them for long",
+    "too-slow": "reopen the stream where it ended, and take messages off faster, because the producer does not keep them for long",
     "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log shows why it cannot read the vbucket",
     "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from there. A stream from the "
     "same start with the same uuid ends again",
     "filter-empty": "do not reopen it with this filter; its collections were dropped",
-    "lost-privileges": "give the user its privileges back first; until then, the server refuses its requests",
+    "lost-privileges": "give the user its privileges back first; until then, the producer refuses its requests",
 }
 """What to do when a stream ended, by reason."""
 _ASKED_AGAIN = {
-    **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the client's next stream request"),
-    "too-slow": "take messages off faster, because the server does not keep them for long",
+    **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the consumer's next stream request"),
+    "too-slow": "take messages off faster, because the producer does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
-    "rollback": "look at the answer to the client's next stream request, which may well be a rollback",
+    "rollback": "look at the answer to the consumer's next stream request, which may well be a rollback",
     "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
 """What to do when a stream ended, by reason, if the client has asked for it again since."""
-_END_FIRST = "ask for an end at or above the start; a client that has all up to the end needs no stream"
-_FOLLOWED = "nothing is left to do, the client followed the rollback"
-_WENT_ON = "nothing is left to do, the client has a stream of the vbucket again; the request for it was not captured"
+_END_FIRST = "ask for an end at or above the start; a consumer that has all up to the end needs no stream"
+_FOLLOWED = "nothing is left to do, the consumer followed the rollback"
+_WENT_ON = "nothing is left to do, the consumer has a stream of the vbucket again; the request for it was not captured"
 _MOST_FALLS = 8
 """Number of further rollbacks that are looked at, for whether the client followed the first one."""
-_LATER = "ask again later, with growing pauses; the server refuses only for now"
+_LATER = "ask again later, with growing pauses; the producer refuses only for now"
 _AFTER_REFUSAL: dict[int, str] = {
     Status.ETMPFAIL: _LATER,
     Status.ENOMEM: _LATER,
-    Status.EACCESS: "give the user a role that may read this data over DCP; until then, the server refuses its requests",
+    Status.EACCESS: "give the user a role that may read this data over DCP; until then, the producer refuses its requests",
     Status.EINVAL: "correct the flags or the JSON value of the request",
     Status.ERANGE: "resume from a seqno, and with a snapshot around it, that the vbucket's stream delivered",
     Status.UNKNOWN_COLLECTION: "ask for the manifest, and name only collections that it has",
@@ -338,11 +340,11 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
             since = f" since row {opened.row}"
         return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return of_one("manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
+        return of_one("manifest-ahead", "warning", "the consumer's manifest is ahead of the producer's", places)
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
         known, told = hex_uid((context.value(number) or {}).get("uid")), hex_uid(session.manifest_uids.get(int(row.vbucket)))
         if known is not None and told is not None and known > told:
-            return of_one("manifest-ahead", "warning", f"the client knows manifest 0x{known:x}, the server 0x{told:x}", places)
+            return of_one("manifest-ahead", "warning", f"the consumer knows manifest 0x{known:x}, the producer 0x{told:x}", places)
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return of_one("noop-required", "warning", "noop must be enabled first", places)
@@ -457,7 +459,7 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
     if again is not None:
         told, next_ = f"{told}; followed in row {again.row}", _FOLLOWED
     elif followed is not None:
-        told, next_ = f"{told}; the client has a stream again", _WENT_ON
+        told, next_ = f"{told}; the consumer has a stream again", _WENT_ON
     else:
         next_ = f"discard what is above {to}, resume at {to} with {uuid}"
     return occurrence(

@@ -10,10 +10,12 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Whose
 from dcpinspect.protocol.message import Severity
 
-Blamed = Whose | Literal["sender", "receiver"]
-""""sender" and "receiver": the side, client or server, that sent or received the message that the finding is about."""
-_SENDS: Mapping[str | None, Whose] = {"c2s": "client", "s2c": "server"}
-_RECEIVES: Mapping[str | None, Whose] = {"c2s": "server", "s2c": "client"}
+Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
+"""Who has to act, also by what a side does: which of client and server this is differs from connection to connection, and from message to
+message. A node that replicates to another one is the producer and the client."""
+SIDES: tuple[Whose, Whose] = ("client", "server")
+"""Who sends in each direction."""
+_DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
 
 Need = Literal["contents", "flow", "noops", "histories"]
 """What a tracker only follows for rules that need it, named as the tracker's attribute."""
@@ -65,10 +67,15 @@ class Rule:
     needs: tuple[Need, ...] = ()
     """What the tracker has to follow for the rule."""
 
-    def whose_is(self, cause: str | None, direction: str | None) -> Whose:
-        """Returns who has to act on a finding of this cause. ``direction``: of the message that the finding is about, if there is one."""
+    def whose_is(self, cause: str | None, direction: str | None, producer: int = 1) -> Whose:
+        """Returns who has to act on a finding of this cause.
+
+        ``direction``: of the message that the finding is about, if there is one. ``producer``: direction of the producer's messages.
+        """
         blamed = self.whose if isinstance(self.whose, str) else self.whose.get(cause or "", "unknown")
+        if blamed == "producer" or blamed == "consumer":
+            return SIDES[producer if blamed == "producer" else 1 - producer]
         if blamed != "sender" and blamed != "receiver":
             return blamed
-        sides = _SENDS if blamed == "sender" else _RECEIVES
-        return sides.get(cause) or sides.get(direction) or "unknown"
+        sent = _DIRECTIONS.get(cause, _DIRECTIONS.get(direction))
+        return "unknown" if sent is None else SIDES[sent if blamed == "sender" else 1 - sent]

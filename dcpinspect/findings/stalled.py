@@ -29,21 +29,22 @@ RULES = (
         "snapshot-stalled",
         "snapshot",
         "warning",
-        "a stream stops inside a snapshot for more than 30 s, while the server sends other messages on the connection; a note for clients"
-        " without collections, and of servers before 7.0, which do not say which seqnos they hide",
+        "a stream stops inside a snapshot for more than 30 s, while the producer sends other messages on the connection; a note for"
+        " consumers without collections, and of producers before 7.0, which do not say which seqnos they hide",
         "streams of some collections only; OSO snapshots; replicas; a full window of DCP or TCP, or an unknown one; a backfill"
         " whose turn may come after those of other vbuckets, or which leaves out deletions; streams that ended or reached their"
         " requested end; after a hole, which may hide that the vbucket is a replica",
-        "on the server, look at this stream in 'cbstats dcp'; the client can only reopen it, from the last seqno that it received",
+        "on the producer, look at this stream in 'cbstats dcp'; the consumer can only reopen it, from the last seqno that it received",
         ("memory", "disk"),
         needs=("flow",),
-        whose="server",
+        whose="producer",
         cost=Cost("vbucket", "stands still inside a snapshot", "stand still inside a snapshot", lasts=True),
     ),
 )
 
 _DISK_ADVICE = (
-    "on the server, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the client"
+    "on the producer, look at this stream's backfill in 'cbstats dcp', at the memory that is in use, and at how fast the disk is; the"
+    " consumer"
     " can only reopen the stream, from the last seqno that it received"
 )
 

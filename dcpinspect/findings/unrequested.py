@@ -24,7 +24,7 @@ RULES = (
         "check that other tasks or members own them, or that their nodes are not in this capture; otherwise their"
         " changes are never delivered",
         reports=("couchbase-kafka-connector#13",),
-        whose="client",
+        whose="consumer",
     ),
 )
 

@@ -18,7 +18,7 @@ from dcpinspect.findings.wire_rules import IDS, RULES
 from dcpinspect.protocol.choose import VALUE_RULES
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
-from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
+from dcpinspect.protocol.flags import ACTIVE_ONLY, CACHE_TRANSFER, OPEN_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS, TAKEOVER, VBUCKET_STATES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
 from dcpinspect.protocol.layouts import DCP, LAYOUTS
@@ -210,6 +210,11 @@ _EXCLUDING = (
     (Opcode.DCP_OPEN, "flags", 0x48, 0x48),
     (Opcode.DCP_OPEN, "flags", 0x104, 0x100),
     (Opcode.DCP_SNAPSHOT_MARKER, "snapshot_type", 0x03, 0x03),
+    *(
+        (opcode, "flags", both, both)
+        for opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_ADD_STREAM)
+        for both in (CACHE_TRANSFER | bit.mask for bit in STREAM_FLAGS if bit.mask & ~(CACHE_TRANSFER | TAKEOVER | ACTIVE_ONLY))
+    ),
 )
 """(command, column, bits that are looked at, value that they must not have)."""
 
@@ -221,7 +226,7 @@ def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         if numbers is None or numbers.valid is None:
             continue
         here = whole & numbers.valid & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
-        flags = OPEN_FLAGS if opcode == Opcode.DCP_OPEN else SNAPSHOT_FLAGS
+        flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(opcode, STREAM_FLAGS)
         names = ", ".join(bit_names(flags, wrong))
         what = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
         rows = np.flatnonzero(here & ((numbers.values & np.uint64(looked_at)) == wrong))

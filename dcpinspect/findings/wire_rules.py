@@ -6,7 +6,7 @@ from dcpinspect.findings.costs import BROKEN_MESSAGES, WRONG_DATA, WRONG_DOCUMEN
 from dcpinspect.findings.rule import Rule
 
 BROKEN = "report the sender's fault with its version; the bytes are shown raw"
-SERVER = "report this message with the server's version; it is a server fault"
+FAULT = "report this message with the sender's version; it is a fault of the sender"
 
 RULES = (
     Rule(
@@ -98,8 +98,8 @@ RULES = (
         "note",
         "a stream-id is before the extras, and the header does not count it",
         "",
-        "nothing; this is a known server fault, and the message is decoded three bytes later",
-        whose="server",
+        "nothing; this is a known fault of servers, and the message is decoded three bytes later",
+        whose="sender",
     ),
     Rule(
         "legacy-layout",
@@ -146,20 +146,20 @@ RULES = (
         "error",
         "the value of a V2 marker does not have the length of its version",
         "generations whose published examples are contradictory",
-        SERVER,
+        FAULT,
         reports=("MB-65564",),
-        whose="server",
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule("marker-range-inverted", "wire", "error", "a marker starts above its end", "", SERVER, whose="server", cost=WRONG_DATA),
+    Rule("marker-range-inverted", "wire", "error", "a marker starts above its end", "", FAULT, whose="sender", cost=WRONG_DATA),
     Rule(
         "failover-log-size",
         "wire",
         "error",
         "a failover log is empty or no multiple of 16 bytes",
         "logs that the snapshot length cut",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
     Rule(
@@ -169,7 +169,7 @@ RULES = (
         "seqnos of a failover log grow from newest to oldest, or a uuid is zero or is there twice",
         "",
         "do not choose a branch by its position in the log",
-        whose="server",
+        whose="sender",
         cost=Cost("vbucket", "has a failover log out of order", "have a failover log out of order"),
     ),
     Rule(
@@ -187,8 +187,8 @@ RULES = (
         "error",
         "the value of a system event does not have the length of its version",
         "version 2",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
     Rule(
@@ -248,8 +248,8 @@ RULES = (
         "error",
         "a commit or abort has a seqno not above its prepare's",
         "",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
     Rule(
@@ -258,21 +258,19 @@ RULES = (
         "warning",
         "a prepare has no CAS or an undefined durability level",
         "",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
-    Rule(
-        "vbucket-state-value", "wire", "error", "a vbucket state is not one of the four", "", SERVER, whose="server", cost=BROKEN_MESSAGES
-    ),
+    Rule("vbucket-state-value", "wire", "error", "a vbucket state is not one of the four", "", FAULT, whose="sender", cost=BROKEN_MESSAGES),
     Rule(
         "cache-transfer-record",
         "wire",
         "error",
         "the records of a cache transfer do not fill its value, or one has a seqno above the start of the request",
         "",
-        SERVER,
-        whose="server",
+        FAULT,
+        whose="sender",
         cost=BROKEN_MESSAGES,
     ),
     Rule("cas-zero", "wire", "note", "a mutation has no CAS", "", "nothing; such documents cannot be compared by CAS", whose="sender"),

@@ -42,7 +42,7 @@ CONTROL_KEYS = (
         "u32 decimal string; 0 turns flow control off",
         "0 (flow control off)",
         "3.0",
-        "Flow-control window in bytes for the whole connection. May be changed later; setting 0 zeroes the producer's outstanding counter. Of 2^32 or more, servers before 7.6 keep the lower 32 bits and answer SUCCESS.",
+        "Flow-control window in bytes for the whole connection. May be changed later; setting 0 zeroes the producer's outstanding counter. Of 2^32 or more, servers before 7.6 keep the lower 32 bits and answer SUCCESS. A consumer of a development build of 8.5 asked for 2^32.",
         "EINVAL if not a number; from 7.6 on, if 2^32 or more",
     ),
     ControlKey(
@@ -62,7 +62,7 @@ CONTROL_KEYS = (
     ),
     ControlKey(
         "set_noop_interval",
-        "seconds as a decimal string; fractions accepted since 7.6; must be >= the server's connection-manager interval (default 0.1 s at head; 1 s and an integer multiple of it up to 7.2)",
+        "seconds as a decimal string; fractions accepted since 7.6; must be >= the server's connection-manager interval (default 0.1 s in 8.5; 1 s and an integer multiple of it up to 7.2)",
         "20 s",
         "3.0.1",
         "Interval between noops. The documented 20..10800 limit is not enforced by current code.",
@@ -141,7 +141,7 @@ CONTROL_KEYS = (
         '"true" only',
         "off",
         "6.5",
-        'Several streams per vbucket; every stream request must carry "sid" and every stream message then uses magic 0x08 with frame id 2. One-way.',
+        'Several streams per vbucket; every stream request must carry "sid" and every stream message then uses magic 0x08 with frame id 2. One-way. A server that is the consumer never asks for it, and from 8.5 on refuses messages with a stream-id (EINVAL).',
         "EINVAL for other values; NOT_SUPPORTED if sync writes are on",
     ),
     ControlKey(
@@ -223,7 +223,7 @@ CONTROL_KEYS = (
         "cache_transfer",
         "any value",
         "-",
-        "head (after 8.0.2)",
+        "8.5",
         "A question: does this producer offer cache transfer?",
         "NOT_SUPPORTED if switched off",
     ),

@@ -18,7 +18,7 @@ OPEN_FLAGS = (
     Bit(0x040, "no-value-with-underlying-datatype", "no document bodies; the datatype is that of the stored document (6.5)"),
     Bit(0x080, "point-in-time-recovery", "never released as a feature (7.0-7.6), rejected since 8.0"),
     Bit(0x100, "include-deleted-user-xattrs", "deletions carry user xattrs too; needs include-xattrs (6.6)"),
-    Bit(0x200, "skip-deletes-in-initial-backfill", "deletions of the first backfill are left out (development head)"),
+    Bit(0x200, "skip-deletes-in-initial-backfill", "deletions of the first backfill, from 0, are left out; needs collections (8.5)"),
 )
 PRODUCER = bits_value(OPEN_FLAGS, ("producer",))
 INCLUDE_XATTRS = bits_value(OPEN_FLAGS, ("include-xattrs",))
@@ -36,13 +36,14 @@ STREAM_FLAGS = (
     Bit(0x020, "strict-vbucket-uuid", "check the vbucket uuid even at start 0 (5.1)"),
     Bit(0x040, "from-latest", "the server sets start and snapshot to the high seqno (7.2)"),
     Bit(0x080, "ignore-purged-tombstones", "no rollback because of purged deletions (7.2)"),
-    Bit(0x100, "cache-transfer", "send cached documents first (development head)"),
+    Bit(0x100, "cache-transfer", "send cached documents first; with takeover and active-only at most (8.5)"),
 )
 TAKEOVER = bits_value(STREAM_FLAGS, ("takeover",))
 TO_LATEST = bits_value(STREAM_FLAGS, ("to-latest",))
 ACTIVE_ONLY = bits_value(STREAM_FLAGS, ("active-only",))
 STRICT = bits_value(STREAM_FLAGS, ("strict-vbucket-uuid",))
 FROM_LATEST = bits_value(STREAM_FLAGS, ("from-latest",))
+CACHE_TRANSFER = bits_value(STREAM_FLAGS, ("cache-transfer",))
 TO_AN_END = bits_value(STREAM_FLAGS, ("disk-only", "to-latest", "from-latest"))
 """Flags by which the server chooses the end, or the start."""
 

@@ -66,7 +66,7 @@ REQUEST_FRAMES = {
         None,
         (Field("privilege", 0, Kind.TEXT, "name of the privilege"),),
     ),
-    7: FrameSpec("impersonate_auth_token", "act for the user of a token (8.0)", (2,), (Field("token_id", 0, Kind.U16, "id of the token"),)),
+    7: FrameSpec("impersonate_auth_token", "act for the user of a token (8.5)", (2,), (Field("token_id", 0, Kind.U16, "id of the token"),)),
 }
 
 RESPONSE_FRAMES = {

@@ -158,7 +158,7 @@ class Opcode(_Numbered):
     SET_VBUCKET = (
         0x3D,
         _,
-        "Set a vbucket state. Extras 1 (state u8); older clients put a u32 there. Optional JSON value (topology, use_snapshot ...).",
+        "Set a vbucket state. Extras 1 (state u8); older clients put a u32 there. Optional JSON value: topology, use_snapshot, next_expected_state.",
     )
     GET_VBUCKET = (0x3E, _, "Read a vbucket state; reply value u32.")
     DEL_VBUCKET = (0x3F, _, 'Delete a vbucket; value "async=0" makes it synchronous.')
@@ -177,7 +177,7 @@ class Opcode(_Numbered):
     )
     GET_EX = (0x49, K, "Read document and xattrs together (active vbucket). Reply extras 4: flags.")
     GET_EX_REPLICA = (0x4A, K, "GetEx against a replica vbucket.")
-    MUTATE_WITH_META = (0x4B, K, "Store or delete with explicit metadata. Extras 4: size of the JSON metadata that ends the value.")
+    MUTATE_WITH_META = (0x4B, K, "Store or delete with explicit metadata (8.5). Extras 4: size of the JSON metadata that ends the value.")
     DCP_OPEN = (0x50, P, "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; key = connection name.")
     DCP_ADD_STREAM = (0x51, V, "Tell a consumer to request a stream from its producer. Extras 4: flags u32.")
     DCP_CLOSE_STREAM = (0x52, V | S, "Close a stream of a vbucket.")
@@ -210,14 +210,18 @@ class Opcode(_Numbered):
     DCP_SEQNO_ACKNOWLEDGED = (0x61, V | U, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
     DCP_COMMIT = (0x62, K | E, "A prepare is committed. Extras 16: prepared seqno, commit seqno; key, no value.")
     DCP_ABORT = (0x63, K | E, "A prepare is dropped. Extras 16: prepared seqno, abort seqno; key, no value.")
-    DCP_SEQNO_ADVANCED = (0x64, N | S, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
+    DCP_SEQNO_ADVANCED = (
+        0x64,
+        N | S,
+        "The stream moved to a seqno without an event for this client; in a filtered backfill after each 10,000 items that are left out, too (8.5). Extras 8: seqno u64.",
+    )
     DCP_OSO_SNAPSHOT = (0x65, C | U | S, "Start or end of an OSO snapshot. Extras 4: flags u32 (1 start, 2 end).")
     DCP_CACHE_TRANSFER = (
         0x66,
         C | U | S,
-        "Batch of cached documents sent before the stream proper. No extras, no key; value = repeated 40-byte record + key + value.",
+        "Batch of cached documents sent before the stream proper (8.5). No extras, no key; value = repeated 40-byte record + key + value.",
     )
-    DCP_CACHE_TRANSFER_END = (0x67, C | U | S, "Cache transfer is over and normal streaming follows. Header only.")
+    DCP_CACHE_TRANSFER_END = (0x67, C | U | S, "Cache transfer is over and normal streaming follows (8.5). Header only.")
     GET_FUSION_STORAGE_SNAPSHOT = (0x70, _, "Fusion storage snapshot management.")
     RELEASE_FUSION_STORAGE_SNAPSHOT = (0x71, _, "Fusion storage snapshot management.")
     MOUNT_FUSION_VBUCKET = (0x72, _, "Fusion vbucket management.")
@@ -240,6 +244,7 @@ class Opcode(_Numbered):
     PAUSE_BUCKET = (0x8A, _, "Quiesce a bucket.")
     RESUME_BUCKET = (0x8B, _, "Undo PauseBucket.")
     VALIDATE_BUCKET_CONFIG = (0x8C, _, "Validate a bucket configuration.")
+    SET_BUCKET_CONFIG = (0x8D, _, "Set the whole configuration of a bucket. A reserved number: no server up to 8.5 knows the command.")
     OBSERVE_SEQNO = (
         0x91,
         D,

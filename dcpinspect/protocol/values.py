@@ -70,12 +70,12 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
     parts: list[FieldValue] = []
     meanings: list[str] = []
     content = raw
-    nmeta = next((item.value for item in annotation.message.fields if item.name == "nmeta"), 0)
+    nmeta = next((item.value for item in annotation.message.fields if item.name in ("nmeta", "metadata_size")), 0)
     if isinstance(nmeta, int) and nmeta > len(raw):
         reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
         annotation.problem("length-mismatch", "error", path, at, reason)
     elif isinstance(nmeta, int) and nmeta:
-        # 3.x to 6.6 with enable_ext_metadata: the end is no part of the document.
+        # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the document.
         content = raw[: len(raw) - nmeta]
         parts.append(
             FieldValue(
@@ -84,7 +84,7 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
                 at + len(content),
                 nmeta,
                 raw[len(content) :],
-                raw[len(content) :],
+                text_or_bytes(raw[len(content) :]),
                 depth=depth + 1,
             )
         )

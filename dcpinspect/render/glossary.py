@@ -29,7 +29,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "state-changed": "the vbucket is no longer active there",
         "disconnected": "the server is closing the connection",
         "too-slow": "the client was too slow",
-        "backfill-failed": "reading from disk failed",
+        "backfill-failed": "reading from disk failed; after an error in itself, a server from 8.5 on closes the connection, too",
         "rollback": "the client has to roll back",
         "filter-empty": "every requested collection was dropped",
         "lost-privileges": "the user may no longer read the requested data",

@@ -87,7 +87,8 @@ def _duration(nanoseconds: int) -> str:
 def _traffic(found: dict[str, Any]) -> str:
     parts = (("packets", "packet"), ("connections", "connection"), ("messages", "message"), ("streams", "stream"))
     answers = [f"{count:,} {answer}" for answer, count in found["answers"].items()]
-    return ", ".join(counted(found[name], noun) for name, noun in parts) + (f" ({', '.join(answers)})" if answers else "")
+    said = ", ".join(counted(found[name], noun) for name, noun in parts) + (f" ({', '.join(answers)})" if answers else "")
+    return said + (f"; {counted(found['copies'], 'connection')} seen twice" if found["copies"] else "")
 
 
 def _clients(found: dict[str, Any]) -> Iterator[str]:

@@ -53,9 +53,10 @@ def rules_page() -> Iterator[str]:
     yield "the protocol. A `warning` means that somebody must look. A `note` is good to know. `costs` are the words for a finding in"
     yield "the first line of a report. Those of notes are there only if nothing is worse."
     yield ""
-    yield "`whose` says which side must change something. `sender` and `receiver` are those of the message. If it depends on the cause, the"
-    yield "causes are in brackets, and others are `unknown`. No finding blames the network, because a capture is taken at one place. From"
-    yield "there, a dead network, a dead host and a hanging program look the same. Such findings are `unknown`."
+    yield "`whose` says which side must change something. Findings say `client` or `server`, by who opened the TCP connection."
+    yield "`producer` and `consumer` are that side of the connection, `sender` and `receiver` that side of the message. If it depends on"
+    yield "the cause, the causes are in brackets, and others are `unknown`. No finding blames the network, because a capture is taken at"
+    yield "one place. From there, a dead network, a dead host and a hanging program look the same. Such findings are `unknown`."
     for family in FAMILIES:
         rules = [rule for rule in RULES.values() if rule.family == family]
         if not rules:

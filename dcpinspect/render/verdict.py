@@ -45,10 +45,14 @@ class LookedAt:
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
         """Returns how much of a reading was checked by these rules."""
-        sums = reading.coverage.own
+        tracker, links = reading.tracker, reading.links
+        copies = tracker.left_out(links) if tracker is not None else ()
+        sums, messages = reading.coverage.without(copies).own, reading.messages
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
-        return cls(reading.messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"])
+        streams = 0
+        if tracker is not None:
+            messages, streams = messages - tracker.copies.messages_of(copies), len(tracker.counted(links)[0].state.known.streams)
+        return cls(messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"])
 
     def __str__(self) -> str:
         parts = [

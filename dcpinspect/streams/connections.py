@@ -179,6 +179,7 @@ def connection_records(
                 int(row.streams),
                 link.first_ns,
                 link.last_ns,
+                None,
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

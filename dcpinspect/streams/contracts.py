@@ -41,6 +41,7 @@ CONNECTIONS = RecordTable(
         _C("streams", "number", "all streams, also refused ones"),
         _C("first_time", "time", "time of the first packet"),
         _C("last_time", "time", "latest time of a packet"),
+        _C("copy_of", "number", "connection that shows the same conversation, and counts in its place; null if this one counts"),
     ),
 )
 
@@ -203,7 +204,8 @@ INFO = RecordTable(
         _C("dropped_packets", "number", "packets that were lost before they were captured, as the captures themselves say"),
         _C("truncated_packets", "number", "packets that the snapshot length cut"),
         _C("messages", "number", "messages"),
-        _C("connections", "number", "connections that carry messages or stand on a port looked at"),
+        _C("connections", "number", "connections that carry messages or stand on a port looked at, each conversation once"),
+        _C("copies", "number", "connections besides, that show the conversation of one of these once more"),
         _C("mid_stream", "numbers", "connections whose TCP handshake is not in the capture"),
         _C(
             "unopened",

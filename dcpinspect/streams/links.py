@@ -29,6 +29,8 @@ class Link:
     server: str
     has_handshake: bool
     """Whether its SYN was captured: then nothing was said before."""
+    first_seq: tuple[int, int]
+    """TCP sequence numbers of the first bytes; -1 where nobody knows it."""
     first_file: int
     """Number of the file of its first packet, from 0."""
     first_ns: int
@@ -70,3 +72,15 @@ class Link:
     def is_complete(self) -> bool:
         """Whether everything that was said on the connection was captured and read."""
         return self.has_handshake and not any((*self.missing, *self.skipped)) and self.lost_at_end == (None, None)
+
+
+class Counting:
+    """Which connections count in readings."""
+
+    def __init__(self) -> None:
+        self.copies = False
+        """Whether tables, counts and findings also have connections that show what another one shows."""
+
+
+chosen = Counting()
+"""What the command line says."""

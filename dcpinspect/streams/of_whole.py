@@ -22,6 +22,8 @@ class OfWhole:
 
     connections: Table
     """Number in the whole of each connection."""
+    is_copy: Mask
+    """True for connections that show what another one shows: their rows do not count."""
     replicas: Mask
     """True for streams of vbuckets that their server has as a replica."""
     lacks_history: Mask

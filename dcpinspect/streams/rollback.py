@@ -13,9 +13,9 @@ from dcpinspect.protocol.flags import STRICT
 
 _SHARED = {
     "strict-uuid": "start 0 with a foreign uuid and the strict flag; send uuid 0",
-    "unknown-uuid": "no history in common, the uuids are not in the server's logs",
-    "no-uuid": "seqnos were asked for without a vbucket uuid, so the server cannot know their history",
-    "leading-consumer": "the consumer is ahead of the branch point, or of the server",
+    "unknown-uuid": "no history in common, the uuids are not in the producer's logs",
+    "no-uuid": "seqnos were asked for without a vbucket uuid, so the producer cannot know their history",
+    "leading-consumer": "the consumer is ahead of the branch point, or of the producer",
     "snapshot-mismatch": "the snapshot straddles the branch point, so roll back to its start",
     "purge": "tombstones up to the purge seqno are gone",
     "unknown": "no failover log in the capture explains it",
@@ -118,19 +118,19 @@ def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and place is None and not asked.uuid:
-        return "no-uuid", f"seqno {asked.start} was asked for without a vbucket uuid, so the server cannot know its history"
+        return "no-uuid", f"seqno {asked.start} was asked for without a vbucket uuid, so the producer cannot know its history"
     if rollback == 0 and place is None:
-        return "unknown-uuid", f"no history in common, uuid 0x{asked.uuid:016x} is not in the server's log"
+        return "unknown-uuid", f"no history in common, uuid 0x{asked.uuid:016x} is not in the producer's log"
     if place is not None:
         is_newest = place == 0
         if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
-            where = f"the branch point {rollback}" if not is_newest else f"the server's high seqno {rollback}"
+            where = f"the branch point {rollback}" if not is_newest else f"the producer's high seqno {rollback}"
             return "leading-consumer", f"the consumer is ahead of {where}, so resume there with that branch's uuid"
         if (upper is not None and rollback == low <= upper < high) or (is_newest and rollback == low > 0):
             return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point, so roll back to its start"
         if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
             return "purge", _purge(low, high, seen, is_newest=is_newest)
-    return "unknown", "the server's log does not explain it"
+    return "unknown", "the producer's log does not explain it"
 
 
 def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
@@ -139,5 +139,5 @@ def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
     if not is_newest or low > 0:
         return text  # a server that lacks the end of its newest branch says how much it has
     if seen.greatest is not None and seen.greatest >= high:
-        return f"{text}; the server has this branch up to {seen.greatest}, so it did not lose its end"
-    return f"{text}, or the server lost the end of this branch; nothing captured shows that it has {high}"
+        return f"{text}; the producer has this branch up to {seen.greatest}, so it did not lose its end"
+    return f"{text}, or the producer lost the end of this branch; nothing captured shows that it has {high}"

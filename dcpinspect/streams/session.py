@@ -67,6 +67,7 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICATION = "replication"
+_BETWEEN_NODES = (f"{_REPLICATION}:", "rebalance:")
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
@@ -327,6 +328,12 @@ class Conversation:
         self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
         return staying
 
+    def leave(self, connections: Table) -> None:
+        """Drops what was said on these connections."""
+        for number in connections.tolist():
+            self.sessions.pop(number, None)
+        self._told = self._told[~np.isin(self._told.connection, connections)]
+
     # -- one message ---------------------------------------------------------------------------------------
 
     def _request(self, batch: MessageBatch, row: int, opcode: int, session: Session, facts: list[Fact]) -> None:
@@ -563,7 +570,7 @@ def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     if found is None:
         name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
-        session.is_replication = name.startswith(f"{_REPLICATION}:")
+        session.is_replication = name.startswith(_BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart
         session.is_named_well = bool(found.get("i"))
     session.name, session.service = _told(raw, redactor), service if redactor is None else redactor.text(service)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.connections import Flow
+from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.gaps import ExplainedGaps
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
@@ -72,6 +73,16 @@ class Tables:
     def with_files(self, files: Sequence[str]) -> Tables:
         """Returns these tables with records that say in which capture they begin, if ``files`` names captures."""
         return Tables(self.seen, self._made, self.links, files) if files else self
+
+    def with_connections(self, connections: Callable[[], Records], links: Sequence[Link], copies: Mapping[int, Copy]) -> Tables:
+        """Returns these tables with a table of more connections. ``copies``: connections that show what another one shows."""
+
+        def made() -> Records:
+            records = connections()
+            of = [copies[number].of if number in copies else None for number in records.values("connection")]
+            return records.with_column("copy_of", of)
+
+        return Tables(self.seen, {**self._made, "connections": cache(made)}, links, self._files)
 
     @property
     def logs(self) -> FailoverLogs:

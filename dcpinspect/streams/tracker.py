@@ -6,9 +6,11 @@ do not depend on how the reading was cut into batches.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +23,7 @@ from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
+from dcpinspect.streams.copies import Copies
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
@@ -30,7 +33,7 @@ from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.links import Link, chosen
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
@@ -61,7 +64,7 @@ _CROWD = 4
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
-_KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops", "_left", "_spans")
+_KNOWN = ("state", "conversation", "copies", "_out_of_order", "flow", "noops", "_left", "_spans")
 """Attributes of a tracker that are handed to other readings; the other attributes only matter to the messages that follow."""
 
 
@@ -97,6 +100,12 @@ class Tracker:
         self.histories: Histories | None = None
         """Compares streams of one history; None unless somebody asks for that."""
         self.conversation = Conversation()
+        self.copies = Copies()
+        self.counts_copies = chosen.copies
+        """Whether tables and findings also tell of connections that show what another one shows."""
+        self.kept: Table | None = None
+        """What ``counted`` leaves out is missing here; the numbers that the streams had."""
+        self._view: tuple[Collection[int], Tracker] | None = None
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
         self._tables: Tables | None = None
@@ -119,6 +128,7 @@ class Tracker:
         each reading the new numbers of its streams, snapshots and other records.
         """
         whole = cls()
+        whole.copies = Copies.joined([part.copies for part in parts], connections)
         whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
         whole.state, numbers = State.joined([part.state for part in parts], connections, filters, logs)
         whole._out_of_order = OutOfOrder.joined([part._out_of_order for part in parts], numbers)
@@ -147,7 +157,8 @@ class Tracker:
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading. The anomalies in ``state`` are those of the latest batch only."""
-        self._tables = None
+        self._tables = self._view = None
+        self.copies.feed(batch)
         if self._is_due:
             self._leave(int(batch.row[0]), MOST_UNUSUAL)
         if self._recent is not None:
@@ -174,7 +185,7 @@ class Tracker:
             self.noops.feed(batch, state, self.conversation.sessions)
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None) -> Tables:
-        """Returns all tables.
+        """Returns all tables. Only the table of connections has those that show what another one shows.
 
         ``links``: the connections as they are now. ``files``: the captures, if records say in which capture they begin. ``of_whole``: facts
         from a reading of everything, if this tracker read only a part. The snapshots and gaps of the part follow these facts.
@@ -182,8 +193,40 @@ class Tracker:
         if of_whole is not None:
             return self._made(links, of_whole).with_files(files)
         if self._tables is None or self._tables.links != links:
-            self._tables = self._made(links, None)
+            tracker, counted = self.counted(links)
+            tables, copies = tracker._made(counted, None), self.copies.among(links)
+            if copies:
+                tables = tables.with_connections(lambda: self._made(links, None).connections, links, copies)
+            self._tables = tables
         return self._tables.with_files(files)
+
+    def left_out(self, links: Sequence[Link]) -> Collection[int]:
+        """Returns the connections that do not count, because they show what another one shows."""
+        return () if self.counts_copies else self.copies.among(links).keys()
+
+    def counted(self, links: Sequence[Link]) -> tuple[Tracker, Sequence[Link]]:
+        """Returns what is known, and the connections, without those that show what another one shows; the tracker must not be fed."""
+        copies = self.left_out(links)
+        if not copies:
+            return self, links
+        if self._view is None or self._view[0] != copies:
+            self._view = copies, self._without(set(copies))
+        return self._view[1], [link for link in links if link.number not in copies]
+
+    def _without(self, connections: set[int]) -> Tracker:
+        """Returns what is known without these connections."""
+        other = copy.deepcopy(self)  # which has what ``joined`` needs
+        other.counts_copies = True
+        other._recent, other._told, other._compared = self._recent, dict(self._told), self._compared
+        other.histories = copy.copy(self.histories)
+        numbers = np.array(sorted(connections), dtype=np.int64)
+        stays = ~np.isin(other.state.known.streams.connection, numbers)
+        other._drop(stays, numbers)
+        other.kept = np.flatnonzero(stays)
+        for follower in (other.flow, other.noops):
+            if follower is not None:
+                follower.leave(connections)
+        return other
 
     def _made(self, links: Sequence[Link], of_whole: OfWhole | None) -> Tables:
         by_number = {link.number: link for link in links}
@@ -386,34 +429,41 @@ class Tracker:
         over = stale_streams(known.streams, state.used(state.keys), self.most_streams)
         leaving = is_of | over
         streams = ~(leaving | before_those(leaving, known.streams, hosts, np.array(sorted(closed), dtype=np.int64)))
-        unordered = self._out_of_order.gaps
-        gaps, kept = streams[known.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
-        self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
-        self._out_of_order.leave(kept)
-        self._left.forget(streams)
+        logs = np.concatenate((known.streams.log[streams], state.early_answers.log))
+        self._drop(streams, numbers, self.conversation.keep(known.streams.request.filter[streams], logs))
         self._left.connections += len(connections)
-        state.unmeet(numbers)
-        staying = {
-            "streams": streams,
-            "snapshots": streams[known.snapshots.stream],
-            "gaps": gaps,
-            "losses": ~np.isin(known.losses.connection, numbers),
-            "keys": ~np.isin(state.used(state.keys).connection, numbers),
-            "questions": streams[state.used(state.questions).stream],
-            **self.conversation.keep(
-                known.streams.request.filter[streams], np.concatenate((known.streams.log[streams], state.early_answers.log))
-            ),
-        }
-        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
-        refill_slots(state.counts.keys, state)
-        for number in connections:
-            self.conversation.sessions.pop(number, None)
+        self.copies.leave(connections)
         for follower in (self.flow, self.noops, self._recent):
             if follower is not None:
                 follower.leave(connections)
         others = known.streams[~streams & ~is_of]
         connections_of, vbuckets = others.connection.tolist(), others.vbucket.tolist()
         return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
+
+    def _drop(self, streams: Mask, connections: Table, others: Mapping[str, Mask] = MappingProxyType({})) -> None:
+        """Drops connections, and keeps of all streams only some, with all that was on them.
+
+        ``streams``: a mask of those that stay. ``others``: masks of other things, by name.
+        """
+        state, known = self.state, self.state.known
+        unordered = self._out_of_order.gaps
+        gaps, kept = streams[known.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
+        self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
+        self._out_of_order.leave(kept)
+        self._left.forget(streams)
+        state.unmeet(connections)
+        staying = {
+            "streams": streams,
+            "snapshots": streams[known.snapshots.stream],
+            "gaps": gaps,
+            "losses": ~np.isin(known.losses.connection, connections),
+            "keys": ~np.isin(state.used(state.keys).connection, connections),
+            "questions": streams[state.used(state.questions).stream],
+            **others,
+        }
+        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
+        refill_slots(state.counts.keys, state)
+        self.conversation.leave(connections)
 
     def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:
         """Keeps only some rows of the kernel's tables.

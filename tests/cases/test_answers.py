@@ -56,7 +56,7 @@ def test_a_sample_is_answered_on_one_screen_with_a_verdict(
     ("one", "other", "is_said"),
     [
         ("resume at 50 with uuid 0x1", "start again from 0", True),
-        ("nothing is left to do, the client followed the rollback", "resume at 50", True),
+        ("nothing is left to do, the consumer followed the rollback", "resume at 50", True),
         ("do not reopen it with this filter", "reopen the stream where it ended", True),
         ("resume at 50 with uuid 0x1", "report it with this message", False),
         ("resume at 50", "resume at 50", False),
@@ -203,7 +203,7 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
     "noop-opaque": (other_opaque, "{} connections answer noops wrongly"),
     "flow-control-stall": (stalled, "{} connections have stalled since 22:13:20 UTC"),
     "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
-    "server-owes-seqno": (owed, "{} vbuckets wait for the server since 22:13:20 UTC"),
+    "server-owes-seqno": (owed, "{} vbuckets wait for seqnos since 22:13:20 UTC"),
     "snapshot-stalled": (standing, "{} vbuckets stand still inside a snapshot since 22:13:20 UTC"),
     "reconnect-loop": (anew, "{} clients read the same again and again since 22:13:20 UTC"),
 }

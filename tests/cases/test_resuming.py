@@ -41,7 +41,7 @@ def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
     assert case.finding("bad-stream-range").cause == "start-above-snapshot"
     found = case.finding("unknown-vbucket-uuid")
     assert (found.vbuckets, found.severity) == ((4,), "note"), "the client goes on; the uuid may be older than the capture"
-    assert found.message.startswith("uuid 0x0000000000000001 is unknown to the server (log: 0x000000000000000b from 100, ")
+    assert found.message.startswith("uuid 0x0000000000000001 is unknown to the producer (log: 0x000000000000000b from 100, ")
     assert case.shows("unknown-vbucket-uuid") == ["stream_req", "stream_req answer", "stream_req answer"]
     (would_work,) = case.tables.rollbacks.records()
     assert (would_work["resume_start"], would_work["resume_uuid"]) == (0, f"0x{OLD:016x}")

@@ -30,7 +30,7 @@ def test_9_vbuckets_that_are_never_reopened(tmp_path: Path) -> None:
     for one in found.cases:
         assert one.cause == "state-changed"
         assert one.message.startswith('ended "state-changed", never reopened (2 others were, in ')
-        assert one.next == "restart the client, or make it reopen the vbucket; it missed the stream end"
+        assert one.next == "restart the consumer, or make it reopen the vbucket; it missed the stream end"
 
 
 def test_13_a_stream_end_that_never_comes(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_14_the_last_change_comes_with_the_next_one_only(tmp_path: Path) -> None
     assert (found.vbuckets, found.seqnos) == ((88,), (18, 17))
     assert found.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert case.shows("server-owes-seqno") == ["get_all_vb_seqnos answer", "mutation", "stream_req"]
-    assert found.next.startswith("on the server's side")
+    assert found.next.startswith("on the producer's side")
     assert [case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")] == ["behind", "behind"]
 
 

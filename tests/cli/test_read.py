@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -790,3 +791,18 @@ def test_what_is_no_hex_is_refused_where_hex_is_asked_for(tmp_path: Path, capsys
     path.write_text("no hex\n")
     assert main(["read", "--from", "hex", str(path)]) == 2
     assert "is no text in a form that stands for packets; docs/logs.md has the forms" in capsys.readouterr().err
+
+
+def test_damage_of_a_followed_capture_is_told_when_it_is_met_and_once(tmp_path: Path) -> None:
+    data = (SAMPLES / "rollback.pcap").read_bytes()
+    path = tmp_path / "x.pcap"
+    path.write_bytes(data[:5000] + bytes(16) + b"\xff" * 64 + data[5000:])
+    command = [sys.executable, "-m", "dcpinspect", "read", str(path), "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()  # it comes, or this waits for ever
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 3
+    assert line.startswith(f"dcpinspect: {path}, offset ")
+    assert line not in rest

@@ -19,7 +19,7 @@ def test_controls_that_are_refused_or_unknown() -> None:
     talk = opened()
     talk.control("make_coffee", "black", status=Status.EINVAL)
     talk.control("enable_noop", "true")
-    assert told(talk) == [("note", "control-rejected", "make_coffee"), ("note", "control-unknown-key", "make_coffee")]
+    assert told(talk) == [("note", "control-unknown-key", "make_coffee")]
 
 
 def test_a_setting_that_a_server_is_too_old_for_is_told_with_the_first_version_that_has_it() -> None:

@@ -173,7 +173,7 @@ def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("flow-control-stall", "warning")
     assert found.message.startswith(f"window full {44 + 4 * MUTATION - 100}/500 for 6.0 s")
-    assert found.message.endswith("; the client asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits")
+    assert found.message.endswith("; the consumer asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits")
 
 
 @pytest.mark.parametrize("goes_on", [2, 4])

@@ -88,8 +88,8 @@ class Case:
 
 
 CASES = [
-    Case("expiry-not-negotiated", expired, "expiration to a client", allows={"enable_expiry_opcode": "true"}),
-    Case("prepare-not-negotiated", prepared, "dcp_prepare to a client without sync writes", allows={"enable_sync_writes": "true"}),
+    Case("expiry-not-negotiated", expired, "expiration to a consumer", allows={"enable_expiry_opcode": "true"}),
+    Case("prepare-not-negotiated", prepared, "dcp_prepare to a consumer without sync writes", allows={"enable_sync_writes": "true"}),
     Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", allows={"max_marker_version": "2.2"}),
     Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", {"enable_sync_writes": "true"}),
     Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"max_marker_version": "2.2"}),

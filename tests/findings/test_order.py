@@ -140,7 +140,7 @@ FAULTS = {
     "seqno-not-increasing": (backwards, "4 after 5"),
     "seqno-repeated-after-advanced": (repeated, "9 repeated after SeqnoAdvanced"),
     "seqno-outside-snapshot": (outside, "12 outside 0–9"),
-    "seqno-below-request-start": (below_start, "0 although the client had 0"),
+    "seqno-below-request-start": (below_start, "0 although the consumer had 0"),
     "marker-overlap": (overlap, "marker 8–12 overlaps 0–9"),
     "marker-behind": (behind, "marker 3–8 ends below the last seqno of the stream"),
     "oso-structure": (oso_end, "OSO snapshot: end without start"),

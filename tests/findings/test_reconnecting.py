@@ -134,7 +134,7 @@ def reopening(how: str, times: int = LEAST_TIMES + 1, *, end: int = 2**64 - 1, p
 
 @pytest.mark.parametrize(
     ("how", "cause", "advice"),
-    [("close", "stream-closed", "resume each stream"), ("disconnected", "stream-ended", "why the server ended them")],
+    [("close", "stream-closed", "resume each stream"), ("disconnected", "stream-ended", "why the producer ended them")],
 )
 def test_streams_that_begin_anew_on_one_connection_are_a_loop_too(how: str, cause: str, advice: str) -> None:
     (one,) = found(reopening(how))

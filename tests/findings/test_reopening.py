@@ -382,7 +382,7 @@ def test_a_vbucket_that_is_never_asked_for_at_its_node_names_that_node() -> None
     (one,) = found(*not_mine("node2"))
     assert (one.cause, one.vbuckets, one.connections) == ("not-my-vbucket", (77,), (1,))
     assert one.message.startswith("refused with not_my_vbucket, never asked at 10.0.0.3:11210 in 9.0 s (1 other was, in ")
-    assert "let the client ask 10.0.0.3:11210" in one.next
+    assert "let the consumer ask 10.0.0.3:11210" in one.next
 
 
 @pytest.mark.parametrize("node", ["node1", "node3"])

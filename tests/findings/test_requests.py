@@ -87,9 +87,9 @@ def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (Status.ETMPFAIL, "ask again later, with growing pauses; the server refuses only for now"),
-        (Status.ENOMEM, "ask again later, with growing pauses; the server refuses only for now"),
-        (Status.EACCESS, "give the user a role that may read this data over DCP; until then, the server refuses its requests"),
+        (Status.ETMPFAIL, "ask again later, with growing pauses; the producer refuses only for now"),
+        (Status.ENOMEM, "ask again later, with growing pauses; the producer refuses only for now"),
+        (Status.EACCESS, "give the user a role that may read this data over DCP; until then, the producer refuses its requests"),
         (0x1234, "change what the status names; 'dcpinspect explain STATUS' has its meaning"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_collection_that_only_a_newer_manifest_has(known: str, told: str, rule
     (found,) = warnings(talk)
     assert found.rule == rule
     if rule == "manifest-ahead":
-        assert found.message == "the client knows manifest 0xa, the server 0x9"
+        assert found.message == "the consumer knows manifest 0xa, the producer 0x9"
 
 
 @pytest.mark.parametrize(("name", "severity"), [("dcp:2", "note"), ("other:1", "warning")])
@@ -314,7 +314,7 @@ def test_a_client_that_has_a_stream_again_followed_it_or_need_not() -> None:
     stream.snapshot(100, 110, "memory")
     stream.mutation(110, "k")
     (found,) = rollbacks(talk)
-    assert (found.severity, found.message.endswith("; the client has a stream again")) == ("note", True)
+    assert (found.severity, found.message.endswith("; the consumer has a stream again")) == ("note", True)
     assert found.next.startswith("nothing is left to do")
 
 

@@ -19,7 +19,7 @@ def _blamed(rule: Rule) -> list[Blamed]:
 
 def test_every_word_for_whose_a_finding_is_is_used_by_a_rule() -> None:
     used = {blamed for rule in RULES.values() for blamed in _blamed(rule)}
-    assert used == {*WHOSE, *SIDES}
+    assert used == {*WHOSE, *SIDES, "producer", "consumer"}
     assert used == {word for words in get_args(Blamed) for word in get_args(words)}
 
 
@@ -29,7 +29,7 @@ def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
     assert {rule.id for rule in by_cause} >= {"connection-closed", "stream-end-reason", "missing-response", "noop-unanswered"}
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if "sender" in _blamed(rule)], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.whose == "sender"], ids=lambda rule: rule.id)
 def test_what_is_wrong_with_a_message_is_of_the_side_that_sent_it(rule: Rule) -> None:
     assert [rule.whose_is(None, direction) for direction in ("c2s", "s2c", None)] == ["client", "server", "unknown"]
     assert [rule.whose_is(direction, None) for direction in ("c2s", "s2c")] == ["client", "server"]
@@ -40,6 +40,12 @@ def test_a_request_without_an_answer_is_of_the_side_that_was_asked_and_goes_on()
     for cause in ("goes-on", "closed"):
         assert [rule.whose_is(cause, direction) for direction in ("c2s", "s2c")] == ["server", "client"]
     assert [rule.whose_is("silent", direction) for direction in ("c2s", "s2c")] == ["unknown", "unknown"]
+
+
+def test_a_role_is_that_of_the_client_or_of_the_server_as_the_connection_has_it() -> None:
+    assert [RULES["seqno-not-increasing"].whose_is(None, None, producer) for producer in (0, 1)] == ["client", "server"]
+    assert [RULES["flow-control-stall"].whose_is(None, None, producer) for producer in (0, 1)] == ["server", "client"]
+    assert [RULES["stream-end-reason"].whose_is("too-slow", None, producer) for producer in (0, 1)] == ["server", "client"]
 
 
 def test_of_a_cause_that_a_rule_does_not_name_nobody_knows_whose_it_is() -> None:

@@ -65,6 +65,8 @@ FAULTS: dict[str, list[bytes]] = {
         encode("dcp_open", flags=["producer", "include-xattrs", "no-value", "no-value-with-underlying-datatype"], key="n"),
         encode("dcp_open", flags=["producer", "include-deleted-user-xattrs"], key="n"),
         marker(snapshot_type=["memory", "disk"]),
+        encode("dcp_stream_req", flags=["cache-transfer", "to-latest"], end_seqno=9),
+        encode("dcp_add_stream", flags=["cache-transfer", "disk-only"]),
     ],
     "marker-value-length": [encode_parts(0x80, 0x56, extras=b"\x02", value=bytes(50))],
     "marker-range-inverted": [marker(start_seqno=3, end_seqno=2), marker(start_seqno=2**63 + 1, end_seqno=2**63)],
@@ -102,6 +104,10 @@ FAULTS: dict[str, list[bytes]] = {
 def test_a_fault_gives_exactly_its_rule(rule: str, data: bytes) -> None:
     assert {name for _, name in found(batch(data))} - {"legacy-layout", "reserved-nonzero"} | {rule} == {rule}
     assert rule in {name for _, name in found(batch(data))}
+
+
+def test_a_cache_transfer_may_be_part_of_a_takeover_of_an_active_vbucket() -> None:
+    assert found(batch(encode("dcp_stream_req", flags=["cache-transfer", "takeover", "active-only"], end_seqno=9))) == []
 
 
 def test_a_key_without_collection_id_where_collections_are_on() -> None:

@@ -30,7 +30,7 @@ ADMINISTRATIVE = {
     **dict.fromkeys(("get_fusion_storage_snapshot", "release_fusion_storage_snapshot"), "md"),
     **dict.fromkeys(("delete_fusion_namespace", "get_fusion_namespaces", "create_fusion_namespace"), "md"),
     **dict.fromkeys(("download_snapshot", "ifconfig", "set_ctrl_token", "update_user_permissions"), "md"),
-    **dict.fromkeys(("sasl_auth", "sasl_step", "validate_bucket_config"), "mm"),
+    **dict.fromkeys(("sasl_auth", "sasl_step", "validate_bucket_config", "set_bucket_config"), "mm"),
     # Nobody described these.
     **dict.fromkeys(("config_validate", "config_reload", "audit_config_reload", "shutdown", "set_node_throttle_properties"), "mm"),
     **dict.fromkeys(("prune_encryption_keys", "stop_persistence", "start_persistence", "enable_traffic", "disable_traffic"), "mm"),

@@ -11,7 +11,7 @@ from tests.streams.told import opened
 
 def link(number: int) -> Link:
     nothing = (None, None)
-    return Link(number, f"10.0.0.9:{number}", "node", True, 0, 0, 0, "", -1, 0, 0, 0, 0, 0, (0, 0), (0, 0), (0, 0), nothing)
+    return Link(number, f"10.0.0.9:{number}", "node", True, (1, 1), 0, 0, 0, "", -1, 0, 0, 0, 0, 0, (0, 0), (0, 0), (0, 0), nothing)
 
 
 def lines(*verdicts: Verdict) -> list[str]:

@@ -44,7 +44,7 @@ class Elements(HTMLParser):
 @pytest.mark.requires("chromium")
 def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
     told = gathered(hostile(tmp_path / "a.pcap"))
-    assert {"seqno-not-increasing", "control-rejected"} <= {one.rule for one in told.causes}
+    assert {"seqno-not-increasing", "control-unknown-key"} <= {one.rule for one in told.causes}
     path = tmp_path / "report.html"
     path.write_text(page(told))
     text = in_browser(path)

@@ -55,7 +55,36 @@ HEALTHY: dict[str, Case] = {
 
 # -- the same conversation seen more than once ----------------------------------------------------------------------------------------
 
-COPIES: dict[str, Case] = {}
+ONCE = ["1 connection, 345 messages, 5 streams", "complete  yes"]
+
+COPIES: dict[str, Case] = {
+    "t04-k8s-clusterip-dnat-any": Case(
+        [
+            CLOSED,
+            Expected("seen-twice", "note", "capture", ["connection 2 is connection 1 after address translation", "--copies shows both"]),
+        ],
+        info=["222 packets", "1 connection seen twice", "345 messages, 5 streams"],
+    ),
+    "t05-sidecar-two-legs": Case(
+        [
+            Expected("connection-closed", "note", "unknown", ["reset by the server with 4 streams open"]),
+            Expected("seen-twice", "note", "capture", ["connection 2 is the leg behind a proxy of connection 1 (0.2 ms later)"]),
+        ],
+        info=["1 connection seen twice", "191 messages, 4 streams"],
+    ),
+    "z-dnat-p05-one-rollback-reopens-all": Case(
+        [
+            CLOSED,
+            Expected("rollback", "note", "normal", ["asked 50, told 31"]),
+            Expected("seen-twice", "note", "capture", ["after address translation on 2 connections: 2, 4"]),
+        ],
+        info=["2 connections seen twice", "683 messages, 128 streams"],
+    ),
+    "z-legs-k17-opaques-and-kv-traffic": Case(
+        [Expected("seen-twice", "note", "capture", ["behind a proxy on 2 connections: 2, 4"])],
+        info=["2 connections seen twice", "167 messages, 2 streams"],
+    ),
+}
 
 # -- what endpoints of TCP ignore, and what a capture lacks ---------------------------------------------------------------------------
 

@@ -19,6 +19,16 @@ FINDINGS = {
     "coll-churn": [
         "note connection-closed (by-client): connection 4: client",
     ],
+    "consumer-errors-66": [
+        "error opaque-mismatch: connection 2, vb 0: client",
+        "error seqno-not-increasing: connection 2, vb 0: client",
+        "error event-before-marker: connection 2, vb 1: client",
+        "error seqno-outside-snapshot: connection 2, vb 2: client",
+        "error marker-behind: connection 2, vb 3: client",
+        "error message-without-stream: connection 2, vb 9: client",
+        "error message-after-stream-end: connection 2, vb 4: client",
+        "note connection-closed (by-client): connection 2: client",
+    ],
     "durability": [
         "note connection-closed (by-client): connection 2–3: client",
     ],
@@ -30,6 +40,16 @@ FINDINGS = {
     "v85-cache-transfer": [
         "note connection-closed (by-client): connection 3: client",
     ],
+    "v85-consumer-errors": [
+        "error opaque-mismatch: connection 1, vb 0: client",
+        "error seqno-not-increasing: connection 1, vb 0: client",
+        "error event-before-marker: connection 1, vb 1: client",
+        "error seqno-outside-snapshot: connection 1, vb 2: client",
+        "error marker-behind: connection 1, vb 3: client",
+        "error message-without-stream: connection 1, vb 9: client",
+        "error message-after-stream-end: connection 1, vb 4: client",
+        "note connection-closed (by-client): connection 1: client",
+    ],
     "v85-cursor-dropped": [
         "note flow-control-stall: connection 3: client",
         "note slow-stream (from-disk): connection 3, vb 0: client",
@@ -39,8 +59,8 @@ FINDINGS = {
         "note connection-closed (by-client): connection 3–5: client",
     ],
     "v85-replication": [
-        "note control-rejected (include_deleted_user_xattrs): connection 7–10: client",
-        "note control-rejected (change_streams): connection 7–10: client",
+        "note control-rejected (include_deleted_user_xattrs): connection 7–10: normal",
+        "note control-rejected (change_streams): connection 7–10: normal",
         "note connection-closed (by-client): connection 7–8: client",
     ],
 }

@@ -50,10 +50,10 @@ def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
     """From a snapshot that began at 0 it would roll back to 0 as well; seqnos of that branch say that it has not."""
     asked = Asked(150, 0, 160, NEW, 0)
     assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 159)).text.endswith(
-        "or the server lost the end of this branch; nothing captured shows that it has 160"
+        "or the producer lost the end of this branch; nothing captured shows that it has 160"
     )
     assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 160)).text.endswith(
-        "the server has this branch up to 160, so it did not lose its end"
+        "the producer has this branch up to 160, so it did not lose its end"
     )
     assert explain_rollback(Asked(150, 140, 160, NEW, 0), 0, LOG).text == "tombstones up to the purge seqno are gone"
 

@@ -62,7 +62,8 @@ LAYOUTS = (
     ),
     # Settings like those of a new bucket, which may hold its token; the answer has each of them with its value.
     *(
-        _layout(Opcode.VALIDATE_BUCKET_CONFIG, side, value=(Field("value", 0, Kind.SECRET, "settings of a bucket", "Value"),))
+        _layout(opcode, side, value=(Field("value", 0, Kind.SECRET, "settings of a bucket", "Value"),))
+        for opcode in (Opcode.VALIDATE_BUCKET_CONFIG, Opcode.SET_BUCKET_CONFIG)
         for side in _SIDES
     ),
     _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value"),)),

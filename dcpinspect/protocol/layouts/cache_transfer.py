@@ -1,6 +1,7 @@
-"""DCP cache transfer (0x66) and its end (0x67): cached documents before the stream proper (development head).
+"""DCP cache transfer (0x66) and its end (0x67): cached documents before the stream proper (8.5).
 
-Development builds of 2025-09 to 2026-05 used 0x66 and 0x67 with other layouts; none was released.
+Development builds of 2025-09 to 2026-05 used 0x66 and 0x67 with other layouts; none was released. A document may
+come twice, since a hash table that grows is visited again in part.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ITEMS = Records(
         Field("key", 40, Kind.KEY, "key of the document", "Key", size="key_length"),
         Field("value", 40, Kind.DOCUMENT, "the document", "Value", size="value_length"),
     ),
-    "cached documents in no order; no part of any snapshot",
+    "cached documents in no order, some of them twice; no part of any snapshot",
     "item",
     at_least=1,
 )

@@ -26,6 +26,17 @@ _OBSERVED: tuple[Item, ...] = (
 
 _layout = partial(Layout, generation="v1", spec=_SPEC)
 
+_VBUCKET_OPTIONS = (
+    Field(
+        "value",
+        0,
+        Kind.JSON,
+        "topology: one or two chains of names of nodes, the active node first, null where a replica is missing; use_snapshot: fbr or"
+        " fusion, from which the vbucket is made; next_expected_state: its state after the rebalance",
+        "Value",
+    ),
+)
+
 LAYOUTS = (
     _layout(Opcode.GET_ALL_VB_SEQNOS, "request", spec=_ALL),
     _layout(Opcode.GET_ALL_VB_SEQNOS, "request", spec=_ALL, extras=(_STATE,)),
@@ -119,7 +130,7 @@ LAYOUTS = (
         "request",
         columns=False,
         extras=(Field("state", 0, Kind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value"),),
+        value=_VBUCKET_OPTIONS,
         value_required=False,
     ),
     _layout(
@@ -128,7 +139,7 @@ LAYOUTS = (
         generation="old",
         columns=False,
         extras=(Field("state", 0, Kind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
-        value=(Field("value", 0, Kind.JSON, "topology with names of nodes, and options", "Value"),),
+        value=_VBUCKET_OPTIONS,
         value_required=False,
         legacy=True,
         note="four bytes, from older clients",

@@ -1,4 +1,4 @@
-"""Documents with explicit metadata: get meta (0xa0), set, add and delete with meta (0xa2 to 0xa9), return meta (0xb2)."""
+"""Documents with explicit metadata: mutate (0x4b), get (0xa0), set, add and delete with meta (0xa2 to 0xa9), return meta (0xb2)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ _GOT = (
     Field("item_flags", 4, Kind.U32, "the client's own flags", "flags"),
     Field("expiration", 8, Kind.TIME, "when the document expires", "exptime"),
     Field("rev_seqno", 12, Kind.U64, "how many times the document changed", "seqno"),
+)
+
+_METADATA = Field(
+    "value",
+    0,
+    Kind.DOCUMENT,
+    "the document, and after it a JSON object: command (add, set, delete), cas, expiration, flags, rev_seqno, options (0x04"
+    " regenerate-cas, 0x08 skip-conflict-resolution, 0x10 is-expiration, 0x20 force-accept); cas_offsets and seqno_offsets, where in the"
+    " xattrs the server writes the new CAS and seqno",
+    "Value",
 )
 
 LAYOUTS = (
@@ -101,9 +111,10 @@ LAYOUTS = (
     _layout(
         Opcode.MUTATE_WITH_META,
         "request",
-        extras=(Field("metadata_size", 0, Kind.U32, "bytes of JSON metadata that end the value", "metadata size"),),
+        spec="mutate-with-meta.md",
+        extras=(Field("metadata_size", 0, Kind.U32, "bytes of the JSON object at the end of the value", "metadata size"),),
         key=_KEY,
-        value=(Field("value", 0, Kind.BYTES, "document, then metadata", "Value"),),
+        value=(_METADATA,),
     ),
     *stored(Opcode.MUTATE_WITH_META),
 )

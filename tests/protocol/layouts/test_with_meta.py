@@ -115,3 +115,19 @@ def test_options_are_named() -> None:
     field = annotate(encode("set_with_meta", key="k", options=0x1F)).field("options")
     assert field is not None
     assert field.meaning == "force, force-accept, regenerate-cas, skip-conflict-resolution, is-expiration"
+
+
+def test_the_json_object_after_a_document_is_a_field_of_its_own() -> None:
+    metadata = b'{"command": "set", "options": "0x04"}'
+    message = annotate(encode("mutate_with_meta", key="k", value=b'{"a": 1}' + metadata, metadata_size=len(metadata), datatype=1))
+    value = message.field("value")
+    assert value is not None
+    assert [(part.name, part.value) for part in value.fields] == [("extended_metadata", metadata.decode())]
+    assert message.problems == []
+
+
+def test_a_json_object_that_would_be_larger_than_the_value_is_told() -> None:
+    message = annotate(encode("mutate_with_meta", key="k", value=b"{}", metadata_size=9))
+    assert [(problem.rule, problem.reason) for problem in message.problems] == [
+        ("length-mismatch", "extended metadata of 9 bytes exceeds the value of 2")
+    ]

@@ -1,0 +1,343 @@
+"""Connections that show one conversation a second time.
+
+A capture on all interfaces of a node has each packet before and after address translation: other addresses, the same sequence numbers. A
+proxy or a sidecar passes every byte on: a second connection, with the same bytes and sequence numbers of its own.
+
+Messages tell both. They have to be the same in both directions for as long as both connections go on. At the same sequence numbers they
+are the same packets. Else requests have to come later, and answers earlier, on the connection that is nearer to the server: two clients
+that say the same at the same time get their answers in the order in which they asked. Sequence numbers alone tell little: test tools give
+all connections the same ones.
+
+Only a sample of the messages is kept. Their own bytes choose it, so each copy keeps the same ones, wherever its capture begins.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.growing import grown
+from dcpinspect.protocol.columns import Mask, numbers_at
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams.links import Link
+from dcpinspect.structs import Ints, Struct, T, number
+from dcpinspect.structs import Rows as Table
+from dcpinspect.tables.messages import MessageBatch
+
+TRANSLATION, PROXY = "address translation", "proxy"
+"""What a conversation passed between two connections that show it."""
+
+MOST = 128
+"""Number of messages of a direction that are kept at most: half of them leave when there are more."""
+MOST_SAMPLES = 1 << 20
+"""Number of messages of all directions that are kept at most."""
+ENOUGH = 3
+"""Least number of equal messages in each direction that make a connection a leg of another one."""
+_SURE = 0.9
+"""Least share of these messages whose times have to be in order: clocks of two processors differ a little."""
+_NEXT = 3
+"""Number of connections with the same message, in order of time, with which each one is compared."""
+_APART_NS = 1_000_000_000
+"""A copy is never so much later, in nanoseconds."""
+_NEAR_NS = 10_000_000
+"""Two handshakes with the same sequence numbers are no further apart than that, if nothing else tells that they are the same."""
+_BODY = 256
+"""Number of bytes of a message that are compared besides its header."""
+_PENDING = 1 << 16
+_CHOOSING = 40
+"""The first bit of a hash that chooses."""
+_LAPS = 1 << 32
+_MIX = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), dtype=np.uint64)
+_TELLING = np.ones(256, dtype=np.bool_)
+"""Whether messages of a command differ from each other by their headers."""
+_TELLING[[Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SEQNO_ADVANCED]] = False
+
+
+class Sample(Struct[T]):
+    """A message that is kept."""
+
+    way: T = number("Connection and direction: 2 * connection + direction.")
+    hash: T = number("Hash of its header.")
+    body: T = number("Checksum of what follows; -1 if not all of it was captured.")
+    time: T = number("Capture time in nanoseconds.")
+    offset: T = number("Stream offset of its first byte.")
+    is_repeated: T = number("1 if its direction has this header more than once.")
+
+
+class Samples(Sample[Ints], Table[Sample]):
+    """The messages that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A connection that shows what another one shows."""
+
+    of: int
+    """Number of the other connection, which counts."""
+    by: str
+    """``TRANSLATION`` or ``PROXY``."""
+    delay_ns: int
+    """How much later the client's messages come here; less than 0 if this connection is nearer to the client."""
+    both_lack: bool = False
+    """Whether each of the two lacks bytes."""
+
+
+class Copies:
+    """Samples of the messages of all connections, fed with every batch."""
+
+    def __init__(self) -> None:
+        self._samples = Samples.zeros(0)
+        self._pending: list[Samples] = []
+        self._levels = np.zeros(0, dtype=np.int64)
+        """By way: of so many powers of two one message is kept."""
+        self._least_level = 0
+        self.messages: Ints = np.zeros(0, dtype=np.int64)
+        """Number of messages so far, by connection."""
+        self._told: tuple[object, dict[int, Copy]] = (None, {})
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Takes the next messages."""
+        counts = np.bincount(batch.connection)
+        if len(counts) > len(self.messages):
+            self.messages = grown(self.messages, len(counts))
+            self._levels = grown(self._levels, 2 * len(self.messages), self._least_level)
+        self.messages[: len(counts)] += counts
+        way = 2 * batch.connection + batch.direction
+        hashes = numbers_at(batch.data, batch.start + 8, 8) * _MIX[0] + numbers_at(batch.data, batch.start + 16, 8) * _MIX[1]
+        rows = np.flatnonzero(_is_kept(hashes.view(np.int64), self._levels[way]) & _TELLING[batch.decoded.opcode])
+        lacks_header = batch.missing.row[batch.missing.start < HEADER_SIZE]
+        if len(lacks_header):
+            rows = rows[~np.isin(rows, lacks_header)]
+        if not len(rows):
+            return
+        found = Samples.zeros(len(rows))
+        # the bits that choose samples stay: they are above these
+        found.hash = (hashes[rows] ^ numbers_at(batch.data, batch.start[rows], 8) * _MIX[2] >> np.uint64(_CHOOSING)).view(np.int64)
+        found.way, found.time, found.offset, found.body = way[rows], batch.time_ns[rows], batch.stream_offset[rows], rows
+        found = self._thinned(_distinct(found))
+        is_cut, memory = np.isin(found.body, batch.missing.row), batch.data.data
+        places = zip(batch.start[found.body].tolist(), np.minimum(batch.length[found.body], _BODY).tolist(), strict=True)
+        sums = [zlib.crc32(memory[start + HEADER_SIZE : start + size]) for start, size in places]
+        found.body = np.where(is_cut, -1, np.array(sums, dtype=np.int64))
+        self._pending.append(found)
+        if sum(map(len, self._pending)) > max(_PENDING, len(self._samples)):
+            self._settle()
+
+    def _thinned(self, samples: Samples) -> Samples:
+        """Returns the samples without those for which there is no room."""
+        while True:
+            crowded = np.bincount(samples.way, minlength=len(self._levels)) > MOST
+            if len(samples) > MOST_SAMPLES:
+                self._least_level += 1
+                crowded |= self._levels < self._least_level
+            if not crowded.any():
+                return samples
+            self._levels[crowded] += 1
+            samples = samples[_is_kept(samples.hash, self._levels[samples.way])]
+
+    def _settle(self) -> Samples:
+        """Returns all samples, by way, then by hash."""
+        if self._pending:
+            samples = _distinct(Samples.joined([self._samples, *self._pending]))
+            self._samples, self._pending = self._thinned(samples[_is_kept(samples.hash, self._levels[samples.way])]), []
+        return self._samples
+
+    def messages_of(self, connections: Collection[int]) -> int:
+        """Returns how many messages these connections have."""
+        return int(self.messages[[number for number in connections if number < len(self.messages)]].sum())
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops connections that are over."""
+        samples = self._settle()
+        self._samples = samples[~np.isin(samples.way // 2, list(connections))]
+
+    def __getstate__(self) -> tuple[Ints, Ints, Ints]:
+        return self._settle().as_integers(), self._levels, self.messages
+
+    def __setstate__(self, known: tuple[Ints, Ints, Ints]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        samples, self._levels, self.messages = known
+        self._samples = Samples.of_integers(samples)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:
+        """Joins the samples of readings of different connections; ``connections``: for each reading, their new numbers."""
+        whole = cls()
+        most = 1 + max((int(of.max(initial=0)) for of in connections), default=0)
+        whole.messages, whole._levels = np.zeros(most, dtype=np.int64), np.zeros(2 * most, dtype=np.int64)
+        joined = []
+        for part, of in zip(parts, connections, strict=True):
+            count = min(len(of), len(part.messages))
+            whole.messages[of[:count]] = part.messages[:count]
+            for direction in (0, 1):
+                whole._levels[2 * of[:count] + direction] = part._levels[direction : 2 * count : 2]
+            samples = Samples(part._settle().array.copy())
+            samples.way = 2 * of[samples.way // 2] + samples.way % 2
+            joined.append(samples)
+        samples = Samples.joined(joined)
+        whole._samples = samples[np.lexsort((samples.hash, samples.way))]
+        return whole
+
+    def among(self, links: Sequence[Link]) -> dict[int, Copy]:
+        """Returns the connections that show what another one shows, by number."""
+        if len(links) < 2:
+            return {}
+        samples = self._settle()
+        key = (id(samples), *links)
+        if self._told[0] != key:
+            most = 2 * (1 + max(link.number for link in links))
+            self._levels = grown(self._levels, most, self._least_level) if most > len(self._levels) else self._levels
+            self._told = key, _copies(_Seen(samples, self._levels, {link.number: link for link in links}), self.messages)
+        return self._told[1]
+
+
+def _is_kept(hashes: Ints, levels: Ints | int) -> Mask:
+    return np.asarray((hashes >> _CHOOSING & (1 << levels) - 1) == 0, dtype=np.bool_)
+
+
+def _distinct(samples: Samples) -> Samples:
+    """Returns the first sample of each way and hash, in this order; the samples are in order of time."""
+    order = np.lexsort((samples.hash, samples.way))
+    samples = samples[order]
+    is_first = np.append(True, (samples.hash[1:] != samples.hash[:-1]) | (samples.way[1:] != samples.way[:-1]))[: len(samples)]
+    begins = np.flatnonzero(is_first)
+    first = samples[begins]
+    if len(first) < len(samples):
+        first.is_repeated = np.maximum.reduceat(np.where(is_first, samples.is_repeated, 1), begins)
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The samples and connections of a reading."""
+
+    samples: Samples
+    levels: Ints
+    by_number: Mapping[int, Link]
+
+    def of(self, connection: int, direction: int) -> Samples:
+        """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
+        way = 2 * connection + direction
+        low, high = np.searchsorted(self.samples.way, (way, way + 1))
+        rows = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
+        return self.samples[rows]
+
+
+def _copies(seen: _Seen, messages: Ints) -> dict[int, Copy]:
+    """Returns the copies by number; of each conversation, the connection that shows most of it counts."""
+    group = {number: {number} for number in seen.by_number}
+    for one, two in _candidates(seen):
+        if two not in group[one] and _compared(seen, one, two) is not None:
+            both = group[one] | group[two]
+            group.update(dict.fromkeys(both, both))
+    found = {}
+    for connection, members in group.items():
+        if len(members) > 1:
+            until = max(seen.by_number[member].last_ns for member in members)
+            best = min(members, key=lambda member: _lacking(seen.by_number[member], until, messages))
+            if best != connection:
+                how = _compared(seen, best, connection) or (PROXY, 0)
+                links = seen.by_number[best], seen.by_number[connection]
+                found[connection] = Copy(best, *how, both_lack=not any(link.is_complete for link in links))
+    return found
+
+
+def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
+    """Returns what puts the connection first that shows most of a conversation, which ended at ``until``."""
+    is_short = not link.is_complete or link.last_ns < until - _APART_NS
+    count = int(messages[link.number]) if link.number < len(messages) else 0
+    return is_short, -count if is_short else 0, link.number
+
+
+def _candidates(seen: _Seen) -> Iterator[tuple[int, int]]:
+    """Yields pairs of connections that may show one conversation: they have both initial sequence numbers in common, or some messages."""
+    by_seq = defaultdict[tuple[int, int], list[int]](list)
+    for link in seen.by_number.values():
+        if _has_handshake(link):
+            by_seq[link.first_seq].append(link.number)
+    for members in by_seq.values():
+        yield from pairwise(members)
+    samples = seen.samples
+    direction, connection = samples.way % 2, samples.way // 2
+    order = np.lexsort((samples.time, samples.hash, direction))
+    order = order[np.isin(connection[order], list(seen.by_number))]
+    pairs = []
+    for step in range(1, _NEXT + 1):
+        one, two = order[:-step], order[step:]
+        is_same = (samples.hash[one] == samples.hash[two]) & (direction[one] == direction[two])
+        is_near = samples.time[two] - samples.time[one] < _APART_NS
+        pairs.append(np.sort(np.stack((connection[one], connection[two]))[:, is_same & is_near], axis=0))
+    known, counts = np.unique(np.concatenate(pairs, axis=1), axis=1, return_counts=True)
+    several = known[:, (counts > 1) & (known[0] != known[1])]
+    yield from zip(*several.tolist(), strict=True)
+
+
+def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int] | None:
+    """Returns what a conversation passed between two connections, and how much later requests come on the second; None if they do not
+    show the same one."""
+    links = seen.by_number[one], seen.by_number[two]
+    if (links[0].client, links[0].server) == (links[1].client, links[1].server):
+        return None
+    if max(link.first_ns for link in links) > min(link.last_ns for link in links) + _APART_NS:
+        return None
+    has_port = _port(links[0].client) == _port(links[1].client)
+    delays, is_translated = [], True
+    for direction in (0, 1):
+        same = _same(seen, links, direction)
+        if same is None:
+            return None
+        first, second = same
+        shift = links[1].first_seq[direction] - links[0].first_seq[direction]
+        is_translated &= bool(((second.offset - first.offset + shift) % _LAPS == 0).all())
+        delays.append(second.time - first.time)
+    begins = links[1].first_ns - links[0].first_ns
+    if not any(map(len, delays)):  # TLS without its secrets
+        is_translated = _has_handshake(links[0]) and links[0].first_seq == links[1].first_seq and has_port and abs(begins) < _NEAR_NS
+        return (TRANSLATION, begins) if is_translated else None
+    delay = int(np.median(delays[0])) if len(delays[0]) else begins
+    is_inside = any(
+        all(len(way) and np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
+    )
+    if is_translated and (has_port or is_inside):
+        return TRANSLATION, delay
+    return (PROXY, delay) if is_inside and min(map(len, delays)) >= ENOUGH else None
+
+
+def _has_handshake(link: Link) -> bool:
+    return link.has_handshake and min(link.first_seq) >= 0
+
+
+def _port(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Samples, Samples] | None:
+    """Returns the messages that both connections have in a direction; None if their messages are not the same for as long as both go on."""
+    both = [seen.of(link.number, direction) for link in links]
+    level = max(int(seen.levels[2 * link.number + direction]) for link in links)
+    both = [own[_is_kept(own.hash, level)] for own in both]
+    _, left, right = np.intersect1d(both[0].hash, both[1].hash, assume_unique=True, return_indices=True)
+    bodies = both[0].body[left], both[1].body[right]
+    is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
+    first, second = both[0][left[is_equal]], both[1][right[is_equal]]
+    if not len(first):
+        return None if any(map(len, both)) else (first, second)
+    behind = []
+    for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
+        alone = own[~np.isin(own.hash, same.hash)]
+        between = (alone.offset > same.offset.min()) & (alone.offset < same.offset.max())
+        before = alone.offset < same.offset.min()
+        is_whole = not other.missing[direction] and not other.skipped[direction]
+        if is_whole and (between.any() or (before.any() and other.has_handshake)):
+            return None
+        if 2 * len(same) < int(between.sum()):
+            return None
+        behind.append(is_whole and bool((alone.offset > same.offset.max()).any()))
+    return None if all(behind) else (first, second)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.reading import Reading
+from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
+from tests.builders import Recorded
+from tests.captures import field, real_server
+from tests.doubled import packets_of, passed_on, tcp_of, translated, written
+
+Doubled = Callable[[Iterable[Recorded]], list[Recorded]]
+
+BASE = "t00-base"
+RECORDED = ("6.0.5-dcp1", "6.6.5-dcp", "durability", "name-clash-dup", "replication-60-66", "v85-oso")
+
+
+def copies_of(folder: Path, packets: Iterable[Recorded]) -> dict[int, Copy]:
+    with Reading([str(written(folder, packets))], track=True) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        return reading.tracker.copies.among(reading.links)
+
+
+def told(folder: Path, packets: Iterable[Recorded]) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """The findings, the streams, and the other tables, without numbers of connections and rows."""
+    with Reading([str(written(folder, packets))]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        found = [
+            (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos, one.count)
+            for one in reading.findings()
+            if one.rule not in ("seen-twice", "mid-stream-start")  # those that only say goodbye have no message to know them by
+        ]
+        tables = {name: len(table) for name, table in reading.tables.by_name.items() if name != "connections"}
+        names = ("vbucket", "verdict", "items", "gaps", "first_seqno", "last_seqno")
+        streams = [*zip(*(reading.tables.streams.values(name) for name in names), strict=True)]
+    return sorted(found, key=str), sorted(streams, key=str), tables
+
+
+@pytest.mark.parametrize(("doubled", "by"), [(translated, TRANSLATION), (passed_on, PROXY)])
+def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by: str, tmp_path: Path) -> None:
+    found = copies_of(tmp_path, doubled(packets_of(field(BASE))))
+    assert {number: (copy.of, copy.by) for number, copy in found.items()} == {2: (1, by)}
+    assert 0 < found[2].delay_ns < 1_000_000
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(name: str, doubled: Doubled, tmp_path: Path) -> None:
+    packets = packets_of(real_server(name))
+    assert told(tmp_path, doubled(packets)) == told(tmp_path, packets)
+    assert copies_of(tmp_path, packets) == {}
+
+
+def test_three_copies_are_one_conversation(tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    thrice = sorted([*translated(packets), *translated(packets, host=b"\xac\x11\0\2", delay_ns=50_000)], key=lambda one: one.time_ns)
+    assert {copy.of for copy in copies_of(tmp_path, thrice).values()} == {1}
+
+
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_a_copy_without_the_beginning_is_known(doubled: Doubled, tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    assert [copy.of for copy in copies_of(tmp_path, doubled(packets[20:])).values()] == [1]
+
+
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_the_more_complete_of_two_copies_counts(doubled: Doubled, tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    own = {packet.data for packet in packets}
+    several = doubled(packets)
+    first = [packet for packet in several if packet.data in own]
+    lost = {first[place].data for place in (30, 40, 41, 70)}
+    found = copies_of(tmp_path, [packet for packet in several if packet.data not in lost])
+    assert {number: (copy.of, copy.both_lack) for number, copy in found.items()} == {1: (2, False)}
+    assert found[1].delay_ns < 0
+
+
+def test_each_of_two_copies_that_lacks_bytes_is_told(tmp_path: Path) -> None:
+    packets = translated(packets_of(field(BASE)))
+    says = [packet.data for packet in packets if tcp_of(packet).payload]  # each of them twice, one after the other
+    lost = {says[60], says[95]}
+    (copy,) = copies_of(tmp_path, [packet for packet in packets if packet.data not in lost]).values()
+    assert copy.both_lack
+
+
+def test_a_copy_whose_packets_were_cut_is_known(tmp_path: Path) -> None:
+    packets = passed_on(packets_of(field(BASE)))
+    cut = [replace(one, data=one.data[:128]) if tcp_of(one).to_server() is False else one for one in packets]
+    assert [copy.by for copy in copies_of(tmp_path, cut).values()] == [PROXY]
+
+
+# -- what is no copy ------------------------------------------------------------------------------------------------------------------
+
+
+def shifted(packets: Sequence[Recorded], *, by_ns: int, port: int, shift: int = 0x1234567) -> list[Recorded]:
+    """The conversation of another client, which says and hears the same bytes so much later."""
+    found = []
+    for packet in packets:
+        one = tcp_of(packet)
+        ports = (one.source + port, one.target) if one.to_server() else (one.source, one.target + port)
+        ack = one.ack + shift if one.ack else 0
+        found.append(replace(one, source=ports[0], target=ports[1], seq=one.seq + shift, ack=ack).recorded(packet.time_ns + by_ns))
+    return found
+
+
+@pytest.mark.parametrize("by_ns", [0, 700, 20_000, 1_000_000, 50_000_000])
+@pytest.mark.parametrize("shift", [0, 0x1234567])
+def test_two_clients_that_say_the_same_at_the_same_time_are_two(by_ns: int, shift: int, tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    both = sorted([*packets, *shifted(packets, by_ns=by_ns, port=77, shift=shift)], key=lambda one: one.time_ns)
+    assert copies_of(tmp_path, both) == {}
+
+
+def test_a_client_that_connects_again_and_repeats_itself_is_no_copy(tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    by_ns = packets[-1].time_ns - packets[0].time_ns + 5_000_000
+    assert copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=77)]) == {}
+    assert copies_of(tmp_path, [*packets, *shifted(packets, by_ns=by_ns, port=0, shift=0x71234567)]) == {}
+
+
+def test_connections_that_differ_after_the_same_start_are_no_copies(tmp_path: Path) -> None:
+    packets = passed_on(packets_of(field(BASE)))
+    changed = []
+    for place, packet in enumerate(packets):
+        one = tcp_of(packet)
+        other = one.payload[:-1] + bytes((one.payload[-1] ^ 1,)) if one.payload else b""
+        is_second = place > len(packets) // 2 and max(one.source, one.target) > 43_211 + 1000
+        changed.append(replace(one, payload=other).recorded(packet.time_ns) if is_second else packet)
+    assert copies_of(tmp_path, changed) == {}
+
+
+def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
+    path = written(tmp_path, passed_on(packets_of(real_server("6.0.5-dcp1"))))
+    found = []
+    for size in (1 << 24, 4096):
+        with Reading(open_capture([str(path)], batch_bytes=size), track=True) as reading:
+            for _ in reading:
+                pass
+            assert reading.tracker is not None
+            found.append(reading.tracker.copies.among(reading.links))
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
