@@ -56,6 +56,7 @@ def overview(reading: Reading) -> Overview:
         "connections": len(links) + reading.engine.unlisted,
         "copies": len(copies),
         "mid_stream": [link.number for link in links if not link.has_handshake],
+        "one_direction": [link.number for link in links if link.unseen >= 0],
         "unopened": _unopened(links),
         "streams": len(streams),
         "answers": dict(Counter(answer for _, _, answer in streams)),

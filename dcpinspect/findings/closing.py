@@ -64,9 +64,10 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
         return
     last = runs[int(np.argmax(runs.latest.row))]
     latest = context.place(last, last.latest)
-    side = "client" if link.closed_by == CLIENT else "server"
-    cause = "reset" if link.closed == "rst" else f"by-{side}"
-    message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
+    side = "" if link.closed_by < 0 else "client" if link.closed_by == CLIENT else "server"
+    cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
+    by = f" by the {side}" if side else ""
+    message = f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
     places, of = [latest] if latest is not None else [], None
     why = _why(context, link, faults, noops) if link.closed_by == SERVER else None
     if why is not None:

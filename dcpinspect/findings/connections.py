@@ -121,6 +121,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context, coverage, places = finished.context, finished.coverage, finished.places
     for link in context.links:
         yield from _session(context, link, places)
+        if link.unseen >= 0:
+            yield _unseen(link)
     yield from _without_syn(context.links)
     yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
@@ -167,9 +169,20 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
             yield _of("control-unknown-key", link.number, message, *_known(places, control.row), cause=key)
 
 
+def _unseen(link: Link) -> Occurrence:
+    size = f", {counted(link.missing[link.unseen], 'byte')}" if link.missing[link.unseen] else ""
+    port = link.server.rpartition(":")[2]
+    next_ = (
+        f"the filter caught one direction only: capture with 'tcp port {port}', without src or dst; a tap or a mirror port may also show"
+        " only one"
+    )
+    message = f"nothing of the {('client', 'server')[link.unseen]} was captured{size}"
+    return _of("capture-hole", link.number, message, cause="one-direction", next_=next_)
+
+
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     name, lost = DIRECTIONS[one.direction], one.missing - one.cut
-    if lost and one.connection in context.by_number:
+    if lost and one.connection in context.by_number and context.by_number[one.connection].unseen != one.direction:
         # nobody counts which holes snaplen made
         where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
         message = f"{counted(lost, 'byte')}{where}, {name}"

@@ -126,7 +126,8 @@ def _way(one: DirectionCoverage) -> str:
 def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
     if one.missing:
         cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
-        yield f"{one.missing:,} bytes are not in the capture ({_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut})"
+        where = f"{_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut}" if one.packets else "nor is any packet of this direction"
+        yield f"{one.missing:,} bytes are not in the capture ({where})"
     if one.skipped:
         size, reasons = sum(one.skipped.values()), ", ".join(one.skipped)
         yield f"{size:,} bytes skipped up to the next message ({reasons}{_at(one, one.first_skipped, ';')})"

@@ -159,6 +159,8 @@ def _complete(found: dict[str, Any]) -> str:
             lacks.append(f"{counted(found[name], noun)} {what}")
     if found["holes"]:
         lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
+    if found["one_direction"]:
+        lacks.append(f"only one direction of {_numbers('connection', found['one_direction'])} was captured")
     if found["skipped_bytes"]:
         lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
     if found["late_bytes"]:

@@ -207,6 +207,7 @@ INFO = RecordTable(
         _C("connections", "number", "connections that carry messages or stand on a port looked at, each conversation once"),
         _C("copies", "number", "connections besides, that show the conversation of one of these once more"),
         _C("mid_stream", "numbers", "connections whose TCP handshake is not in the capture"),
+        _C("one_direction", "numbers", "connections of which the capture has the packets of one side only"),
         _C(
             "unopened",
             "objects",

@@ -65,6 +65,8 @@ class Link:
     """By direction: what an ICMP error says of its packets, where the end that they were sent to was not heard after it; else empty."""
     syns: int = 0
     """Number of packets of the client, where it has had no answer."""
+    unseen: int = -1
+    """Direction of which no packet was captured, though the other one says that there was something; -1: none."""
     shut: tuple[Shut | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 

@@ -45,7 +45,7 @@ from dcpinspect.transport.rows import (
     TransportTables,
 )
 from dcpinspect.transport.unusual import UnusualPackets
-from dcpinspect.transport.whose import MASK
+from dcpinspect.transport.whose import MASK, WAIT_NS
 
 Table = TypeVar("Table", bound=Rows[Any])
 
@@ -286,6 +286,19 @@ class Reassembler:
         """Returns the sequence number of stream offset 0, or -1, for both directions."""
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
         return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
+
+    def unseen(self, connections: Column) -> Column:
+        """Returns the direction of which no packet was captured, for each of these connections, or -1.
+
+        The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
+        """
+        known, both = self._known[connections - 1], np.stack((2 * connections - 2, 2 * connections - 1))
+        is_seen = self._tables.sides.packets[both] > 0
+        payload, duplicate = (self.counted(both.reshape(-1))[COUNTED.index(name)].reshape(2, -1) for name in ("payload", "duplicate"))
+        goes_on = (known.last_time - known.first_time >= WAIT_NS) & (duplicate.sum(axis=0) == 0)
+        is_sure = (self._tables.sides.has_base[both] != 0).all(axis=0) | goes_on
+        found: Column = np.where((is_seen.sum(axis=0) == 1) & (payload.sum(axis=0) > 0) & is_sure, np.argmin(is_seen, axis=0), -1)
+        return found
 
     def has_fin(self, connection: int, direction: int) -> bool:
         """Returns whether a FIN of a direction was captured."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dcpinspect.engine import Engine
@@ -68,6 +70,29 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
     assert found.message.endswith(" bytes in 1 hole, s2c")
     assert found.places[0].row > 0
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("first", [0, 4])
+def test_a_direction_that_is_missing_is_no_loss_of_the_capture_but_of_its_filter(direction: int, first: int) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    for seqno in range(1, 9):
+        stream.snapshot(seqno, seqno, "memory")
+        stream.mutation(seqno, "k")
+    captured = [packet for packet in packets(talk)[first:] if packet.flow[2] == direction]
+    spread = [replace(packet, time_ns=packet.time_ns + 50_000_000 * number) for number, packet in enumerate(captured)]
+    found = {one.cause: one for one in found_in(spread) if one.rule == "capture-hole"}
+    assert [*found] == ["one-direction"]
+    assert found["one-direction"].message.startswith(f"nothing of the {('server', 'client')[direction]} was captured")
+    assert "without src or dst" in found["one-direction"].next
+
+
+def test_a_client_that_sends_the_same_again_may_have_no_server() -> None:
+    talk = Talk()
+    talk.send(0, encode("noop", opaque=1), ACK | PSH)
+    again = [replace(talk.packets[0], time_ns=talk.packets[0].time_ns + 10**9 * number) for number in range(3)]
+    assert [one.rule for one in found_in(again) if one.rule == "capture-hole"] == []
 
 
 @pytest.mark.parametrize("is_lossy", [False, True])

@@ -93,6 +93,17 @@ TCP: dict[str, Case] = {
     "y02-rst-out-of-window": Case([CLOSED], info=WHOLE),
     "y03-rst-injected-ignored": Case([CLOSED], info=WHOLE),
     "y04-stray-syn-challenge-ack": Case([CLOSED], info=WHOLE),
+    "q09-only-dst-port": Case(
+        [Expected("capture-hole", "note", "capture", ["nothing of the server", "48,988 bytes", "without src or dst"], ["larger buffer"])],
+        info=["48,988 bytes lost", "only one direction of connection 1"],
+    ),
+    "q09b-only-src-port": Case(
+        [
+            Expected("capture-hole", "note", "capture", ["nothing of the client", "1,143 bytes", "without src or dst"], ["larger buffer"]),
+            CLOSED,
+        ],
+        info=["1,143 bytes lost", "only one direction of connection 1"],
+    ),
 }
 
 # -- trouble below DCP ----------------------------------------------------------------------------------------------------------------
