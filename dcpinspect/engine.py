@@ -28,6 +28,7 @@ from dcpinspect.streams.links import Link, Shut
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.flows import acked_of
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.openings import counted, openings
 from dcpinspect.transport.reassembly import Reassembler
@@ -280,7 +281,8 @@ class Engine:
             numbers.tolist(), lives, opened, begun, unseen, *pairs, strict=True
         ):
             is_turned = number in turned
-            first_seq = self.transport.first_seq(number)
+            first_seq, acked = self.transport.first_seq(number), acked_of(self.transport.tables, number)
+            tls = self.tls.text(number)
             yield Link(
                 number=number,
                 client=self._endpoints.client[number - 1],
@@ -301,7 +303,8 @@ class Engine:
                 missing=(missing[C2S], missing[S2C]),
                 skipped=(skipped[C2S], skipped[S2C]),
                 lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
-                tls=self.tls.text(number),
+                tls=tls,
+                acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
                 unopened=opening.unopened,
                 unreached=opening.unreached[:: -1 if is_turned else 1],
                 syns=opening.syns,

@@ -223,7 +223,7 @@ class Checker:
         found = self._collector.copy()
         for watcher in self._watchers.values():
             watcher.reconsider(context, found)
-        places, faulty = self._places.by_row, found.offenders()
+        places, faulty = self._places.by_row, found.offenders(SILENCES)
         for occurrence in self._occurrences(
             Finished(context, tables, coverage, places, faulty, found, is_whole, self._with_keys, self.evidence)
         ):

@@ -16,12 +16,13 @@ from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
+from dcpinspect.tables.messages import DIRECTIONS
 
 RULES = (
     Rule(
@@ -36,8 +37,8 @@ RULES = (
     ),
 )
 
-CLIENT, SERVER = 0, 1
-"""The directions, and the sides that send in them."""
+SERVER = 1
+"""The direction of the server."""
 
 _Fault = tuple[Key, Finding]
 
@@ -50,12 +51,13 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     faults: dict[int, list[_Fault]] = {}
     for one in finished.so_far.found(CLOSES):
         faults.setdefault(one[1].connections[0], []).append(one)
+    explained = finished.so_far.explained
     for link in context.links:
-        if link.number not in finished.so_far.explained:
-            yield from _closed(context, link, faults.get(link.number, ()), noops)
+        yield from _closed(context, link, faults.get(link.number, ()), noops, explained.get(link.number))
 
 
-def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> Iterator[Occurrence]:
+def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None, of: Key | None) -> Iterator[Occurrence]:
+    """Yields the close of a connection that has streams. ``of``: what another rule says that it was closed for."""
     if link.closed not in ("fin", "rst"):
         return
     streams = context.streams[context.streams.connection == link.number]
@@ -64,13 +66,15 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
         return
     last = runs[int(np.argmax(runs.latest.row))]
     latest = context.place(last, last.latest)
-    side = "" if link.closed_by < 0 else "client" if link.closed_by == CLIENT else "server"
+    side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
     message = f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
-    places, of = [latest] if latest is not None else [], None
-    why = _why(context, link, faults, noops) if link.closed_by == SERVER else None
-    if why is not None:
+    places = [latest] if latest is not None else []
+    why = _why(context, link, faults, noops) if link.closed_by in (SERVER, context.producer(link.number)) else None
+    if of is not None:
+        message += f", after {of[0]}"
+    elif why is not None:
         (of, fault), place = why
         message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
         places += [place] if place is not None else []
@@ -79,10 +83,10 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
 
 
 def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:
-    """Returns the latest fault for which the server closed a connection, and the message that shows it, if there is one."""
+    """Returns the latest fault for which one side closed a connection, and the message that shows it, if there is one."""
     known = []
     for key, fault in faults:
-        of = "s2c" if CLOSES[fault.rule] == SILENT else "c2s"
+        of = DIRECTIONS[link.closed_by if CLOSES[fault.rule] == SILENT else 1 - link.closed_by]
         place = max((place for place in fault.places if place.direction == of), key=lambda place: place.row, default=None)
         if _is_why(context, link, fault, place, noops):
             known.append(((key, fault), place))
@@ -92,8 +96,8 @@ def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | 
 def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, noops: Noops | None) -> bool:
     kind = CLOSES[fault.rule]
     if kind == AT_ONCE:
-        if place is None:  # everything that the client sent after its last message was no message
-            return fault.cause == "c2s" and not fault.places
+        if place is None:  # everything that the other side sent after its last message was no message
+            return fault.cause == DIRECTIONS[1 - link.closed_by] and not fault.places
         return 0 <= link.closed_ns - _time_ns(context, place) <= PATIENCE_NS
     if noops is None or place is None:
         return False

@@ -82,8 +82,8 @@ class Collector:
         """By rule and stream: the key of what the rule's findings about the stream are effects of."""
         self._past: dict[tuple[*Key, Key | None], tuple[Heap, Finding]] = {}
         """What was found on connections that have left, as it was told last; the keys are as in ``_heaps``."""
-        self.explained: set[int] = set()
-        """Connections for which some rule says why they were closed."""
+        self.explained: dict[int, Key] = {}
+        """By connection: the key of what some rule says that it was closed for."""
 
     def add(self, occurrence: Occurrence) -> None:
         """Adds one occurrence."""
@@ -105,7 +105,7 @@ class Collector:
             heap = self._heaps[(*occurrence.key, cause)] = Heap([], cause=cause, rows=rows)
         heap.add(occurrence)
         if occurrence.closes is not None:
-            self.explained.add(occurrence.closes)
+            self.explained[occurrence.closes] = cause or occurrence.key
 
     def _cause(self, occurrence: Occurrence) -> Key | None:
         """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is an effect of something milder."""
@@ -349,10 +349,14 @@ class Collector:
             if key[0] != rule or key[3] not in connections or heap.first.severity != "warning"
         }
 
-    def offenders(self) -> set[int]:
-        """Returns the rows of messages in which something worse than a note was found."""
-        worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
-        return {places[0].row for heap in worse for places in heap.named}
+    def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, Key]:
+        """Returns the rows of messages in which something worse than a note was found, each with the key of what no other rule silences."""
+        found: dict[int, Key] = {}
+        for heap in self._heaps.values():
+            for row in {places[0].row for places in heap.named} if heap.first.severity != "note" else ():
+                if row not in found or found[row][0] in silences.get(heap.first.rule, ()):
+                    found[row] = heap.first.key
+        return found
 
     def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
         """Returns what these rules have found so far, vbucket by vbucket, whether another rule silences it or not."""
@@ -379,12 +383,13 @@ class Collector:
         own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
         for found, heaps in own:
             causes.update(dict.fromkeys((heap.first.key for heap in heaps), found.id))
-        effects = self._grouped(((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes), apart=apart)
-        over = {found.id: found.over for found, _ in own}
+        whole = {found.id: found for found, _ in own}
+        told = ((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes)
+        effects = self._grouped(((heap, replace(one, whose=whole[of].whose), of) for heap, one, of in told), apart=apart)
         out = [found for found, _ in own]
-        for found, _ in effects:  # an effect is over when its cause is
+        for found, _ in effects:  # who acts on a cause acts on its effects, which are over when it is
             assert found.effect_of is not None
-            out.append(replace(found, next="", over=over[found.effect_of], over_row=None))
+            out.append(replace(found, next="", over=whole[found.effect_of].over, over_row=None))
         return sorted(out, key=self._in_order)
 
     def _in_order(self, one: Finding) -> tuple[object, ...]:

@@ -8,7 +8,8 @@ The tables differ in what they look at, and in what they do:
 - ``CLOSES`` is about the close of a connection. ``connection-closed`` names the fault for which the server closed it.
 - ``OWNS`` is about cause and effect. What a rule finds stays a finding, and becomes an effect of the finding that explains it. It is told
   under that finding, which also gives the advice. The rule that finds the cause says which streams it explains. Nothing is an effect of
-  something milder, so the worst finding that is told stays the worst.
+  something milder, so the worst finding that is told stays the worst. No effect has effects of its own: what follows from one is told with
+  its cause.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _IN_A_STREAM = (
 )
 """Rules about a message's place in its stream: they mean nothing if it is the message of another stream."""
 SILENCES: Mapping[str, Collection[str]] = {
-    **{rule.id: ("stream-refused",) for rule in wire_rules.RULES if rule.severity != "note"},
+    **{rule.id: ("stream-refused", "open-refused") for rule in wire_rules.RULES if rule.severity != "note"},
     "bad-stream-range": ("stream-refused",),
     "duplicate-stream-request": ("stream-refused",),
     "manifest-ahead": ("stream-refused",),
@@ -44,6 +45,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "consumer-refused": ("ack-early",),
     "wrong-failover-entry": ("unknown-vbucket-uuid",),
     "no-common-history": ("unknown-vbucket-uuid",),
+    "dcp-before-open": ("stream-refused", "missing-response"),
 }
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
 
@@ -68,7 +70,19 @@ CLOSES: Mapping[str, int] = {
 """Rules whose faults make a server close the connection, and when. AT_ONCE: at once. UNANSWERED: while it still waits for the right answer
 to a noop. SILENT: once it has waited for an answer for as long as noops are apart, and the client said nothing else."""
 
+REFUSABLE = (
+    *(rule.id for rule in wire_rules.RULES if rule.severity != "note"),
+    *(rule for rule in _IN_A_STREAM if rule != "gap-unexplained"),
+    *("sid-missing", "sid-unexpected", "message-without-stream", "message-after-stream-end", "opaque-mismatch", "delete-times-mismatch"),
+    *("marker-version-not-negotiated", "oso-not-negotiated", "seqno-advanced-without-collections", "expiry-not-negotiated"),
+    *("prepare-not-negotiated", "oso-structure"),
+)
+"""Rules about messages of a stream that a consumer may refuse."""
+
 OWNS: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
+    **dict.fromkeys(("consumer-refused", "open-twice", "flow-control-stall"), ("connection-closed",)),
+    "name-clash": ("connection-closed", "silent-connection"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
         *("wrong-failover-entry", "unknown-vbucket-uuid"),
@@ -79,9 +93,9 @@ OWNS: Mapping[str, Collection[str]] = {
     "orphaned-vbucket": ("stream-end-reason", "stream-refused", "manifest-ahead"),
     "server-owes-seqno": ("snapshot-stalled",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),
-    "bad-magic": ("connection-closed", "undecoded-bytes"),
-    "oversized-body": ("connection-closed", "undecoded-bytes"),
+    "length-mismatch": ("consumer-refused", "connection-closed"),
+    **dict.fromkeys(("bad-magic", "oversized-body"), ("connection-closed", "undecoded-bytes")),
     **dict.fromkeys(("capture-hole", "capture-cut"), ("undecoded-bytes",)),
     "connection-reuse-inferred": ("mid-stream-start",),
 }
-"""For each rule, the rules whose findings may be its effects. No effect has effects of its own."""
+"""For each rule, the rules whose findings may be its effects."""

@@ -240,7 +240,7 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
-    closes = link.number if is_given_up else None
+    closes = link.number if is_open and is_closed else None
     yield from _of(
         "flow-control-stall",
         severity,

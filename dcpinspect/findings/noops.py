@@ -10,8 +10,8 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import GOES_ON, SILENT, Rule
+from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
@@ -33,8 +33,8 @@ RULES = (
         "answer noops at once, and do not wait for data to be processed",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
-        causes=(GOES_ON, SILENT),
-        whose={GOES_ON: "consumer", SILENT: "unknown"},
+        causes=(GOES_ON, ACKNOWLEDGED, SILENT),
+        whose={GOES_ON: "consumer", ACKNOWLEDGED: "consumer", SILENT: "unknown"},
         cost=Cost("connection", "does not answer noops", "do not answer noops"),
     ),
     Rule(
@@ -91,7 +91,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         for event in kept.opaques.told:
             told = _other_opaque(context, link, event, _times(event, kept.opaques.told, kept.opaques.count))
             yield _with(told, kept.opaques.rows)
-        yield from _silences(context, link, kept, peer, is_whole=is_whole)
+        of = finished.so_far.explained.get(link.number)
+        yield from _silences(context, link, kept, peer, of, is_whole=is_whole)
 
 
 def _of(
@@ -148,7 +149,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
             place = context.said(link.number, At.of(noop.place))
-            yield _of("noop-unanswered", severity, message, [place], 1, until, _since(peer, place.time_ns))
+            yield _of("noop-unanswered", severity, message, [place], 1, until, _since(link, peer, place))
     told, certain = kept.unanswered.told, _certain(context, link, kept.unanswered, 1 - peer.producer)
     for event in told:
         if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
@@ -158,7 +159,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             places.append(context.said(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
         times = _times(event, told, kept.unanswered.count)
-        cause = _since(peer, event.at.time_ns)
+        cause = _since(link, peer, event.at)
         found = _of("noop-unanswered", "warning", message, places, times, cause=cause)
         goes_on = kept.unanswered.times[certain] + patience(peer) < peer.consumer_time
         yield _with(found, kept.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
@@ -170,9 +171,11 @@ def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
     return bool(context.tracker.state.connections[link.number].last_row[consumer] > 0 and link.lost_at_end[consumer] is None)
 
 
-def _since(peer: Peer, time_ns: int) -> str:
+def _since(link: Link, peer: Peer, noop: Place | At) -> str:
     """Returns what comes from the consumer later than an answer takes."""
-    return GOES_ON if peer.consumer_time > time_ns + patience(peer) else SILENT
+    if peer.consumer_time > noop.time_ns + patience(peer):
+        return GOES_ON
+    return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
 
 
 def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -188,7 +191,8 @@ def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
         yield _with(found, kept.overlaps.rows)
 
 
-def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+def _silences(context: Context, link: Link, kept: Kept, peer: Peer, of: Key | None, *, is_whole: bool) -> Iterator[Occurrence]:
+    """Yields times without a word of the producer. ``of``: what the connection was closed for in the end."""
     interval = noop_interval(context.session(link.number))
     every = f", noop every {interval:g} s" if interval is not None else ""
     until, latest = context.until_ns(link), peer.latest.place
@@ -197,7 +201,8 @@ def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
     is_read = is_whole and link.lost_at_end[peer.producer] is None
     if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
         message = f"nothing for {duration(silence / 1e9)}{every}"
-        yield _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
+        found = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
+        yield replace(found, effect_of=of)
     told, certain = kept.silences.told, _certain(context, link, kept.silences, peer.producer)
     for event in told:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):

@@ -76,6 +76,7 @@ _LAST_WORDS_NS = 1_000_000_000
 CLIENT = 0
 """Direction of the side that opens, whichever side will be the producer."""
 
+_OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 _OF_DCP = opcodes_with(Trait.DCP)
 _OF_DCP[Opcode.DCP_OPEN] = False
 
@@ -98,6 +99,8 @@ class _Early:
     opcode: int
     refused: Opened | None
     """The refused open before the command; None if there was none."""
+    vbucket: int | None
+    """The vbucket that the command is about, if it is about one."""
 
 
 class Opens(Watcher):
@@ -156,7 +159,9 @@ class Opens(Watcher):
             took = latest.answered.time_ns - latest.place.time_ns
             if batch.time_ns[index] <= latest.answered.time_ns + took:
                 return  # the client may not have heard of the refusal
-        self._early.append(_Early(place_of(batch, index), int(batch.decoded.opcode[index]), latest))
+        opcode = int(batch.decoded.opcode[index])
+        vbucket = int(batch.decoded.specific[index]) if _OF_VBUCKET[opcode] else None
+        self._early.append(_Early(place_of(batch, index), opcode, latest, vbucket))
         self._early_count[connection] = self._early_count.get(connection, 0) + 1
         if self._early_count[connection] >= MOST_EARLY or len(self._early) >= MOST:
             self._settled.add(connection)
@@ -204,7 +209,7 @@ class Opens(Watcher):
             before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
             places = [early.place, *([early.refused.place] if early.refused is not None else [])]
             message = f"{opcode_name(early.opcode)} before {before}"
-            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(places))
+            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(places), early.vbucket)
         for connection, known in self._of.items():
             first = next((one for one in known if one.status == Status.SUCCESS), None)
             for refused in known[: None if first is None else known.index(first)]:
@@ -214,7 +219,11 @@ class Opens(Watcher):
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):
                     continue  # by then, another connection may run between the two addresses
-                yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
+                message, link = f"opened again as {again.name}", context.by_number.get(connection)
+                closes = connection if link is not None and _is_closed_for(context, again, link) else None
+                if link is not None and closes is not None:
+                    message += f"; server closed the connection, in frame {link.closed_frame}"
+                yield Occurrence("open-twice", "warning", message, connection, (again.place, first.place), closes=closes)
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
@@ -262,7 +271,7 @@ def _holds(link: Link, when: int) -> bool:
 
 
 def _is_closed_for(context: Context, newer: Opened, held: Link) -> bool:
-    """Returns whether the server closed an older connection for a newer open: it said nothing more on it by then."""
+    """Returns whether the server closed a connection for a newer open, of its name or on it: it said nothing more on it by then."""
     latest_ns = context.tracker.state.connections[held.number].time[1 - CLIENT]
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
     return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)

@@ -18,7 +18,7 @@ from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
+from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import TAKEOVER
@@ -48,8 +48,8 @@ RULES = (
         "commands without an answer; requests after which the sender closes at once; a hole that may hide the answer",
         "look at the receiver; it is busy, hangs, or does not accept this client",
         reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
-        causes=(GOES_ON, CLOSED, SILENT),
-        whose={GOES_ON: "receiver", CLOSED: "receiver", SILENT: "unknown"},
+        causes=(GOES_ON, CLOSED, ACKNOWLEDGED, SILENT),
+        whose={GOES_ON: "receiver", CLOSED: "receiver", ACKNOWLEDGED: "receiver", SILENT: "unknown"},
         cost=Cost("connection", "waits for an answer", "wait for an answer"),
     ),
     Rule(
@@ -322,7 +322,9 @@ class Pairing(Watcher):
         if link.closed in ("fin", "rst") and link.closed_by == other:
             return CLOSED
         latest = int(self._latest[way]) if way < len(self._latest) else 0
-        return GOES_ON if latest > asked.place.time_ns + LEAST_WAIT_NS else SILENT
+        if latest > asked.place.time_ns + LEAST_WAIT_NS:
+            return GOES_ON
+        return ACKNOWLEDGED if link.has_received(1 - other, asked.place.stream_offset) else SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
         for asked in self.takeovers:

@@ -7,7 +7,8 @@ aborts counted. Any answer to a snapshot marker or a vbucket state is taken for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -20,6 +21,7 @@ from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
+from dcpinspect.findings.finding import Key as FaultKey
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
@@ -193,15 +195,20 @@ class Refusals(Watcher):
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
-        """Yields all occurrences. A consumer that refuses a faulty message is right."""
+        """Yields all occurrences. That a consumer refuses a faulty message is an effect of the fault."""
         context = finished.context
-        for (connection, opcode, _, status), one in self._of.items():
+        alike: dict[tuple[int, int, int], list[_Key]] = defaultdict(list)
+        for key in self._of:
+            alike[key[1:]].append(key)
+        for (connection, opcode, opaque, status), one in self._of.items():
             link = context.by_number.get(connection)
-            if link is None or any(about is not None and about.row in finished.faulty for _, about, _ in one.told):
+            if link is None:
                 continue
+            fault = self._fault(context, one, connection, alike[opcode, opaque, status], finished.faulty)
             if one.needs_v7 and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < one.told[0][0].time_ns:
                 continue  # a setting of the consumer's may be in what was lost
-            after_ns = _closed_after_ns(context, link, one) if finished.is_whole and opcode not in _ACKNOWLEDGED else None
+            is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
+            after_ns = _closed_after_ns(context, link, one) if is_fatal else None
             what = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
                 what += "; the producer takes any answer as an acknowledgement"
@@ -213,7 +220,7 @@ class Refusals(Watcher):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
                     "consumer-refused",
-                    "error",
+                    "error" if fault is None else fault[1],
                     f"{opcode_name(opcode)}{upto} {what}",
                     connection,
                     (answer, *([about] if about is not None else [])),
@@ -224,8 +231,24 @@ class Refusals(Watcher):
                     count=one.count - len(one.told) + 1 if index == len(one.told) - 1 else 1,
                     last_time_ns=one.last.time_ns if one.last is not None else 0,
                     closes=connection if after_ns is not None else None,
+                    effect_of=fault,
                     rows=one.rows,
                 )
+
+    def _fault(
+        self, context: Context, one: _Refused, connection: int, alike: Iterable[_Key], faulty: Mapping[int, FaultKey]
+    ) -> FaultKey | None:
+        """Returns the fault of what was refused, also where a proxy passed it on, and passes the answer back; None without one.
+
+        ``alike``: answers with the same opcode, opaque and status, on all connections.
+        """
+        producer = context.producer(connection)
+        others = [self._of[key] for key in alike if context.producer(key[0]) != producer]
+        for refused in (one, *(other for other in others if other.vbucket == one.vbucket)):
+            for _, about, _ in refused.told:
+                if about is not None and about.row in faulty:
+                    return faulty[about.row]
+        return None
 
 
 def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
@@ -264,11 +287,15 @@ def _found(before: Sequence[SentMessages], key: _Key, row: int, direction: int, 
 
 
 def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
-    """Returns how long after one of the answers the producer closed the connection; None if it did not, or too late to be about them."""
-    if link.closed not in ("fin", "rst") or link.closed_by != context.producer(link.number):
+    """Returns how long after one of the answers the connection was closed by a side that had nothing more to say then; None if it was not,
+    or too late to be about them."""
+    if link.closed not in ("fin", "rst") or link.closed_by < 0:
         return None
-    patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[link.number]))
-    after = [link.closed_ns - place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
+    of = context.tracker.state.connections[link.number]
+    slowest = int(of.slowest)
+    patience_ns, on_its_way_ns = max(PATIENCE_NS, 10 * slowest), slowest if link.closed_by == context.producer(link.number) else 0
+    answers = [place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
+    after = [link.closed_ns - time_ns for time_ns in answers if of.time[link.closed_by] <= time_ns + on_its_way_ns]
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
 
 

@@ -30,8 +30,9 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 LONG_NS = 5_000_000_000
 """Something that waits for this time, and until the end, counts as stopped."""
-GOES_ON, CLOSED, SILENT = "goes-on", "closed", "silent"
-"""Causes of rules about an answer that does not come: what comes instead from that side.
+GOES_ON, CLOSED, ACKNOWLEDGED, SILENT = "goes-on", "closed", "acknowledged", "silent"
+"""Causes of rules about an answer that does not come: what comes instead from that side. ACKNOWLEDGED: nothing, but its host acknowledged
+the bytes of the question, so the program does not answer.
 
 If nothing comes, a capture cannot tell a side that hangs from a host that is down or a network that carries nothing. So nobody is blamed
 then, and a network never is.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.context import Context
     from dcpinspect.findings.facts import Facts
-    from dcpinspect.findings.finding import Occurrence, Place
+    from dcpinspect.findings.finding import Key, Occurrence, Place
     from dcpinspect.logs.evidence import Evidence
     from dcpinspect.protocol.columns import Mask, Rows
     from dcpinspect.streams.rows import Streams
@@ -49,7 +49,7 @@ class Finished:
     coverage: Coverage
     places: Mapping[int, Place]
     """Places of the messages of sessions, by row."""
-    faulty: Collection[int]
+    faulty: Mapping[int, Key]
     """Rows of messages in which a fault was found."""
     so_far: Collector
     """What the watchers have found, and the rule sets before this one."""

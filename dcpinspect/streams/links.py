@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dcpinspect.protocol.header import HEADER_SIZE
+
 
 class Shut(NamedTuple):
     """When an end announced a TCP receive window of 0, which stops the other end."""
@@ -58,6 +60,8 @@ class Link:
     """Stream offsets [start, end) behind the latest message that could not be read; None where there are none."""
     tls: str | None = None
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
+    acked: tuple[int, int] = (0, 0)
+    """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where nobody knows, as inside TLS."""
     unopened: str = ""
     """What came of its SYN instead of an answer: ``unanswered``, ``refused``, or what an ICMP error says. ``silent`` where it was opened
     and closed, and nobody said a byte. Else empty."""
@@ -69,6 +73,10 @@ class Link:
     """Direction of which no packet was captured, though the other one says that there was something; -1: none."""
     shut: tuple[Shut | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
+
+    def has_received(self, direction: int, offset: int) -> bool:
+        """Returns whether the other side's host acknowledged the header of the message at a stream offset of a direction."""
+        return self.acked[direction] >= offset + HEADER_SIZE
 
     @property
     def is_complete(self) -> bool:

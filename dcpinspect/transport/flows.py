@@ -45,6 +45,15 @@ def own_flow(tables: TransportTables, side: int) -> int:
     return int(connection.flows + (side & 1))
 
 
+def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
+    """Returns the stream offset up to which the other side has acknowledged each direction; 0 where no acknowledgement was captured."""
+    flows = int(tables.connections[connection - 1].flows)
+    if flows > 0:
+        return int(tables.flows[flows].acked_to), int(tables.flows[flows + 1].acked_to)
+    ways = [(-1 - flows) >> way * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0 for way in range(2)]
+    return ways[0] // 2 * (ways[0] & 1), ways[1] // 2 * (ways[1] & 1)
+
+
 @inline
 def says_little(one: Side, flow: Flow) -> bool:
     """Returns whether the flow of a direction can be put aside.

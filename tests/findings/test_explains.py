@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from dcpinspect.findings.explains import CLOSES, OWNS, SILENCES, SILENCES_OF_CONNECTION
+from dcpinspect.findings.explains import CLOSES, OWNS, REFUSABLE, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import SEVERITIES
@@ -49,7 +49,8 @@ def test_no_rule_silences_itself() -> None:
 
 
 def test_no_effect_has_effects_of_its_own() -> None:
-    assert not OWNS.keys() & {effect for several in OWNS.values() for effect in several}
+    """A refusal that is an effect leaves the close that follows to its cause."""
+    assert OWNS.keys() & {effect for several in OWNS.values() for effect in several} == {"consumer-refused"}
 
 
 def test_streams_are_explained_before_their_findings_are_told() -> None:
@@ -299,5 +300,6 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
     tried |= {"login-refused"}  # beside the rule about logins
+    tried |= {"name-clash", "open-twice", "flow-control-stall", "consumer-refused", *REFUSABLE}  # beside these rules
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

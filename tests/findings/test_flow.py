@@ -134,8 +134,10 @@ def test_the_servers_limit_is_named_and_explains_its_close(seconds: int, by: Sid
     talk = stalled(seconds)
     talk.close(by, abort=abort)
     found = {one.rule: one for one in findings(talk, rules=[*FLOW, "connection-closed"])}
-    assert found["flow-control-stall"].message.endswith(words)
-    assert ("connection-closed" in found) is not (seconds > 720 and by == "server")
+    stall, close = found["flow-control-stall"], found["connection-closed"]
+    assert stall.message.endswith(words)
+    assert (close.effect_of == stall.id) is (by == "server")
+    assert not close.message.endswith(", after flow-control-stall") or (by, close.whose) == ("server", "client")
 
 
 def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:

@@ -46,9 +46,18 @@ def test_a_client_that_never_opens() -> None:
     talk.hello("x/1", "JSON")
     talk.control("enable_noop", "true", status=Status.EINVAL)
     talk.stream_request(7, 0x700)
-    (whole,) = findings(talk, rules=IDS)
-    assert (whole.rule, whole.severity, whole.count) == ("dcp-before-open", "error", 2)
-    assert whole.message == "dcp_control before DCP_OPEN"
+    found = findings(talk, rules=[*IDS, "stream-refused"])
+    assert [(one.rule, one.severity, one.vbuckets) for one in found] == [("dcp-before-open", "error", of) for of in ((), (7,))]
+    assert [one.message for one in found] == ["dcp_control before DCP_OPEN", "dcp_stream_req before DCP_OPEN"]
+
+
+def test_a_request_before_the_open_is_told_once_however_many_vbuckets_are_asked_for() -> None:
+    talk = Told("x:1")
+    for vbucket in range(40):
+        talk.stream_request(vbucket, vbucket)
+        talk.answer("dcp_stream_req", vbucket, status=Status.EINVAL)
+    (whole,) = findings(talk)
+    assert (whole.rule, whole.vbuckets, whole.whose) == ("dcp-before-open", tuple(range(40)), "client")
 
 
 def test_a_client_that_opens_too_late() -> None:
@@ -155,7 +164,8 @@ def judged(packets: list[Packet], rules: list[str]) -> list[Any]:
 
 
 def test_a_name_that_two_connections_claim_and_which_the_server_closes() -> None:
-    (whole,) = judged(overlapping(), [*IDS, "connection-closed"])
+    whole, close = judged(overlapping(), [*IDS, "connection-closed"])
+    assert (close.rule, close.effect_of, close.whose) == ("connection-closed", whole.id, "client")
     assert (whole.rule, whole.severity, whole.connection) == ("name-clash", "warning", 2)
     assert whole.message.startswith("name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 ")
     assert [place.connection for place in whole.places] == [2, 1]

@@ -9,9 +9,9 @@ import pytest
 from dcpinspect.findings.pairing import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings
+from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets
 
 IDS = [rule.id for rule in RULES]
 
@@ -41,9 +41,9 @@ def test_a_request_that_is_not_answered_while_the_connection_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "silent", "unknown")]
+    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "acknowledged", "server")]
 )
-def test_it_is_of_the_side_that_was_asked_if_that_goes_on_or_closes_and_of_nobody_known_if_nothing_comes(
+def test_it_is_of_the_side_that_was_asked_if_that_goes_on_or_closes_or_its_host_acknowledges_the_request(
     then: str, cause: str, whose: str
 ) -> None:
     talk = opened()
@@ -57,6 +57,16 @@ def test_it_is_of_the_side_that_was_asked_if_that_goes_on_or_closes_and_of_nobod
         talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
     (one,) = [one for one in findings(talk, rules=IDS) if "2.5 s" in one.message]
     assert (one.rule, one.cause, one.whose) == ("missing-response", cause, whose)
+
+
+def test_of_a_request_that_no_host_acknowledged_nobody_knows_whose_it_is() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(2.5)
+    talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    *before, asked, _, again, _ = packets(talk)
+    (one,) = [one for one in found_in([*before, asked, again], rules=IDS) if "2.5 s" in one.message]
+    assert (one.rule, one.cause, one.whose) == ("missing-response", "silent", "unknown")
 
 
 def test_ten_times_the_slowest_answer_before_is_waited_for() -> None:

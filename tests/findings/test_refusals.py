@@ -125,18 +125,31 @@ def test_the_close_that_follows_is_told_with_it(abort: bool) -> None:
     stream.mutation(3, "c")
     refuse(talk, stream)
     talk.close("server", abort=abort)
-    (one,) = found(talk, rules=[*IDS, "connection-closed"])
+    one, close = found(talk, rules=[*IDS, "connection-closed"])
     assert (one.rule, one.count) == ("consumer-refused", 2)
-    assert f"; the server {'reset' if abort else 'closed'} the connection 3 ms later, in frame " in one.message
+    assert (close.rule, close.effect_of) == ("connection-closed", one.id)
+    assert f"; the server {'reset' if abort else 'closed'} the connection 20 us later, in frame " in one.message
 
 
-@pytest.mark.parametrize(("by", "wait"), [("client", 0.003), ("server", 30)])
-def test_a_close_by_the_client_or_much_later_has_another_reason(by: Side, wait: float) -> None:
+@pytest.mark.parametrize(("by", "wait", "is_effect"), [("client", 0.003, True), ("client", 30, False), ("server", 30, False)])
+def test_a_close_much_later_has_another_reason(by: Side, wait: float, is_effect: bool) -> None:
     talk, stream = streaming()
     refuse(talk, stream)
     talk.wait(wait)
     talk.close(by)
-    assert [one.rule for one in found(talk, rules=[*IDS, "connection-closed"])] == ["consumer-refused", "connection-closed"]
+    one, close = found(talk, rules=[*IDS, "connection-closed"])
+    assert (one.rule, close.rule, close.effect_of == one.id) == ("consumer-refused", "connection-closed", is_effect)
+
+
+@pytest.mark.parametrize("by", ["client", "server"])
+def test_a_side_that_goes_on_after_a_refusal_closes_for_another_reason(by: Side) -> None:
+    talk, stream = streaming()
+    refuse(talk, stream)
+    talk.wait(1)
+    talk.noop()
+    talk.close(by)
+    one, close = found(talk, rules=[*IDS, "connection-closed"])
+    assert (one.rule, close.rule, close.effect_of) == ("consumer-refused", "connection-closed", None)
 
 
 def test_several_streams_that_are_refused_are_one_finding() -> None:
@@ -248,8 +261,11 @@ def test_who_refuses_a_message_with_a_fault_is_right() -> None:
     stream.mutation(2, "b")
     refuse(talk, stream, status=Status.ERANGE)
     talk.close("server")
-    rules = [one.rule for one in found(talk, rules=[*IDS, "seqno-not-increasing", "connection-closed"])]
-    assert rules == ["seqno-not-increasing", "connection-closed"]
+    fault, *effects = found(talk, rules=[*IDS, "seqno-not-increasing", "connection-closed"])
+    assert (fault.rule, fault.whose) == ("seqno-not-increasing", "server")
+    assert [(one.rule, one.effect_of, one.whose) for one in effects] == [
+        (rule, fault.id, "server") for rule in ("consumer-refused", "connection-closed")
+    ]
 
 
 def test_a_side_that_is_not_the_consumer_refuses_nothing() -> None:
@@ -283,4 +299,4 @@ def test_refusals_of_a_capture_that_is_read_in_parts(tmp_path: Path) -> None:
     options = Options([*IDS, "connection-closed"])
     one = everything(whole(given, ["refused.pcap"], options))
     assert everything(joined(shares, ["refused.pcap"], options, left_out)) == one
-    assert [found["rule"] for found in one["findings"]] == ["consumer-refused"] * 2
+    assert [found["rule"] for found in one["findings"]] == [rule for rule in ("consumer-refused", "connection-closed") for _ in range(2)]
