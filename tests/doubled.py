@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tests.builders import COOKED, COOKED_2, ETHERNET, LOOP, NULL, RAW, SYN, Recorded, pcap
 
+Doubled = Callable[[Iterable[Recorded]], list[Recorded]]
+
 _IP_AT = {ETHERNET: 14, COOKED: 16, COOKED_2: 20, NULL: 4, LOOP: 4, RAW: 0}
 _SHIFTS = 0x3A5A5A5A, 0x71717171
 """Distance of the sequence numbers behind a proxy from those in front of it, by direction."""

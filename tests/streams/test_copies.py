@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from tests.builders import Recorded
 from tests.captures import field, real_server
-from tests.doubled import packets_of, passed_on, tcp_of, translated, written
-
-Doubled = Callable[[Iterable[Recorded]], list[Recorded]]
+from tests.doubled import Doubled, packets_of, passed_on, tcp_of, translated, written
 
 BASE = "t00-base"
 RECORDED = ("6.0.5-dcp1", "6.6.5-dcp", "durability", "name-clash-dup", "replication-60-66", "v85-oso")
