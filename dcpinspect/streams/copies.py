@@ -352,7 +352,7 @@ def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Sample
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
     first, second = both[0][left[is_equal]], both[1][right[is_equal]]
     if not len(first):
-        return None if any(map(len, both)) else (first, second)
+        return None if all(map(len, both)) else (first, second)
     behind = []
     for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
         alone = own[~np.isin(own.hash, same.hash)]
