@@ -163,7 +163,7 @@ DCP: dict[str, Case] = {
             Expected(
                 "orphaned-vbucket", "error", "client", ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"]
             ),
-            Expected("stream-refused", "warning", "server", ["vb [77]"]),
+            Expected("stream-refused", "warning", "client", ["vb [77]"]),
             Expected("stream-refused", "note", "server", ["vb [78]"]),
         ]
     ),
@@ -173,10 +173,13 @@ DCP: dict[str, Case] = {
     "r05-nmvb-not-retried": Case(
         [
             Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
-            Expected("stream-refused", "warning", "normal", ["vb [500]"]),
+            Expected("stream-refused", "warning", "client", ["vb [500]"]),
             Expected("stream-refused", "note", "normal", ["vb [501]"]),
             Expected("vbuckets-not-requested", "note", "client"),
         ]
+    ),
+    "r06-now-missing-vbucket": Case(
+        [Expected("start-not-listed", "warning", "client", ["no list of high seqnos had it; 9 others started at theirs", "vb [44]"])]
     ),
     "r07-end-lost-on-reopen": Case(
         [
