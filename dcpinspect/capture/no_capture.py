@@ -60,6 +60,11 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\0{64}", "zeros: it was never written, or was lost", "record again"),
     (rb"\n\r?\n.{0,6}(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)", _LINE_ENDS, "copy it again, as binary"),
     (
+        rb"[^\0]{0,2000}?[\w.:]+ > [\w.:]+: Flags \[",
+        "what tcpdump prints without the bytes of packets (-A has dots for most of them)",
+        "print with -XX, or record with -w FILE",
+    ),
+    (
         rb"(?:tcpdump|tshark|dumpcap|Capturing on|listening on|Running as user)\b[^\0]*\Z",
         "what a program that captures says, without its packets",
         _RECORD,

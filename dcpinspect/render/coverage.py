@@ -186,7 +186,7 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     ports = [port for port in ports if port]  # no server has port 0
     unread = {one.named: one for file in reading.capture.files for one in file.unread if one.packets}
     if not ports and unread:
-        return f"{names}: no DCP, and packets of a link type that is not read: {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
+        return f"{names}: no DCP, since packets with link type {', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
     if not ports:
         return f"{names}: no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""
