@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dcpinspect.capture.hex_lines import Ends, Form, Found, Frame, Piece, Problem, form_of
+from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
 """Number of bytes by which a text is recognised."""
@@ -165,7 +166,7 @@ class _Segments:
 
 def text_packets(head: bytes, raw: object) -> TextPackets | None:
     """Returns the capture that a text stands for; None if its beginning has no known form."""
-    if b"\x00" in head:
+    if b"\x00" in head or is_in_hex(head):
         return None
     form = form_of(head.decode("latin-1"))
     return TextPackets(raw, form) if form is not None else None
