@@ -9,7 +9,8 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading import Reading
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
-from tests.builders import Recorded
+from dcpinspect.transport.tls.keylog import KeyLog
+from tests.builders import Conversation, Recorded, recorded
 from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
 
@@ -76,6 +77,30 @@ def test_a_copy_whose_packets_were_cut_is_known(tmp_path: Path) -> None:
     packets = passed_on(packets_of(field(BASE)))
     cut = [replace(one, data=one.data[:128]) if tcp_of(one).to_server() is False else one for one in packets]
     assert [copy.by for copy in copies_of(tmp_path, cut).values()] == [PROXY]
+
+
+def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> None:
+    keys = KeyLog([str(real_server("tls13").parent / "tls13.keys.log")])
+    packets = packets_of(real_server("tls13"))
+    plain: dict[int, Conversation] = {}
+    with Reading([str(real_server("tls13"))], keys=keys) as reading:
+        for batch in reading:
+            for row, (connection, direction, time_ns) in enumerate(
+                zip(batch.connection.tolist(), batch.direction.tolist(), batch.time_ns.tolist(), strict=True)
+            ):
+                wire = plain.setdefault(connection, Conversation(client=("10.1.1.1", 40_000 + connection), step_ns=0, mss=1 << 15))
+                wire.time_ns = time_ns + (-1000 if direction else 1000)
+                if not wire.segments:
+                    wire.handshake()
+                wire.stream(not direction, batch.bytes_of(row), ack_every=0)
+    behind = recorded([segment for wire in plain.values() for segment in wire.segments])
+    both = sorted([*packets, *behind], key=lambda one: one.time_ns)
+    with Reading([str(written(tmp_path, both))], track=True, keys=keys) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        found = reading.tracker.copies.among(reading.links)
+    assert {(one.of, one.by) for one in found.values()} == {(number, PROXY) for number in range(1, 2 * len(plain), 2)}
 
 
 # -- what is no copy ------------------------------------------------------------------------------------------------------------------
