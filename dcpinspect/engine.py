@@ -299,9 +299,8 @@ class Engine:
         pairs = (column.reshape(-1, 2).tolist() for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable))
         begun = self.transport.have_handshake(numbers).tolist()
         lives, opened = self.transport.lifetimes_of(numbers), openings(self.transport.tables, numbers, self.transport.time_ns)
-        unseen = self.transport.unseen(numbers).tolist()
-        for number, life, opening, has_handshake, way, holes, missing, skipped in zip(
-            numbers.tolist(), lives, opened, begun, unseen, *pairs, strict=True
+        for number, life, opening, has_handshake, holes, missing, skipped in zip(
+            numbers.tolist(), lives, opened, begun, *pairs, strict=True
         ):
             is_turned = number in turned
             first_seq, acked = self.transport.first_seq(number), acked_of(self.transport.tables, number)
@@ -335,7 +334,8 @@ class Engine:
                 unopened=opening.unopened,
                 unreached=opening.unreached[:: -1 if is_turned else 1],
                 syns=opening.syns,
-                unseen=way ^ is_turned if way >= 0 else -1,
+                unproven=opening.unproven[:: -1 if is_turned else 1],
+                unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
                 shut=tuple(None if one is None else Shut(*one) for one in opening.shut[:: -1 if is_turned else 1]),
             )
 

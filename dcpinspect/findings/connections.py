@@ -112,6 +112,11 @@ _SKIPS: Mapping[str, tuple[str, Severity]] = {
     ABSURD_BODY: ("oversized-body", "warning"),
 }
 """The rule that tells of skipped bytes, with its severity, by the only reason why they were skipped."""
+_LEAST_SEGMENT = 536
+"""Fewer bytes behind an IP packet may be a trailer."""
+_OFFLOAD = (
+    "the network card cuts them into packets later: capture on the other host, or switch that off, as with ethtool -K DEV tso off gso off"
+)
 _CUT: tuple[str, Severity] = ("capture-cut", "note")
 """The same if all holes were made by the snapshot length."""
 
@@ -123,6 +128,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _session(context, link, places)
         if link.unseen >= 0:
             yield _unseen(link)
+        yield from _longer(link)
     yield from _without_syn(context.links)
     yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
@@ -180,15 +186,27 @@ def _unseen(link: Link) -> Occurrence:
     return _of("capture-hole", link.number, message, cause="one-direction", next_=next_)
 
 
+def _longer(link: Link) -> Iterator[Occurrence]:
+    for name, size in zip(DIRECTIONS, link.unproven, strict=True):
+        if size >= _LEAST_SEGMENT:
+            message = f"frames have {counted(size, 'byte')} more than their IP headers tell, {name}: no sequence number shows what they are"
+            yield _of("capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD)
+
+
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     name, lost = DIRECTIONS[one.direction], one.missing - one.cut
-    if lost and one.connection in context.by_number and context.by_number[one.connection].unseen != one.direction:
+    if lost and one.connection in context.by_number and not _is_told(context.by_number[one.connection], one.direction):
         # nobody counts which holes snaplen made
         where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
         message = f"{counted(lost, 'byte')}{where}, {name}"
         yield _of("capture-hole", one.connection, message, *_loss(context, one.connection, one.direction), cause=name)
     if one.cut:
         yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {name}", cause=name)
+
+
+def _is_told(link: Link, direction: int) -> bool:
+    """Returns whether a reason is told why bytes of a direction are missing, and it is none of the capture's size."""
+    return link.unseen == direction or link.unproven[direction] >= _LEAST_SEGMENT
 
 
 def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:

@@ -73,6 +73,8 @@ class Link:
     """Number of packets of the client, where it has had no answer."""
     unseen: int = -1
     """Direction of which no packet was captured, though the other one says that there was something; -1: none."""
+    unproven: tuple[int, ...] = (0, 0)
+    """Bytes behind the ends that IP headers tell, where nothing shows whether they are of the connection."""
     shut: tuple[Shut | None, ...] = (None, None)
     """By direction: that its sender, for 1 s or more, took nothing."""
 

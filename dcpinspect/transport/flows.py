@@ -60,10 +60,18 @@ def says_little(one: Side, flow: Flow) -> bool:
 
     ``Flow.released`` is not needed: packets that come have greater numbers.
     """
-    is_whole = flow.nodes == 0 and flow.stray < 0 and flow.holes == 0 and flow.cut_off == 0 and flow.duplicate == 0 and flow.late == 0
+    is_whole = (
+        flow.nodes == 0
+        and flow.stray < 0
+        and flow.offer < 0
+        and flow.holes == 0
+        and flow.cut_off == 0
+        and flow.duplicate == 0
+        and flow.late == 0
+    )
     is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
     is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0 and flow.passed == 0
-    is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0
+    is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0 and flow.unproven == 0
     return bool(is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if one.has_fin else 0))
 
 
@@ -190,6 +198,16 @@ def drop_stray(tables: TransportTables, flow: Flow) -> None:
 
 
 @inline
+def drop_offer(tables: TransportTables, flow: Flow) -> None:
+    """Forgets the bytes behind an IP packet: nothing shows that they are of the flow."""
+    if flow.offer >= 0:
+        flow.unproven += tables.nodes[flow.offer].wire
+        tables.counts.waiting -= tables.nodes[flow.offer].length + NODE_COST
+        free_node(tables, flow.offer)
+        flow.offer = -1
+
+
+@inline
 def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> None:
     """Ends a direction: nothing more of it will be entered, as a packet shows; ``frame``: frame of the packet, or 0.
 
@@ -217,6 +235,7 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
     """
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     drop_stray(tables, flow)
+    drop_offer(tables, flow)
     if one.has_base == 0 or one.ended == 1:
         return
     while flow.head >= 0 and (one.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):

@@ -31,8 +31,8 @@ OF_IPV6 = 64
 TIME_EXCEEDED = 32
 """Stands for the code of "time exceeded in transit", which is a type of its own."""
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES = 0, 4, 6, 7, 8, 9, 10, 11, 12
-COLUMNS = 13
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE = 0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14
+COLUMNS = 15
 
 HALF = 1 << 31
 FIRST_OF_IPV4 = -HALF << 32
@@ -40,6 +40,8 @@ FIRST_OF_IPV4 = -HALF << 32
 _MAPPED = 0xFFFF - HALF << 32
 """Second number of the IPv4 address 0.0.0.0."""
 
+_PADDED = 50
+"""Ethernet fills an IP packet up to 46 bytes; 4 more may be a checksum."""
 _MAX_FRAME = 1 << 20
 """Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
 _ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2, _NFLOG, _IPNET = 1, 0, 108, 113, 276, 239, 226
@@ -60,7 +62,8 @@ class Headers:
     tcp: Column
     """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
     acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and
-    the receive window, as the header has it. A packet that an ICMP error quotes has a row, too, and the class "not TCP".
+    the receive window, as the header has it. Then: bytes behind the end that the IP header tells, captured and on the wire. A packet that
+    an ICMP error quotes has a row, too, and the class "not TCP".
 
     The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
 
@@ -249,6 +252,8 @@ def unreached(data: Octets, at: int, end: int, wanted: Octets, tcp: Ints, row: i
     tcp[row, CAPTURED] = 0
     tcp[row, WIRE] = 0
     tcp[row, TAKES] = 1
+    tcp[row, EXTRA] = 0
+    tcp[row, EXTRA_WIRE] = 0
     return True
 
 
@@ -321,10 +326,13 @@ def parse_headers(
                 continue
         else:
             ip_end = at + total
+        is_header_alone = ip_end == inner and wire_end - at > _PADDED  # so segmentation in hardware leaves the length
         if inner + 14 > end:
-            classes[i] = MALFORMED if inner + 20 > ip_end else CUT
+            classes[i] = MALFORMED if inner + 20 > ip_end and not is_header_alone else CUT
             continue
         payload = inner + (data[inner + 12] >> 4) * 4
+        if is_header_alone:
+            ip_end = min(payload, wire_end)
         if payload < inner + 20 or payload > ip_end:
             classes[i] = MALFORMED
             continue
@@ -344,6 +352,9 @@ def parse_headers(
         tcp[used, PAYLOAD] = payload
         tcp[used, CAPTURED] = max(0, min(end, ip_end) - payload)
         tcp[used, WIRE] = ip_end - payload
+        is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
+        tcp[used, EXTRA] = max(0, end - ip_end) if is_longer else 0
+        tcp[used, EXTRA_WIRE] = wire_end - ip_end if is_longer else 0
         tcp[used, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
         used += 1
     return used

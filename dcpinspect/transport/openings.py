@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
 from dcpinspect.transport.rows import BY_RST, OPEN, SHUT_NS, Connections, TransportTables
+from dcpinspect.transport.whose import WAIT_NS
 
 _IS_OPEN, _UNANSWERED, _REFUSED, _SILENT = range(4)
 UNANSWERED, REFUSED, SILENT = "unanswered", "refused", "silent"
@@ -42,6 +43,8 @@ class Opening(NamedTuple):
     unreached: tuple[str, str]
     syns: int
     shut: tuple[Spell | None, Spell | None]
+    unseen: int
+    unproven: tuple[int, int]
 
 
 def openings(tables: TransportTables, numbers: Column, now_ns: int) -> Iterator[Opening]:
@@ -49,11 +52,15 @@ def openings(tables: TransportTables, numbers: Column, now_ns: int) -> Iterator[
     known = tables.connections[numbers - 1]
     kinds = _kinds(tables, known, numbers, now_ns)
     errors, syns = known.unreached.tolist(), tables.sides.packets[2 * numbers - 2].tolist()
-    shut = _shut(tables, known)
-    for place, (kind, error, count) in enumerate(zip(kinds.tolist(), errors, syns, strict=True)):
+    shut, first = _shut(tables, known), np.maximum(known.flows, 0)
+    behind = np.stack((tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1).tolist()
+    columns = (kinds.tolist(), errors, syns, _unseen(tables, known, numbers).tolist(), behind)
+    for place, (kind, error, count, unseen, unproven) in enumerate(zip(*columns, strict=True)):
         unreached = _error(error), _error(-error)
         unopened = unreached[0] if unreached[0] and kind == _UNANSWERED else OPENINGS[kind]
-        yield Opening(unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(place, (None, None)))
+        yield Opening(
+            unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(place, (None, None)), unseen, tuple(unproven)
+        )
 
 
 def _error(factor: int) -> str:
@@ -93,6 +100,21 @@ def _kinds(tables: TransportTables, known: Connections, numbers: Column, now_ns:
     nothing &= (tables.flows.missing[said] == 0) & (tables.flows.missing[said + 1] == 0)
     kinds[(client.started != 0) & (server.has_base != 0) & nothing & (known.closed_how != OPEN)] = _SILENT
     return kinds
+
+
+def _unseen(tables: TransportTables, known: Connections, numbers: Column) -> Column:
+    """Returns the direction of which no packet was captured, for each connection, or -1.
+
+    The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
+    """
+    both, first = np.stack((2 * numbers - 2, 2 * numbers - 1)), np.maximum(known.flows, 0)
+    is_seen = tables.sides.packets[both] > 0
+    payload, again = (column[first] + column[first + 1] for column in (tables.flows.payload, tables.flows.duplicate))
+    goes_on = (known.last_time - known.first_time >= WAIT_NS) & (again == 0)
+    is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
+    has_bytes = (payload > 0) | (known.flows < -1)
+    found: Column = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
+    return found
 
 
 def _shut(tables: TransportTables, known: Connections) -> dict[int, tuple[Spell | None, Spell | None]]:

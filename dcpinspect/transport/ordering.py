@@ -18,6 +18,7 @@ from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flows import (
     comes_early,
     drain,
+    drop_offer,
     drop_stray,
     end_side,
     enter_hole,
@@ -26,7 +27,23 @@ from dcpinspect.transport.flows import (
     late_bytes,
     own_flow,
 )
-from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, TAKES, UNREACHED, WIRE
+from dcpinspect.transport.headers import (
+    ACK,
+    ACKED,
+    CAPTURED,
+    EXTRA,
+    EXTRA_WIRE,
+    FIN,
+    FLAGS,
+    PAYLOAD,
+    PORTS,
+    RST,
+    SEQ,
+    SYN,
+    TAKES,
+    UNREACHED,
+    WIRE,
+)
 from dcpinspect.transport.rows import (
     BY_FIN,
     BY_RST,
@@ -42,7 +59,7 @@ from dcpinspect.transport.rows import (
     Side,
     TransportTables,
 )
-from dcpinspect.transport.waiting import NODE_COST, free_node, insert, packets_of
+from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node, packets_of
 from dcpinspect.transport.whose import (
     MASK,
     WAIT_NS,
@@ -107,10 +124,18 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
 @step
 def take_stray(tables: TransportTables, side: int) -> None:
     """Takes the packet of a direction that waited for another one to agree with it: what it says, and its bytes as the first ones."""
-    flow, segment = tables.flows[flow_of(tables, side)], tables.stray
-    node = tables.nodes[flow.stray]
+    flow = tables.flows[flow_of(tables, side)]
+    node, k = tables.nodes[flow.stray], flow.stray
     if node.flags & SYN:
         start_sides(tables.sides[side], tables.sides[side ^ 1], node.flags, node.offset, node.needs)
+    flow.stray = -1
+    take_kept(tables, side, k)
+
+
+@step
+def take_kept(tables: TransportTables, side: int, k: int) -> None:
+    """Takes the bytes of a node that was kept apart from those that wait."""
+    segment, node = tables.stray, tables.nodes[k]
     segment.seq = node.offset
     segment.have = node.length
     segment.full = node.wire
@@ -118,10 +143,37 @@ def take_stray(tables: TransportTables, side: int) -> None:
     segment.place = node.place
     segment.packet = node.packet
     tables.counts.waiting -= node.length + NODE_COST
-    free_node(tables, flow.stray)
-    flow.stray = -1
+    free_node(tables, k)
     if segment.full > 0:
         take_bytes(tables, side, segment)
+
+
+@inline
+def look_at_offer(tables: TransportTables, side: int, number: int, is_own: bool) -> None:
+    """Takes the bytes behind an IP packet of a direction if they end where ``number`` is, the one that its sender or receiver is at.
+
+    So frames are read that are longer than their IP length tells: the network card cuts them into segments later. What else stands
+    there, such as a trailer, is of no stream: then the next segment begins before it.
+    """
+    flow = tables.flows[flow_of(tables, side)]
+    node, k = tables.nodes[flow.offer], flow.offer
+    if distance(number, node.offset + node.wire) == 0:
+        flow.offer = -1
+        take_kept(tables, side, k)
+    elif is_own and 0 <= distance(number, node.offset) < node.wire:
+        flow.unproven -= node.wire
+        drop_offer(tables, flow)
+
+
+@inline
+def keep_offer(tables: TransportTables, side: int, have: int, full: int) -> None:
+    """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
+    flow, segment = tables.flows[own_flow(tables, side)], tables.segment
+    drop_offer(tables, flow)
+    k = new_node(tables, (segment.seq + segment.full) & MASK, have, segment.source + segment.have, segment.packet)
+    tables.nodes[k].wire = full
+    flow.offer = k
+    tables.counts.waiting += have + NODE_COST
 
 
 @inline
@@ -307,6 +359,7 @@ def relieve(tables: TransportTables) -> None:
     tables.counts.hand = row + 1 if row + 1 < tables.counts.flows else 2
     flow = tables.flows[row]
     drop_stray(tables, flow)
+    drop_offer(tables, flow)
     while flow.head >= 0:
         give_up_gap(tables, flow, tables.segment.packet)
 
@@ -378,6 +431,11 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             # the client's bytes that waited for bytes of the packet before; of what one packet brings, the client's bytes count first
             drain(tables, tables.flows[flow_of(tables, 2 * c)])
 
+        if flags & SYN == 0 and tables.flows[flow_of(tables, s)].offer >= 0:
+            look_at_offer(tables, s, seq, True)
+        if flags & ACK and tables.flows[flow_of(tables, s ^ 1)].offer >= 0:
+            look_at_offer(tables, s ^ 1, ack, False)
+
         # what it says of both directions
         if flags & SYN:
             start_sides(one, other, flags, seq, ack)
@@ -432,6 +490,9 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             take_bytes(tables, s, segment)
         if tables.flows[flow_of(tables, s)].stray >= 0 and not flags & RST:  # what resets may be a SYN's sender, which has no connection
             drop_stray(tables, tables.flows[flow_of(tables, s)])
+
+        if tcp[i, EXTRA_WIRE] > 0 and flags & (SYN | RST) == 0 and one.has_base + full > 0:
+            keep_offer(tables, s, tcp[i, EXTRA], tcp[i, EXTRA_WIRE])
 
         # what ends by it
         if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:

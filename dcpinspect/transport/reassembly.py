@@ -45,7 +45,7 @@ from dcpinspect.transport.rows import (
     TransportTables,
 )
 from dcpinspect.transport.unusual import UnusualPackets
-from dcpinspect.transport.whose import MASK, WAIT_NS
+from dcpinspect.transport.whose import MASK
 
 Table = TypeVar("Table", bound=Rows[Any])
 
@@ -287,19 +287,6 @@ class Reassembler:
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
         return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
 
-    def unseen(self, connections: Column) -> Column:
-        """Returns the direction of which no packet was captured, for each of these connections, or -1.
-
-        The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
-        """
-        known, both = self._known[connections - 1], np.stack((2 * connections - 2, 2 * connections - 1))
-        is_seen = self._tables.sides.packets[both] > 0
-        payload, duplicate = (self.counted(both.reshape(-1))[COUNTED.index(name)].reshape(2, -1) for name in ("payload", "duplicate"))
-        goes_on = (known.last_time - known.first_time >= WAIT_NS) & (duplicate.sum(axis=0) == 0)
-        is_sure = (self._tables.sides.has_base[both] != 0).all(axis=0) | goes_on
-        found: Column = np.where((is_seen.sum(axis=0) == 1) & (payload.sum(axis=0) > 0) & is_sure, np.argmin(is_seen, axis=0), -1)
-        return found
-
     def has_fin(self, connection: int, direction: int) -> bool:
         """Returns whether a FIN of a direction was captured."""
         return self._tables.sides[2 * connection - 2 + direction].has_fin != 0
@@ -383,7 +370,7 @@ class Reassembler:
         """
         tables, counts = self._tables, self._tables.counts
         flows = tables.flows[: counts.flows]
-        waits = flows.number[(flows.head >= 0) | (flows.stray >= 0)]
+        waits = flows.number[(flows.head >= 0) | (flows.stray >= 0) | (flows.offer >= 0)]
         is_known = np.zeros(counts.connections, dtype=np.bool_)
         is_known[waits >> 1] = True
         is_known[np.append(0, staying - 1)] = True

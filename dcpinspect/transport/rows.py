@@ -95,6 +95,10 @@ class Flow(Struct[T]):
     nodes: T = number("How many they are.")
     waiting: T = number("Their cost in bytes.")
     stray: T = number("A packet that cannot belong to its connection, and waits for another one to agree with it.", reset=-1, of="nodes")
+    offer: T = number(
+        "Bytes behind the end that an IP header told: of the direction, if their end is one of its numbers.", reset=-1, of="nodes"
+    )
+    unproven: T = number("Such bytes of which nothing tells whether they are of the direction.")
     holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")

@@ -170,8 +170,14 @@ class UnusualPackets:
             found = self._walk(layer, max(0, int(batch.wire[place] - batch.captured[place])))
             for _ in range(_MAX_NESTED):
                 if isinstance(found, _Inner):
-                    at = batch.data[start:end].tobytes().find(found.data)
-                    return replace(found, at=start + at) if at >= 0 else found
+                    at = start + batch.data[start:end].tobytes().find(found.data)
+                    if at < start:
+                        return found
+                    if found.data[0] >> 4 == 4 and be16(view, at + 2) == 0:
+                        return replace(found, at=at)
+                    return _Inner(
+                        view[at:end].tobytes(), wire_end - at, at
+                    )  # what is behind its end may be of it: segmentation in hardware
                 if not isinstance(found, _Fragment):
                     return found
                 number = batch.packet_at(place)

@@ -88,6 +88,21 @@ def test_a_direction_that_is_missing_is_no_loss_of_the_capture_but_of_its_filter
     assert "without src or dst" in found["one-direction"].next
 
 
+def test_frames_that_are_longer_than_their_ip_header_tells_are_the_network_card_s() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k", b"x" * 1300)
+    *before, last = packets(talk)
+    while not last.size:
+        *before, last = before
+    short = last.data[:16] + (40 + last.size - 1000).to_bytes(2, "big") + last.data[18:]
+    (found,) = [one for one in found_in([*before, replace(last, data=short)]) if one.rule == "capture-hole"]
+    assert (found.cause, found.whose) == ("longer-frames", "capture")
+    assert found.message.startswith("frames have 1,000 bytes more than their IP headers tell, s2c")
+    assert ("ethtool -K" in found.next, "larger buffer" in found.next) == (True, False)
+
+
 def test_a_client_that_sends_the_same_again_may_have_no_server() -> None:
     talk = Talk()
     talk.send(0, encode("noop", opaque=1), ACK | PSH)

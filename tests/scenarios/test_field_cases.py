@@ -93,6 +93,8 @@ TCP: dict[str, Case] = {
     "y02-rst-out-of-window": Case([CLOSED], info=WHOLE),
     "y03-rst-injected-ignored": Case([CLOSED], info=WHOLE),
     "y04-stray-syn-challenge-ack": Case([CLOSED], info=WHOLE),
+    "t08e-tso-total-length-20": Case(info=["425 messages, 1 stream", "complete  yes: 100 % of 391,070 bytes"]),
+    "t09-gso-partial-geneve": Case(info=["145 messages, 1 stream", "complete  yes: 100 % of 118,069 bytes"]),
     "q09-only-dst-port": Case(
         [Expected("capture-hole", "note", "capture", ["nothing of the server", "48,988 bytes", "without src or dst"], ["larger buffer"])],
         info=["48,988 bytes lost", "only one direction of connection 1"],
