@@ -19,8 +19,9 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
-from dcpinspect.streams.room import REQUEST
+from dcpinspect.streams.room import ANSWER, REQUEST
 from dcpinspect.streams.rows import GREATEST
+from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.transitions import ENDED
 
 Table = npt.NDArray[np.int64]
@@ -30,6 +31,8 @@ FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Range of the reasons of stream ends after which a client that goes on asks for the vbucket again."""
 MOVED = 2
 """The reason of a stream end if the vbucket is active on another node, where perhaps nobody captures."""
+MOST_EARLIER = 64
+"""Number of earlier streams of a vbucket that are asked what the client received on them."""
 _DEVIATIONS = 3
 """Standard deviations by which the vbuckets that did not come back must be fewer than a node's even share, to be too few for a node."""
 
@@ -333,9 +336,35 @@ class Clients:
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
-        """Returns whether the client of a connection may have been told something, on any of its connections, that was not captured."""
-        context = self._context
-        return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self._incomplete & self.may_be(connection))
+        """Returns whether the client of a connection may have been sent a failover log, on any of its connections, that was not captured.
+
+        A log answers a request: that was not captured either, or it has no answer.
+        """
+        context, streams = self._context, self._context.streams
+        for one in self._incomplete & self.may_be(connection):
+            if context.may_lack(one, context.producer(one), since_ns, until_ns, ANSWER):
+                is_asked = bool(((streams.connection == one) & (streams.answer == w.A_UNKNOWN)).any())
+                is_asked |= any(map(context.session(one).waits_for, FAILOVER_LOGS))
+                if is_asked or context.may_lack(one, 1 - context.producer(one), since_ns, until_ns):
+                    return True
+        return False
+
+    def received_before(self, stream: int) -> int | None:
+        """Returns the seqno, biased, up to which the client of a stream had come in the vbucket when it asked for the stream, on earlier
+        ones; None where there is none, or where nobody can tell."""
+        context, streams = self._context, self._context.streams
+        earlier = [number for number in context.of_client.before(stream, MOST_EARLIER) if streams.has_position[number]]
+        if not earlier or len(earlier) == MOST_EARLIER:
+            return None
+        for number in earlier:
+            row = streams[number]
+            if context.sight.may_move(int(row.connection), row, context.snapshots, int(row.position_losses)):
+                return None
+        since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
+        own = self.may_be(int(streams.connection[stream])) - {*streams.connection[earlier].tolist()}
+        if any(context.sight.may_stream(one, since_ns, until_ns) for one in self._incomplete & own):
+            return None
+        return int(streams.position[earlier].max())
 
 
 def _host(address: str) -> str:

@@ -15,6 +15,7 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.heaps import SHOWN
+from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask, Rows
@@ -66,8 +67,9 @@ RULES = (
         "uuid 0; no failover log of the vbucket is in the capture; consumers that already have a failover log; consumers of which "
         "something was not captured; no vbucket of the connection has a common history",
         "start again from 0; the checkpoint is from another bucket, from a branch that the producer has lost, or is wrong",
-        reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
-        whose="unknown",
+        WRONG_UUIDS,
+        ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+        whose=dict.fromkeys(WRONG_UUIDS, "consumer"),
         cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
     ),
     Rule(
@@ -196,8 +198,20 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     places = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
-    shared = "uuids are unknown to the producer"
-    yield occurrence(context, number, "unknown-vbucket-uuid", severity, message, places, seqnos=(start,), shared=shared, facts=facts)
+    wrong, shared = wrong_position(context, clients, number, "unknown-uuid"), "uuids are unknown to the producer"
+    message, shared = (message, shared) if wrong is None else (f"{message}; {wrong.text}", f"{shared}; {wrong.shared}")
+    yield occurrence(
+        context,
+        number,
+        "unknown-vbucket-uuid",
+        severity,
+        message,
+        places,
+        cause=wrong.cause if wrong is not None else None,
+        seqnos=(start,),
+        shared=shared,
+        facts=facts,
+    )
 
 
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:

@@ -13,11 +13,13 @@ from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
+from dcpinspect.findings.positions import CAUSES as WRONG
+from dcpinspect.findings.positions import wrong_position
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.command_statuses import command_status_meaning
-from dcpinspect.protocol.flags import FROM_LATEST, IGNORE_PURGED, INCLUDE_XATTRS, TO_AN_END
+from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
@@ -109,10 +111,10 @@ RULES = (
         "or if the consumer has a stream again whose request was not captured",
         "",
         "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has a request that works for each",
-        CAUSES,
+        (*CAUSES, *WRONG),
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
         is_told_once=True,
-        whose="normal",
+        whose={**dict.fromkeys(CAUSES, "normal"), "no-uuid": "consumer", **dict.fromkeys(WRONG, "consumer")},
         cost=BACK,
     ),
     Rule(
@@ -120,8 +122,7 @@ RULES = (
         "stream",
         "warning",
         "after a rollback, the consumer asks again from above the rollback seqno with the same uuid",
-        "another request was accepted in between; the flag ignore-purged-tombstones, which the first request did not have; capture loss"
-        " that may hide a request",
+        "another request was accepted in between; capture loss that may hide one",
         "discard what is above the rollback seqno first; without that, the consumer loops",
         whose="consumer",
         cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
@@ -239,7 +240,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             row = context.streams[number]
             yield from _answered(context, clients, asked, place, is_granted_later=place < granted)
             if row.answer == w.A_ROLLBACK and row.request.form:
-                yield _rolled_back(context, number, None if number in looping else _followed(context, asked, place))
+                yield _rolled_back(context, clients, number, None if number in looping else _followed(context, asked, place))
             elif row.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
             yield from _ended(context, asked, place, is_granted_later=place < granted)
@@ -435,7 +436,7 @@ def _follows(context: Context, number: int, again: int) -> bool:
     return start == found.to and is_range and is_uuid
 
 
-def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:
+def _rolled_back(context: Context, clients: Clients, number: int, followed: int | None) -> Occurrence:
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed it; None if it did not, or nobody
     knows."""
     found = context.rollbacks.of(number)
@@ -455,14 +456,16 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
             facts={"asked": start},
         )
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
-    told = f"asked {start}, told {to}: {found.why.text}"
+    told, wrong = f"asked {start}, told {to}: {found.why.text}", wrong_position(context, clients, number, found.why.cause)
+    shared = found.why.shared if wrong is None else f"{found.why.shared}; {wrong.shared}"
+    told = told if wrong is None else f"{told}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
     if again is not None:
         told, next_ = f"{told}; followed in row {again.row}", _FOLLOWED
     elif followed is not None:
         told, next_ = f"{told}; the consumer has a stream again", _WENT_ON
     else:
-        next_ = f"discard what is above {to}, resume at {to} with {uuid}"
+        next_ = f"discard what is above {to}, resume at {to} with {uuid}" + (f"; {wrong.next}" if wrong is not None else "")
     return occurrence(
         context,
         number,
@@ -470,8 +473,8 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
         "warning" if followed is None else "note",
         told,
         (context.request(number), context.answer(number), again, context.log_place(found.log) if found.log is not None else None),
-        cause=found.why.cause,
-        shared=f"rolled back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {found.why.shared}",
+        cause=found.why.cause if wrong is None else wrong.cause,
+        shared=f"rolled back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {shared}",
         next_=next_,
         seqnos=(start, to),
         facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(found.resume_uuid)},
@@ -518,8 +521,6 @@ def _not_honoured(context: Context, clients: Clients, asked: Asked, place: int) 
     to, start = plain(row.rollback), plain(other.request.start)
     if start <= to or other.request.uuid != row.request.uuid or int(other.request.flags) & FROM_LATEST:
         return None
-    if int(other.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
-        return None  # that is another question
     links = context.by_number
     own, another = int(row.connection), int(other.connection)
     if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:

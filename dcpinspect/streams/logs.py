@@ -164,6 +164,18 @@ class FailoverLogs:
             self._uuids[vbucket] = frozenset(own for log in logs for own, _ in self.entries(log))
         return uuid in self._uuids[vbucket]
 
+    def vbuckets_of(self, uuid: int) -> tuple[int, ...]:
+        """Returns the vbuckets in whose logs, on whatever server, a branch is. A branch is of one vbucket: its uuid is a random number."""
+        return self._vbuckets.get(uuid, ())
+
+    @cached_property
+    def _vbuckets(self) -> Mapping[int, tuple[int, ...]]:
+        found: dict[int, dict[int, None]] = {}
+        for pair in np.unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
+            for uuid, _ in self.entries(pair >> VBUCKET_BITS):
+                found.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
+        return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in found.items()}
+
     @cached_property
     def are_unread(self) -> Mask:
         """Whether part of a log is not in the capture, for each place of ``told``."""

@@ -66,13 +66,12 @@ _SESSION[
 _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
-_REPLICATION = "replication"
-_BETWEEN_NODES = (f"{_REPLICATION}:", "rebalance:")
+_REPLICATION, _BETWEEN_NODES = "replication", ("replication:", "rebalance:")
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
 """Statuses of refused stream requests whose value says more: the cluster map, or the uid of the manifest."""
-_KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
+FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
 @dataclass(slots=True)
@@ -96,7 +95,6 @@ class Session:
     features: tuple[str, ...] | None = None
     """Features granted by HELLO; None: not known."""
     features_asked: tuple[str, ...] = ()
-    """Features that the newest HELLO asks for."""
     hello_row: int = 0
     hello_asked_row: int = 0
     """Row of the first HELLO's request."""
@@ -148,8 +146,8 @@ class Session:
         """The lists in which the server said where vbuckets are active."""
         return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
-    def waits_for(self, key: str) -> bool:
-        """Whether a control was sent and no answer to it was read."""
+    def waits_for(self, key: str | int) -> bool:
+        """Whether a control was sent, or a command of FAILOVER_LOGS, and no answer to it was read."""
         return any(isinstance(asked, tuple) and asked[:1] == (key,) for asked in self.waiting.values())
 
     def control(self, key: str) -> str | None:
@@ -160,13 +158,13 @@ class Session:
     @property
     def versions(self) -> versions.Versions:
         """The versions that the server may have, by what it said on this connection."""
-        known = "success"  # a server that consumes asks for what it knows; what another node answers tells nothing of it
-        controls = [(key, one.value, known if self.consumer == 1 else one.status) for key, one in self.controls.items()]
+        known = "success" if self.consumer == 1 else None  # a server that consumes asks for what it knows
+        controls = ((key, one.value, known or one.status) for key, one in self.controls.items())
         return versions.shown(self.server_version, self.features_asked, self.features, controls)
 
     @property
     def may_hide_seqnos(self) -> bool:
-        """Whether the server may hide seqnos from the client: prepares and aborts, or those of other collections."""
+        """Whether the server may hide prepares and aborts from the client, or other collections."""
         return not self._sees_documents and self.versions.has(versions.SYNC_WRITES) is not False
 
     @property
@@ -271,7 +269,7 @@ class Conversation:
             opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
             if opcode in _ASKS:
                 self.of(int(batch.connection[row])).is_cut = True
-            is_log = opcode in _KEPT_FAILOVER_LOGS and decoded.is_response[row] and decoded.specific[row] == Status.SUCCESS
+            is_log = opcode in FAILOVER_LOGS and decoded.is_response[row] and decoded.specific[row] == Status.SUCCESS
             if is_log and vbucket is not None:
                 self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
@@ -341,6 +339,8 @@ class Conversation:
         if opcode == Opcode.DCP_SET_VBUCKET_STATE:
             if batch.number("state", row) == _REPLICA:
                 session.replicas.add(int(batch.decoded.specific[row]))
+        elif opcode in FAILOVER_LOGS:
+            _wait(session, number, (opcode,))
         elif opcode == Opcode.HELLO:
             session.agent = _agent(_key(batch, row), batch.redactor)
             session.hello_asked_row = session.hello_asked_row or number
@@ -408,7 +408,7 @@ class Conversation:
                 facts += [(row, column, number) for column, number in _effect(key, value)]
             else:
                 facts += [(row, column, REFUSED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
-        elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
+        elif opcode in FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(value_bytes(batch, row), _at(batch, row))
             session.reports.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
@@ -517,8 +517,8 @@ def told_bytes(batch: MessageBatch, row: int) -> bytes:
 
 def value_bytes(batch: MessageBatch, row: int) -> bytes:
     """Returns the value of a message as it was sent."""
-    start = int(batch.decoded.value.start[row])
-    return batch.data[start : start + int(batch.decoded.value.size[row])].tobytes()
+    value = batch.decoded.value
+    return batch.data[int(value.start[row]) : int(value.start[row] + value.size[row])].tobytes()
 
 
 def document(batch: MessageBatch, row: int) -> bytes:

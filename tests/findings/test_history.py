@@ -160,7 +160,7 @@ def test_a_log_that_was_not_captured_may_have_the_uuid(*, is_lost: bool, begins_
     talk = opened(port=50_002)
     talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
     talk.stream(7, log=LOG)
-    assert rules(before, talk) == ([] if is_lost or begins_late else [("unknown-vbucket-uuid", None)])
+    assert rules(before, talk) == ([] if is_lost or begins_late else [("unknown-vbucket-uuid", "uuid-never-given")])
 
 
 def test_a_uuid_from_before_the_capture_accuses_nobody() -> None:

@@ -1,0 +1,123 @@
+"""Whose a rollback is: the position of a request may be one that no server gave."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+OWN, OTHER, NOBODYS = 0xA, 0xB, 0xC
+LOG = ((OWN, 0),)
+
+
+def received(talk: Told, upto: int, vbucket: int = 7, uuid: int = OWN) -> Told:
+    """The client receives a vbucket up to a seqno, on a stream that ends."""
+    stream = talk.stream(vbucket, log=((uuid, 0),))
+    stream.snapshot(0, upto, "memory")
+    for seqno in range(1, upto + 1):
+        stream.mutation(seqno, "k")
+    stream.end("state-changed")
+    return talk
+
+
+def rollback(*talks: Told) -> Finding:
+    (one,) = findings(*talks, rules=["rollback"])
+    return one
+
+
+def said(*talks: Told) -> tuple[str | None, str, str]:
+    one = rollback(*talks)
+    return one.cause, one.whose, one.message.rpartition("; ")[2]
+
+
+def test_a_uuid_of_another_vbucket_is_the_clients() -> None:
+    talk = received(received(opened(), 5), 5, vbucket=8, uuid=OTHER)
+    talk.stream(7, start=5, uuid=OTHER, rollback=0)
+    assert said(talk) == ("uuid-of-another-vbucket", "client", "it is the uuid of vbucket 8")
+    assert "from the failover log of the vbucket's own stream" in rollback(talk).next
+
+
+def test_a_uuid_that_no_server_gave_a_client_which_had_the_log_is_the_clients() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
+    assert said(talk) == ("uuid-never-given", "client", "the consumer had the log, and no producer gave it this uuid")
+
+
+def test_a_uuid_may_be_older_than_the_capture() -> None:
+    talk = opened()
+    talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
+    talk.stream(7, log=LOG)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("unknown-uuid", "normal")
+
+
+@pytest.mark.parametrize(("begins", "cause"), [(0, "uuid-never-given"), (3, "unknown-uuid")])
+def test_a_client_that_asks_beyond_what_it_received_may_have_it_from_before_unless_it_began_anew(begins: int, cause: str) -> None:
+    talk = opened()
+    stream = talk.stream(7, start=begins, log=LOG)
+    stream.snapshot(begins, 5, "memory")
+    stream.mutation(5, "k")
+    stream.end("state-changed")
+    talk.stream(7, start=9, uuid=NOBODYS, rollback=0)
+    assert rollback(talk).cause == cause
+
+
+@pytest.mark.parametrize("has_request", [True, False])
+def test_a_uuid_may_be_of_a_log_that_was_lost_with_its_request(has_request: bool) -> None:
+    """A hole on the server's side alone hides no log: each of them answers a request."""
+    talk = received(opened(), 5)
+    beside = talk.stream(8)
+    beside.snapshot(0, 9, "memory")
+    talk.failover_log(7, LOG)
+    with talk.lost():
+        if has_request:
+            beside.mutation(1, "k", "a document")
+        else:
+            talk.failover_log(7, ((NOBODYS, 5), *LOG))
+    beside.mutation(2, "k")
+    talk.noop()
+    talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
+    assert rollback(talk).cause == ("uuid-never-given" if has_request else "unknown-uuid")
+
+
+def test_the_rule_about_unknown_uuids_says_the_same() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=5, uuid=NOBODYS, rollback=0)
+    (one,) = findings(talk, rules=["unknown-vbucket-uuid"])
+    assert (one.cause, one.whose) == ("uuid-never-given", "client")
+
+
+def test_a_start_that_was_never_received_is_the_clients() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=90, uuid=OWN, rollback=20)
+    talk.stream(7, start=20, uuid=OWN, log=LOG)
+    assert said(talk)[:2] == ("start-never-received", "client")
+    assert "the consumer had received only up to 5" in rollback(talk).message
+
+
+@pytest.mark.parametrize("start", [5, 90])
+def test_a_start_may_have_been_received_where_nobody_captured(start: int) -> None:
+    """Either before the capture, or in a hole that has room for a marker and an event."""
+    talk = opened()
+    if start == 90:
+        received(talk, 5)
+        with talk.lost():
+            received(talk, 90)
+        talk.noop()
+    talk.stream(7, start=start, uuid=OWN, rollback=2)
+    talk.stream(7, start=2, uuid=OWN, log=LOG)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("leading-consumer", "normal")
+
+
+def test_a_server_that_lost_what_the_client_has_is_nobodys_fault() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=5, uuid=OWN, rollback=3)
+    talk.stream(7, start=3, uuid=OWN, log=((OTHER, 3), *LOG))
+    assert (rollback(talk).cause, rollback(talk).whose) == ("leading-consumer", "normal")
+
+
+def test_a_seqno_without_a_uuid_is_the_clients() -> None:
+    talk = received(opened(), 5)
+    talk.stream(7, start=5, uuid=0, rollback=0)
+    assert (rollback(talk).cause, rollback(talk).whose) == ("no-uuid", "client")
