@@ -77,3 +77,9 @@ def test_recordings_without_a_record_of_the_client_lose_nothing(name: str, messa
     recording = dcpinspect.open(real_server(name))
     assert len(recording) == messages
     assert recording.messages(["problem"], filter="problem is not null").read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(("sample", "name"), [("stuck", "v85-stuck-disconnect"), ("resume", "resume"), ("durability", "durability")])
+def test_samples_of_a_real_server_are_these_recordings(sample: str, name: str) -> None:
+    folder = REAL_SERVER.parents[2] / "sample_captures" / "real-server"
+    assert (folder / f"{sample}.pcap.gz").read_bytes() == real_server(name).read_bytes()
