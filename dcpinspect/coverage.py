@@ -7,7 +7,7 @@ decodable``. Missing bytes, which the capture does not hold, are in none of thes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple, overload
@@ -16,12 +16,13 @@ import numpy as np
 
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence
-from dcpinspect.protocol.foreign import NAMES, TLS
+from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import FramingAccount, FramingSizes
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
+from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.reassembly import COUNTED, DirectionAccount, Reassembler
-from dcpinspect.transport.tls.connection import MISFIT, TlsConnection
+from dcpinspect.transport.tls.connection import MISFIT, MISMATCHES, TlsConnection
 from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
@@ -42,15 +43,15 @@ class DirectionCoverage:
     sender: str
     receiver: str
     protocol: str
-    """``dcp`` if messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not requested and did not prove to
-    carry DCP; empty if nothing told."""
+    """``dcp`` if messages were decoded; ``tls``, ``memcached-text`` or ``http``; ``other`` on a port that was not requested and did not
+    prove to carry DCP; empty if nothing told."""
     packets: int
     captured: int
     duplicate: int
     late: int
     """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
     decoded: int
-    """Bytes in messages."""
+    """Bytes in messages, and in a PROXY header before them."""
     skipped: Mapping[str, int]
     """Bytes by reason for skipping them, as in ``Framed.skipped_reason``."""
     unfinished: int
@@ -96,6 +97,8 @@ class Sizes(NamedTuple):
     skipped: Rows
     unfinished: Rows
     not_decodable: Rows
+    http: Rows
+    """Those of ``not_decodable`` that are HTTP."""
     tls: Rows
     missing: Rows
     cut: Rows
@@ -124,6 +127,7 @@ class Sizes(NamedTuple):
                 sum(one.skipped.values()),
                 one.unfinished,
                 one.not_decodable,
+                one.not_decodable if one.protocol == HTTP else 0,
                 one.tls,
                 one.missing,
                 one.cut,
@@ -217,15 +221,25 @@ class Coverage:
         """Number of packets of all classes."""
         return sum(self.packets.values())
 
-    def tls_advice(self, connections: Iterable[int]) -> str:
+    def tls_advice(self, connections: Collection[int]) -> str:
         """Returns what to do to read these connections, which were not decrypted."""
-        if all((about := self.tls.get(number)) is not None and about.cannot_be_read for number in connections):
-            return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
-        if all((about := self.tls.get(number)) is not None and about.is_misfit for number in connections):
-            return MISFIT
+        known = [about for number in connections if (about := self.tls.get(number)) is not None]
+        if known and len(known) == len(connections):
+            if len(kinds := {about.mismatch for about in known}) == 1 and (advice := MISMATCHES.get(kinds.pop())):
+                return advice
+            if all(about.cannot_be_read for about in known):
+                return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
+            if all(about.is_misfit for about in known):
+                return MISFIT
+            if all(about.mesh for about in known):
+                return "sidecars have the keys; capture inside the pod, between the program and its sidecar (-i lo), where it is plain"
         if self.has_keys:
             return "the key log does not open it; 'dcpinspect connections' says why"
-        return "give the client's key log with --keylog, or record the plain port (11210)"
+        numbers = np.array([*connections], np.int64)
+        mine = self.where(lambda all_: (all_.direction == 0) & np.isin(all_.connection, numbers))
+        if all(one.receiver.rpartition(":")[2] == str(TLS_PORT) for one in mine):
+            return f"give the client's key log with --keylog, or record the plain port ({PLAIN_PORT})"
+        return "give the client's key log with --keylog, or capture between the server and what ends TLS, where it is plain"
 
 
 AccountOf = Callable[[int, int], FramingAccount]
@@ -303,6 +317,7 @@ class Directions(Sequence[DirectionCoverage]):
             skipped=np.where(is_other, 0, framing.skipped),
             unfinished=np.where(is_other, 0, framing.unfinished),
             not_decodable=np.where(is_other, counted["unique"], framing.foreign + unread),
+            http=np.where(is_other, 0, framing.http),
             tls=tls,
             missing=counted["missing"],
             cut=counted["cut_off"],

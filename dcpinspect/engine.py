@@ -27,13 +27,16 @@ from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extra
 from dcpinspect.streams.links import Link, Shut
 from dcpinspect.tables.messages import Endpoints, MessageBatch
 from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
-from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.connections import DEFAULT_PORTS, TLS_PORT
 from dcpinspect.transport.flows import acked_of
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.openings import counted, openings
+from dcpinspect.transport.proxy import ProxyHeaders
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
 from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
+from dcpinspect.transport.whose import MASK
 
 
 class Keeper(Protocol):
@@ -111,6 +114,7 @@ class Engine:
         self.keys = chosen.open() if keys is None else keys
         self.tls = TlsStage(self.keys, _first_header)
         """What is known of TLS connections."""
+        self._proxies = ProxyHeaders(self._read_header)
         self._accounts = Accounts()
         self._brief = BriefDirections(self._accounts)
         self._told: list[Told] = []
@@ -177,9 +181,27 @@ class Engine:
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
         others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
+        self._find_mismatches()
         unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
         directions = self._directions(self.transport.with_bytes(there))
         return Coverage(packets, directions, others, self.tls.connections, self.tls.has_keys, unopened)
+
+    def _find_mismatches(self) -> None:
+        """Finds connections of which one side speaks TLS and the other does not."""
+        about = {number: one for number, one in self.tls.connections.items() if one.server is None and not self._has_left(number)}
+        numbers = np.array(list(about), np.int64)
+        for (number, one), life in zip(about.items(), self.transport.lifetimes_of(numbers), strict=True):
+            client, server = one.sides
+            if one.client is not None:
+                is_silent = not self.transport.account(number, server).captured and not self.transport.account(number, server).missing
+                is_plain = (
+                    life.closed in ("fin", "rst")
+                    and life.closed_by == server
+                    and int(self.transport.server_ports(number - 1)[0]) != TLS_PORT
+                )
+                one.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
+            elif self._account(number, client).messages and any(side == "server" for side, _, _ in one.alerts):
+                one.mismatch = PLAIN_TO_TLS
 
     def _directions(self, connections: Rows) -> Directions:
         return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
@@ -233,6 +255,7 @@ class Engine:
         self._accounts.leave(numbers)
         self._decoding.leave(connections)
         self.tls.leave(connections)
+        self._proxies.leave(connections)
         self.transport.keep(self.there)
 
     def _listed(self, connections: Rows) -> Rows:
@@ -281,7 +304,10 @@ class Engine:
         ):
             is_turned = number in turned
             first_seq, acked = self.transport.first_seq(number), acked_of(self.transport.tables, number)
-            tls = self.tls.text(number)
+            tls, header = self.tls.text(number), self._proxies.of.get(number)
+            if header is not None:  # stream offsets count from behind it
+                first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
+                acked = max(0, acked[C2S] - header.size), acked[S2C]
             yield Link(
                 number=number,
                 client=self._endpoints.client[number - 1],
@@ -304,6 +330,7 @@ class Engine:
                 lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
                 tls=tls,
                 acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
+                proxied=None if header is None else header.client,
                 unopened=opening.unopened,
                 unreached=opening.unreached[:: -1 if is_turned else 1],
                 syns=opening.syns,
@@ -314,7 +341,8 @@ class Engine:
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
         """Returns the chunks that framing sees; without a keeper there is only one at a time."""
-        chunks = self.tls.plain((chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection)), is_last=is_last)
+        there = (chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection))
+        chunks = self.tls.plain(self._proxies.strip(there), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
             told, self._for_keeper = self._for_keeper, []
@@ -381,6 +409,12 @@ class Engine:
                 del self._framers[number]
                 if chunk.direction == S2C:
                     self._asked.pop(chunk.connection, None)
+
+    def _read_header(self, connection: int, size: int) -> None:
+        """Counts the bytes of a PROXY header as read."""
+        number = _number(connection, C2S)
+        framer = self._framers.get(number) or self._new_framer(connection, C2S)
+        framer.account.messages += size
 
     def _has_left(self, connection: int) -> bool:
         return connection < len(self._gone) and bool(self._gone[connection])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -255,11 +255,20 @@ class Metrics:
         """Rising counts by connection, as far as they are in the totals."""
         self._noops: dict[int, int] = {}
         """Capture time of the last noop, by connection."""
+        self._left_out: Collection[int] = ()
+        self._unsure: Collection[int] = ()
+        """Connections that show what another one shows, and those that may yet prove to."""
+        assert reading.tracker is not None
+        self._tracker: Tracker = reading.tracker
+        """What counts of what the reading's tracker knows."""
 
-    @property
-    def _tracker(self) -> Tracker:
-        assert self._reading.tracker is not None
-        return self._reading.tracker
+    def _links(self) -> dict[int, Link]:
+        """Returns the connections that count by now."""
+        tracker, links = self._reading.tracker, self._reading.engine.links
+        assert tracker is not None
+        self._left_out, self._unsure = tracker.left_out(links), tracker.unsure(links)
+        self._tracker, counted = tracker.counted(links)
+        return {link.number: link for link in counted}
 
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next messages of the reading."""
@@ -278,8 +287,7 @@ class Metrics:
         noops = np.flatnonzero((decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server)
         self._noops.update(zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True))
         if len(self._messages) > _PENDING:
-            links = {link.number: link for link in self._reading.engine.links}
-            self._count(self._pairs_of(links))
+            self._count(self._pairs_of(self._links()))
 
     def _add_answers(self, key: Numbers, rtt_ns: Numbers) -> None:
         known, place = np.unique(key, return_inverse=True)
@@ -294,8 +302,8 @@ class Metrics:
         """Returns all numbers by now."""
         begin = time.perf_counter()
         reading = self._reading
-        tables, links = reading.tables, {link.number: link for link in reading.engine.links}
-        for gone in self._seen.keys() - links.keys():
+        tables, links = reading.tables, self._links()
+        for gone in self._seen.keys() - links.keys() - set(self._left_out):
             del self._seen[gone]
             self._noops.pop(gone, None)
         pair_of = self._pairs_of(links)
@@ -363,11 +371,15 @@ class Metrics:
     def _count(self, pair_of: Mapping[int, Pair]) -> None:
         """Adds what was counted since the last time to the pairs that connections belong to by now."""
         for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
+            unsure = {key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure}
             for key, numbers in pending.items():
                 connection, command = divmod(key, _COMMANDS)
+                if connection in self._left_out or key in unsure:
+                    continue
                 totals = self._pairs[pair_of[connection]] if connection in pair_of else self._pairs.setdefault(_OTHERS, _Totals())
                 _add(getattr(totals, name), command, numbers)
             pending.clear()
+            pending.update(unsure)
 
     def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
         """Adds what tables have counted since the last time to the pairs.
@@ -381,13 +393,13 @@ class Metrics:
         causes = np.zeros((size, len(w.CAUSES)), dtype=np.int64)
         np.add.at(causes, owner, self._settled_gaps(tables))
         for number, link in links.items():
+            if number in self._unsure:
+                continue
             own = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
             now = np.concatenate((np.array(own, dtype=np.int64), causes[number]))
             before = self._seen.get(number)
             self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
             self._seen[number] = now
-        for number in self._seen.keys() - links.keys():  # the connection has left memory
-            del self._seen[number]
 
     def _settled_gaps(self, tables: Tables) -> Numbers:
         """Returns how many gaps of each cause every stream has that are old enough."""

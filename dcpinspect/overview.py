@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
+from dcpinspect.render import lines
 from dcpinspect.streams.contracts import INFO
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
@@ -28,8 +29,9 @@ def overview(reading: Reading) -> Overview:
     coverage = reading.coverage.without(copies)
     own = coverage.own
     others = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
-    unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
+    unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
     tls = [one for one in unread if one.connection and one.protocol == TLS]
+    http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
     links = [link for link in counted if link.number not in others]
     streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
     vbuckets: dict[int, set[int]] = {}
@@ -40,7 +42,7 @@ def overview(reading: Reading) -> Overview:
     servers: dict[str, list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
-        host = link.client.rpartition(":")[0]
+        host = link.origin.rpartition(":")[0]
         clients.setdefault((host, session.service, session.agent or ""), []).append(link.number)
         servers.setdefault(link.server, []).append(link.number)
     encrypted = sorted({one.connection for one in tls})
@@ -58,6 +60,7 @@ def overview(reading: Reading) -> Overview:
         "mid_stream": [link.number for link in links if not link.has_handshake],
         "one_direction": [link.number for link in links if link.unseen >= 0],
         "unopened": _unopened(links),
+        "below": [*_below(links, http)],
         "streams": len(streams),
         "answers": dict(Counter(answer for _, _, answer in streams)),
         "clients": [
@@ -84,6 +87,7 @@ def overview(reading: Reading) -> Overview:
         "captured_bytes": own["unique"] + own["late"],
         "decoded_bytes": own["decoded"],
         "skipped_bytes": own["skipped"] + own["unfinished"],
+        "foreign_bytes": own["not_decodable"] - sum(one.not_decodable for one in tls),
         "late_bytes": own["late"],
         "missing_bytes": own["missing"],
         "holes": own["holes"],
@@ -105,6 +109,21 @@ def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
         if link.unopened:
             found.setdefault((link.client.rpartition(":")[0], link.server, link.unopened), []).append(link.number)
     return [{"client": key[0], "server": key[1], "how": key[2], "connections": numbers} for key, numbers in found.items()]
+
+
+def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
+    """Yields sentences about trouble below DCP that no other field has."""
+    proxies: dict[str, list[int]] = {}
+    for link in links:
+        if link.proxied is not None:
+            proxies.setdefault(link.client.rpartition(":")[0], []).append(link.number)
+        for side, shut in zip(("client", "server"), link.shut, strict=True):
+            if shut is not None:
+                yield f"the {side} of connection {link.number} does not read its socket for {shut.time_ns / 1e9:.1f} s: its TCP window is 0"
+    for proxy, numbers in proxies.items():
+        yield f"the proxy {proxy} sends PROXY headers on {lines.counted(len(numbers), 'connection')}"
+    if http:
+        yield f"HTTP on {lines.counted(len(http), 'connection')}, as health probes send it"
 
 
 def _version(session: Session | None) -> str | None:

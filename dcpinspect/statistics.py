@@ -133,9 +133,9 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
         own = items.values[types.codes == number]
         if len(own):
             yield {"section": "snapshots", "name": kind, "count": len(own), "unit": "items", **distribution(own)}
-    names = ("connection", "window_bytes", "outstanding_bytes")
-    for connection, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
-        if outstanding is not None:
+    names = ("connection", "window_bytes", "outstanding_bytes", "copy_of")
+    for connection, window, outstanding, copy_of in zip(*(tables.connections.values(name) for name in names), strict=True):
+        if outstanding is not None and copy_of is None:
             yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
             greatest = balance.greatest.get(connection, 0)
             yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}

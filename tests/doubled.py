@@ -7,8 +7,12 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from dcpinspect.reading import Reading
 from tests.builders import COOKED, COOKED_2, ETHERNET, LOOP, NULL, RAW, SYN, Recorded, pcap
+
+Doubled = Callable[[Iterable[Recorded]], list[Recorded]]
 
 _IP_AT = {ETHERNET: 14, COOKED: 16, COOKED_2: 20, NULL: 4, LOOP: 4, RAW: 0}
 _SHIFTS = 0x3A5A5A5A, 0x71717171
@@ -107,3 +111,20 @@ def written(folder: Path, packets: Iterable[Recorded], name: str = "doubled.pcap
     path = folder / name
     path.write_bytes(pcap(packets, magic=0xA1B23C4D))
     return path
+
+
+def said_of(path: Path) -> tuple[list[Any], list[Any], dict[str, int]]:
+    """The findings, the streams, and the sizes of tables, without numbers of connections and rows."""
+    with Reading([str(path)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        found = [
+            (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos, one.count)
+            for one in reading.findings()
+            if one.rule not in ("seen-twice", "mid-stream-start")  # those that only say goodbye have no message to know them by
+        ]
+        tables = {name: len(table) for name, table in reading.tables.by_name.items() if name != "connections"}
+        names = ("vbucket", "verdict", "items", "gaps", "first_seqno", "last_seqno")
+        streams = [*zip(*(reading.tables.streams.values(name) for name in names), strict=True)]
+    return sorted(found, key=str), sorted(streams, key=str), tables

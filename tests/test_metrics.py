@@ -18,6 +18,9 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.captures import real_server
+from tests.doubled import Doubled, packets_of, passed_on, translated
+from tests.doubled import written as captured
 from tests.peers.truth import SAMPLES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -330,3 +333,18 @@ def test_every_expression_of_the_dashboard_is_valid(tmp_path: Path) -> None:
     rules: Sequence[dict[str, str]] = [{"record": f"x{place}", "expr": one} for place, one in enumerate(expressions())]
     (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}), "utf-8")  # JSON is YAML
     assert f"{len(rules)} rules found" in promtool("check", "rules", "rules.yml", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_no_number_counts_a_copy(doubled: Doubled, tmp_path: Path) -> None:
+    packets = packets_of(real_server("6.0.5-dcp1"))
+    for path in (tmp_path / "one", tmp_path / "two"):
+        path.mkdir()
+    alone = measured(captured(tmp_path / "one", packets))[-1]
+    several = measured(captured(tmp_path / "two", doubled(packets)), batch_bytes=20_000)
+    of_capture = re.compile("_capture_|_metrics_|_build_")
+    for family in FAMILIES:
+        if not of_capture.search(family.name):
+            assert sorted(several[-1].get(family.name, ()), key=str) == sorted(alone.get(family.name, ()), key=str), family.name
+    for before, after in pairwise(map(counters, several)):
+        assert all(after.get(name, 0) >= count for name, count in before.items())

@@ -20,8 +20,10 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, merged, packed
 from dcpinspect.reading import Reading
 from dcpinspect.streams import leaving, rollbacks
+from tests.captures import real_server
 from tests.crowd import KINDS, crowd
 from tests.damage import PORT, batches
+from tests.doubled import Doubled, packets_of, passed_on, translated, written
 from tests.model.dice import Dice
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.play import play
@@ -54,6 +56,15 @@ def check(given: list[PacketBatch], files: list[str], options: Options, parts: i
     together, one = everything(joined(shares, files, options, left_out)), everything(whole(given, files, options))
     for name, expected in one.items():
         assert together[name] == expected, name
+
+
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_copies_in_different_parts_count_once(doubled: Doubled, tmp_path: Path) -> None:
+    with open_capture(str(written(tmp_path, doubled(packets_of(real_server("durability")))))) as capture:
+        given, files = [replace(batch, data=batch.data.copy()) for batch in capture], [file.name for file in capture.files]
+    found = whole(given, files)
+    assert {copy.of for copy in found.tracker.copies.among(found.links).values()} == set(range(1, len(found.links) + 1, 2))
+    check(given, files, Options(), 3, random.Random(7))
 
 
 @pytest.mark.parametrize("name", CAPTURES)

@@ -1,7 +1,7 @@
 """Text that stands for the bytes of connections, line by line: finds which form it has, and the pieces it is made of.
 
-The forms are: what ``tshark -x`` prints and ``text2pcap`` reads; the follow view of Wireshark (``tshark -z follow,tcp,hex|raw|yaml,0``)
-with its C arrays; plain hex digits; and the protocol log of the C++ SDK.
+The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view of Wireshark
+(``tshark -z follow,tcp,hex|raw|yaml,0``) with its C arrays; plain hex digits; and the protocol log of the C++ SDK.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
 """Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737), and the server's usual port."""
@@ -42,6 +43,8 @@ class Frame:
     """A packet as it was captured."""
 
     data: bytes
+    link_type: int
+    time_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ _PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65))
 """Requests that producers send, so that their answers come from clients."""
 _REQUESTS, _ANSWERS = frozenset((0x80, 0x08)), frozenset((0x81, 0x18))
 _OFFSET = re.compile(r"(?:0x)?([0-9A-Fa-f]{4,16}):?\s+(?=[0-9A-Fa-f]{2}(?:\s|$))")
+_GROUPED = re.compile(
+    r"\s*(?:0x)?([0-9A-Fa-f]{4,16}):\s+((?:[0-9A-Fa-f]{4} ){0,127}[0-9A-Fa-f]{2}(?:[0-9A-Fa-f]{2})?)(?=\s|$)(?! [0-9A-Fa-f])"
+)
+"""A row of tcpdump or xxd: bytes in pairs, and two spaces before the text beside them."""
+_NUMBERED, _OF_DAY = r"(?:\s{0,4}\d{1,9}  )?", r"(\d\d):(\d\d):(\d\d)\.(\d{6}(?:\d{3})?)"
+_WHEN = re.compile(rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ -]))?{_OF_DAY}|(\d{{9,10}})\.(\d{{6}}(?:\d{{3}})?)) ")
+"""The time in the line of tcpdump before a packet: date or sign, time of day; or seconds since 1970."""
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
@@ -108,15 +118,86 @@ def _direction(data: bytes) -> int:
     return int(is_pushed) if data[0] in _REQUESTS else int(not is_pushed) if data[0] in _ANSWERS else 0
 
 
-def _is_frame(data: bytes) -> bool:
-    """Returns whether bytes begin as Ethernet with IP inside."""
+_IN_IP = frozenset((0, 4, 6, 17, 41, 43, 44, 47, 50, 51, 58, 59, 60, 132, 137))
+_ETHERNET, _RAW_IP, _COOKED, _COOKED_2, _NULL = 1, 101, 113, 276, 0
+_FAMILIES = tuple(number.to_bytes(4, order) for number in (2, 10, 24, 28, 30) for order in ("little", "big"))
+
+
+def _is_ip(data: bytes) -> bool:
+    """Returns whether bytes begin as an IP packet; its checksum may be left to the network card."""
+    if len(data) >= 40 and data[0] >> 4 == 6:
+        return data[6] in _IN_IP and len(data) <= 40 + int.from_bytes(data[4:6])
+    size = 4 * (data[0] & 15) if data and data[0] >> 4 == 4 else 0
+    if not 20 <= size <= len(data) or data[9] not in {*_IN_IP, 1, 2, 89} or int.from_bytes(data[2:4]) < size:
+        return False
+    words = sum(int.from_bytes(data[at : at + 2]) for at in range(0, size, 2))
+    return data[10:12] == b"\0\0" or (words % 0xFFFF == 0 and words > 0)
+
+
+def _link_type(data: bytes) -> int | None:
+    """Returns the link type of a packet by its bytes; None if they are no packet that begins as Ethernet, IP, or what ``-i any`` gives."""
     kind = data[12:14]
-    return len(data) >= 34 and ((kind in (b"\x08\x00", b"\x86\xdd") and data[14] >> 4 in (4, 6)) or kind in (b"\x81\x00", b"\x88\xa8"))
+    if len(data) >= 34 and ((kind in _KINDS_OF_IP and data[14] >> 4 in (4, 6)) or kind in (b"\x81\x00", b"\x88\xa8", b"\x08\x06")):
+        return _ETHERNET
+    if _is_ip(data):
+        return _RAW_IP
+    if data[:2] in _KINDS_OF_IP and data[2:4] == b"\0\0" and _is_ip(data[20:]):
+        return _COOKED_2
+    if data[14:16] in _KINDS_OF_IP and data[0] == 0 and _is_ip(data[16:]):
+        return _COOKED
+    return _NULL if data[:4] in _FAMILIES and _is_ip(data[4:]) else None
 
 
-def dump(lines: Lines) -> Iterator[Found]:
-    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again."""
+_KINDS_OF_IP = (b"\x08\x00", b"\x86\xdd")
+
+
+class _Clock:
+    """The times in the lines of tcpdump, as nanoseconds since 1970."""
+
+    def __init__(self, *, since_first: bool) -> None:
+        """``since_first``: times with a sign count from the first packet (-ttttt), and not from the packet before (-ttt)."""
+        self._since_first = since_first
+        self._last = 0
+        self._days = 0
+
+    def read(self, text: str) -> int | None:
+        """Returns the time that a line begins with; None if there is none."""
+        found = _WHEN.match(text)
+        if found is None:
+            return None
+        date, sign, hours, minutes, seconds, part, since_1970, its_part = found.groups()
+        if since_1970:
+            return int(since_1970) * 10**9 + int(its_part.ljust(9, "0"))
+        time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(part.ljust(9, "0"))
+        if date:
+            return _utc_ns(f"{date} {hours}:{minutes}:{seconds}", part[:3], int(part.ljust(9, "0")[3:]))
+        if sign:
+            time_ns = time_ns if sign == " " else -time_ns
+            self._last = max(0, time_ns if self._since_first else self._last + time_ns)
+            return self._last
+        if time_ns + _HALF_A_DAY < self._last:
+            self._days += 1  # midnight
+        self._last = time_ns
+        return time_ns + self._days * 2 * _HALF_A_DAY
+
+
+_HALF_A_DAY = 43_200 * 10**9
+
+
+def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
+    """Yields packets, or what they carried, from a dump with offsets that begin at 0 again. ``since_first``: as in ``_Clock``."""
     data, is_wanted, number = bytearray(), True, 0
+    clock, time_ns, link_type = _Clock(since_first=since_first), None, None
+
+    def whole() -> Found:
+        nonlocal link_type
+        found = bytes(data)
+        data.clear()
+        link_type = own if (own := _link_type(found)) is not None else link_type
+        if link_type is not None:
+            return Frame(found, link_type, time_ns)
+        return Piece((CLIENT, SERVER), _direction(found), time_ns, found)
+
     for number, text in lines:
         if title := _TITLE.fullmatch(text):
             is_wanted = title[1] == "Frame"
@@ -124,23 +205,24 @@ def dump(lines: Lines) -> Iterator[Found]:
         if not text.strip():
             is_wanted = True  # the next packet
         offset = _OFFSET.match(text)
-        if offset is None or not is_wanted:
+        grouped = None if offset is not None else _GROUPED.match(text)
+        found = offset or grouped
+        if found is None or not is_wanted:
+            if found is None and (when := clock.read(text)) is not None:
+                if data:
+                    yield whole()
+                time_ns = when
             continue
-        at = int(offset[1], 16)
+        at = int(found[1], 16)
         if at == 0 and data:
-            yield _whole(bytes(data))
-            data.clear()
+            yield whole()
         if at != len(data):
             yield Problem(number, f"offset {at} where {len(data)} was to come")
             data.clear()
             continue
-        data += _row(text, offset.end(), 16)
+        data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, found.end(), 16)
     if data:
-        yield _whole(bytes(data))
-
-
-def _whole(data: bytes) -> Found:
-    return Frame(data) if _is_frame(data) else Piece((CLIENT, SERVER), _direction(data), None, data)
+        yield whole()
 
 
 def follow_hex(lines: Lines) -> Iterator[Found]:
@@ -285,18 +367,35 @@ def protocol_log(lines: Lines) -> Iterator[Found]:
     yield from finished()
 
 
-def _utc_ns(whole: str, milliseconds: str) -> int | None:
+def _utc_ns(whole: str, milliseconds: str, ns: int = 0) -> int | None:
     try:
         seconds = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
     except ValueError:
         return None
-    return seconds * 10**9 + int(milliseconds) * 10**6
+    return seconds * 10**9 + int(milliseconds) * 10**6 + ns
 
 
 _MULTILINE = re.MULTILINE
 _NO_TIMES = "it has no times, so packets are 1 us apart from 1970 on"
 _NO_ENDS = "addresses are made up"
+_FIRST_ROW = r" .*\n(?:.*\n)?[ \t]*(?:0x)?0000:\s+[0-9A-Fa-f]{4}\b"
+_TCPDUMP = "text of tcpdump"
+SINCE_BEFORE = Form(
+    _TCPDUMP,
+    "its times have no date, so it begins in 1970",
+    re.compile(rf"^{_NUMBERED}[ -]{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
+    dump,
+)
 FORMS = (
+    Form(
+        _TCPDUMP,
+        "times have no time zone and are read as UTC",
+        re.compile(rf"^{_NUMBERED}\d{{4}}-\d\d-\d\d {_OF_DAY}{_FIRST_ROW}", _MULTILINE),
+        dump,
+    ),
+    Form(_TCPDUMP, "nothing is made up", re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE), dump),
+    Form(_TCPDUMP, "times have no date, so the day is 1970-01-01", re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE), dump),
+    SINCE_BEFORE,
     Form(
         "protocol log of the C++ SDK",
         "packets and the client's address are made up; times have no time zone and are read as UTC",
@@ -318,6 +417,7 @@ FORMS = (
         re.compile(r"^(?:\t|    )00000000  (?:[0-9A-Fa-f]{2} ){2}", _MULTILINE),
         follow_hex,
     ),
+    Form("hex dump", _NO_TIMES, re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE), dump),
     Form("hex dump", _NO_TIMES, re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE), dump),
     Form(
         "hex digits",
@@ -331,4 +431,9 @@ FORMS = (
 
 def form_of(head: str) -> Form | None:
     """Returns the form of a text by its beginning; None for no known form."""
-    return next((form for form in FORMS if form.begins.search(head)), None)
+    found = next((form for form in FORMS if form.begins.search(head)), None)
+    if found is not SINCE_BEFORE:
+        return found
+    times = [one.group(3, 4, 5, 6) for one in map(_WHEN.match, head.split("\n")) if one is not None and one[2]]
+    is_rising = len({*times}) > 2 and times == sorted(times)  # which differences hardly are
+    return replace(found, pieces=partial(dump, since_first=True)) if is_rising else found

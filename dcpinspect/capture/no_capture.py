@@ -60,6 +60,11 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\0{64}", "zeros: it was never written, or was lost", "record again"),
     (rb"\n\r?\n.{0,6}(?:\x4d\x3c\x2b\x1a|\x1a\x2b\x3c\x4d)", _LINE_ENDS, "copy it again, as binary"),
     (
+        rb"[^\0]{0,2000}?[\w.:]+ > [\w.:]+: Flags \[",
+        "what tcpdump prints without the bytes of packets (-A has dots for most of them)",
+        "print with -XX, or record with -w FILE",
+    ),
+    (
         rb"(?:tcpdump|tshark|dumpcap|Capturing on|listening on|Running as user)\b[^\0]*\Z",
         "what a program that captures says, without its packets",
         _RECORD,
@@ -103,14 +108,19 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
         return "is a capture that a shell wrote as UTF-8 text, which damages it", f"{_RECORD}, or redirect with cmd /c"
     if b"\xef\xbf\xbd" in head[:8]:
         return "is binary data that was taken for UTF-8 text, which damages it", _RECORD
-    digits = re.sub(rb"\A(?:0x)?0+:?[ \t]+|\\x|0x|[\s,:]", b"", head[:200])
-    begun = re.match(rb"(?:[0-9A-Fa-f]{2}){4,}", digits)
-    if begun and _begins_capture(bytes.fromhex(begun[0].decode())):
+    if is_in_hex(head):
         return "is a capture as hex digits", "make bytes of them: xxd -r IN OUT, or xxd -r -p if there are digits alone"
     packed = re.match(rb"[A-Za-z0-9+/]{12,}", re.sub(rb"\s", b"", head[:200]))
     if packed and _begins_capture(base64.b64decode(packed[0][: len(packed[0]) & ~3])):
         return "is a capture in base64", "decode it: base64 -d IN > OUT"
     return None
+
+
+def is_in_hex(head: bytes) -> bool:
+    """Returns whether a text begins with the hex digits of a capture file: of a whole file, not of packets."""
+    digits = re.sub(rb"\A(?:0x)?0+:?[ \t]+|\\x|0x|[\s,:]", b"", head[:200])
+    begun = re.match(rb"(?:[0-9A-Fa-f]{2}){4,}", digits)
+    return begun is not None and _begins_capture(bytes.fromhex(begun[0].decode()))
 
 
 def _begins_capture(data: bytes) -> bool:

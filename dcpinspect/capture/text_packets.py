@@ -9,8 +9,10 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dcpinspect.capture.hex_lines import Ends, Form, Found, Frame, Piece, Problem, form_of
+from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
 """Number of bytes by which a text is recognised."""
@@ -18,9 +20,10 @@ _READ = 1 << 18
 _MOST_LINE = 1 << 20
 """Greatest size of a line in bytes; a segment of 64 KiB as hex digits has 131,072."""
 _SEGMENT = 1 << 15
-_RAW_IP, _ETHERNET = 101, 1
+_RAW_IP = 101
 _PCAP_NS = 0xA1B2_3C4D
 _FIRST_SEQ = 1
+_MOST_NS = (1 << 32) * 10**9 - 1
 _ACK_PUSH = 0x18
 
 
@@ -81,7 +84,7 @@ class TextPackets:
     def _note(self, problem: Problem) -> None:
         self._problems += 1
         if self._problems == 1:
-            self._first = f"line {problem.line}: {problem.what}"
+            self._first = f"line {problem.line}: {problem.what}" if problem.line else problem.what
         more = f", and {self._problems - 1:,} more such places" if self._problems > 1 else ""
         self.problem = f"{self._first}{more}"
 
@@ -92,14 +95,14 @@ class TextPackets:
             if isinstance(found, Problem):
                 self._note(found)
                 continue
-            kind = _ETHERNET if isinstance(found, Frame) else _RAW_IP
-            if link is None:
+            kind = found.link_type if isinstance(found, Frame) else _RAW_IP
+            if link != kind:
                 link = kind
-                yield _header(link)
-            if kind == link:
-                yield from segments.records(found)
-            else:
-                self._note(Problem(0, "packets and bytes without packets in one text"))
+                yield _header(link)  # as of another file behind the first
+            if found.time_ns is not None and not 0 <= found.time_ns <= _MOST_NS:
+                self._note(Problem(0, "times before 1970 or after 2106, which no pcap file has"))
+                found = replace(found, time_ns=None)
+            yield from segments.records(found)
         if link is None:
             yield _header(_RAW_IP)
 
@@ -114,12 +117,12 @@ class _Segments:
     def __init__(self) -> None:
         self._seqs: dict[Ends, list[int]] = {}
         self._addresses: dict[str, bytes] = {}
-        self._packets = 0
+        self._last_ns = 0
 
     def records(self, found: Found) -> Iterator[bytes]:
         """Yields the pcap records of one piece."""
         if isinstance(found, Frame):
-            yield self._record(None, found.data)
+            yield self._record(found.time_ns, found.data)
         elif isinstance(found, Piece):
             seqs = self._seqs.setdefault(found.ends, [_FIRST_SEQ, _FIRST_SEQ])
             for at in range(0, len(found.data), _SEGMENT):
@@ -129,8 +132,8 @@ class _Segments:
             seqs[found.direction] += found.lost
 
     def _record(self, time_ns: int | None, packet: bytes) -> bytes:
-        self._packets += 1
-        seconds, rest = divmod(self._packets * 1000 if time_ns is None else time_ns, 10**9)
+        self._last_ns = min(self._last_ns + 1000, _MOST_NS) if time_ns is None else time_ns
+        seconds, rest = divmod(self._last_ns, 10**9)
         return struct.pack("<IIII", seconds, rest, len(packet), len(packet)) + packet
 
     def _packet(self, piece: Piece, seqs: list[int], data: bytes) -> bytes:
@@ -163,7 +166,7 @@ class _Segments:
 
 def text_packets(head: bytes, raw: object) -> TextPackets | None:
     """Returns the capture that a text stands for; None if its beginning has no known form."""
-    if b"\x00" in head:
+    if b"\x00" in head or is_in_hex(head):
         return None
     form = form_of(head.decode("latin-1"))
     return TextPackets(raw, form) if form is not None else None

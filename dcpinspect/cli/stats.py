@@ -43,6 +43,8 @@ def stats(
     With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
+    import numpy as np
+
     from dcpinspect.reading import Reading
     from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
@@ -70,6 +72,12 @@ def stats(
         with opened(output, format_, captures) as out:
             for batch in interrupts.until_asked(reading):
                 counted.feed(batch.redacted(redactor), selection.rows(batch))
+            copies = list(reading.tracker.left_out(reading.links)) if reading.tracker is not None else []
+            if copies and reading.capture.size is not None and reading.is_through:
+                counted = Statistics()
+                with Reading(captures, **reading.options) as again:  # who is a copy is only known by now
+                    for batch in again:
+                        counted.feed(batch.redacted(redactor), np.flatnonzero(~np.isin(batch.connection, copies)))
             with so_far():
                 rows = counted.rows(reading)
                 told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))

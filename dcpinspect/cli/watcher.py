@@ -122,12 +122,13 @@ class Watcher:
 
         reading = self._reading
         assert reading.tracker is not None
-        links = reading.engine.links
+        copies = reading.tracker.left_out(reading.links)
+        tracker, links = reading.tracker.counted(reading.links)
         parts = [
             counted(reading.capture.packets, "packet"),
-            counted(reading.messages, "message"),
+            counted(reading.messages - tracker.copies.messages_of(copies), "message"),
             counted(len(links), "connection"),
-            f"{counted(_open_streams(reading.tracker.state.known.streams, links), 'stream')} open",
+            f"{counted(_open_streams(tracker.state.known.streams, links), 'stream')} open",
             *self._teller.told,
         ]
         if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only captures from interfaces can drop packets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,8 @@ class Side:
         """Place of each stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
         self.answers = Answers()
         self._wanted = Selection()
+        self._copies: Collection[int] = ()
+        """Connections that show what another one shows: they are not compared, unless the user asks for them."""
 
     @property
     def files(self) -> list[str]:
@@ -109,8 +111,8 @@ class Side:
     @property
     def compared_links(self) -> list[Link]:
         """The connections that are compared."""
-        links, ranges = self.reading.engine.links, self._wanted.connections
-        return [link for link in links if not ranges or any(link.number in one for one in ranges)]
+        links, ranges = self.reading.links, self._wanted.connections
+        return [link for link in links if link.number not in self._copies and (not ranges or any(link.number in one for one in ranges))]
 
     @property
     def tracker(self) -> Tracker:
@@ -125,6 +127,9 @@ class Side:
             for batch in self.reading:
                 self.answers.feed(batch)
                 self.events.put(event_batch(batch, self.tracker.state, wanted, self.reading.redactor))
+        ranges = wanted.connections
+        self._copies = [one for one in self.tracker.left_out(self.reading.links) if not any(one in asked for asked in ranges)]
+        self.tracker.counts_copies = True  # tables here have all streams, under the numbers that events have
         self.streams = self.tracker.state.known.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)
         self.places = self.streams.vbucket.astype(np.int64)
@@ -144,7 +149,10 @@ class Side:
     def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
         """Yields the events of these files, without their keys, with their branches; ``logs``: the log of every stream."""
         shows = self._shows()
+        counts = ~np.isin(self.streams.connection, list(self._copies))
         for batch in self.events.batches(numbers):
+            if self._copies:
+                batch = batch.filter(pa.array(counts[batch.column("stream").to_numpy()]))
             stream = batch.column("stream").to_numpy().astype(np.int64)
             opcode = batch.column("opcode").to_numpy()
             datatype = batch.column("datatype").to_numpy()
@@ -187,7 +195,7 @@ class Side:
     def _may_deliver(self) -> Mask:
         """Returns which streams are compared and may have delivered events: the server did not refuse them."""
         streams = self.streams
-        found: Mask = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
+        found: Mask = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(streams.connection, list(self._copies))
         for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
             if ranges:
                 found = found & within(column, ranges)

@@ -17,12 +17,15 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.links import Link, Shut
 from dcpinspect.transport.openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 from dcpinspect.transport.rows import SHUT_NS
+
+ACCEPTED = "accepted"
 
 RULES = (
     Rule(
@@ -56,12 +59,25 @@ RULES = (
         "health-probe",
         "session",
         "note",
-        "two or more connections are opened and closed, and nobody says a byte",
+        "two or more connections are opened and closed, and nobody says a byte; or a client speaks HTTP, which a server of DCP closes",
         "",
         "nothing, if these are the checks of a load balancer, a kubelet or a monitor; else look at who connects",
-        (SILENT,),
+        (SILENT, HTTP),
         reports=("cilium#43528",),
-        whose="normal",
+        whose={SILENT: "normal", HTTP: "client"},
+    ),
+    Rule(
+        "proxy-header",
+        "session",
+        "error",
+        "a PROXY header comes before the client's first byte, and the server closes the connection without an answer; a note where the"
+        " conversation goes on",
+        "",
+        "turn the PROXY protocol off for this port in the load balancer (send-proxy, proxy_protocol): Couchbase servers do not know it",
+        (REFUSED, ACCEPTED),
+        reports=("tldr.fail#17", "alexbers/mtprotoproxy#119"),
+        whose={REFUSED: "unknown", ACCEPTED: "normal"},
+        cost=Cost("connection", "was closed for its PROXY header", "were closed for their PROXY header"),
     ),
 )
 
@@ -70,6 +86,8 @@ LONG_NS = 3_000_000_000
 MOST = 1000
 """Greatest number of connections of a kind that are told one by one; the last of them counts for all others."""
 _ADVICE = {
+    HTTP: "let the check only open a connection (TCP), or ask HTTP on port 8091: this port answers no HTTP, so the check always fails",
+    ACCEPTED: "nothing, if the header is taken away behind this point; a Couchbase server itself would close the connection",
     REFUSED: "look whether the service runs on this node, and whether it listens on this port: with encryption enforced, a node closes"
     " 11210 and serves 11207 only",
     "time-exceeded": "look for a loop in the routes between the two",
@@ -155,6 +173,8 @@ class Stops(Watcher):
         """Yields all occurrences."""
         yield from _unreached(finished.context, finished.coverage.unopened)
         yield from _silent(finished.context, finished.coverage.unopened)
+        yield from _http(finished)
+        yield from _proxied(finished)
         for link in finished.context.links:
             for side, shut in enumerate(link.shut):
                 if shut is not None and finished.is_whole | shut.is_over:
@@ -246,9 +266,54 @@ def _silent(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrenc
     if len(links) < 2:
         return
     for link, count in _others(links, unopened.get(SILENT, 0)):
-        message = "opened and closed without a byte, as health probes do"
+        yield _probe(link, SILENT, "opened and closed without a byte, as health probes do", count)
+
+
+def _probe(link: Link, cause: str, message: str, count: int) -> Occurrence:
+    return Occurrence(
+        "health-probe",
+        "note",
+        message,
+        link.number,
+        (),
+        cause=cause,
+        next=_ADVICE.get(cause),
+        count=count,
+        time_ns=link.first_ns,
+        last_time_ns=link.last_ns,
+    )
+
+
+def _http(finished: Finished) -> Iterator[Occurrence]:
+    by_number = finished.context.by_number
+    numbers = sorted(number for number, _ in finished.coverage.ways(lambda all_: (all_.direction == 0) & (all_.http > 0)))
+    links = [by_number[number] for number in numbers[: 2 * MOST] if number in by_number]
+    for link, count in _others(links, len(numbers)):
+        yield _probe(link, HTTP, "speaks HTTP, as health checks of load balancers do", count)
+
+
+def _proxied(finished: Finished) -> Iterator[Occurrence]:
+    """Yields connections that begin with a PROXY header; the server closes those that reach it."""
+    links = [link for link in finished.context.links if link.proxied is not None]
+    numbers = np.array([link.number for link in links], np.int64)
+    answered = finished.coverage.ways(lambda all_: (all_.direction == 1) & (all_.captured > 0) & np.isin(all_.connection, numbers))
+    for link in links:
+        is_refused = link.closed in ("fin", "rst") and link.closed_by == 1 and (link.number, 1) not in answered
+        cause = REFUSED if is_refused else ACCEPTED
+        client = f"{_host(link.origin)} behind the proxy {_host(link.client)}" if link.proxied else f"the proxy {_host(link.client)} itself"
+        then = ", and the server closes the connection for it" if is_refused else ""
         yield Occurrence(
-            "health-probe", "note", message, link.number, (), cause=SILENT, count=count, time_ns=link.first_ns, last_time_ns=link.last_ns
+            "proxy-header",
+            "error" if is_refused else "note",
+            f"a PROXY header comes first{then}; the client is {client}",
+            link.number,
+            (),
+            cause=cause,
+            next=None if is_refused else _ADVICE[ACCEPTED],
+            shared=f"a PROXY header comes first{then}",
+            time_ns=link.first_ns,
+            last_time_ns=link.last_ns if is_refused else link.first_ns,
+            closes=link.number if is_refused else None,
         )
 
 

@@ -193,7 +193,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it."""
+    """A length of time as people say it. Two directions have two clocks, so nothing takes less than no time."""
+    seconds = max(seconds, 0.0)
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 1:

@@ -181,7 +181,11 @@ class Checker:
         context, found = self._found(links, coverage, is_whole=is_whole)
         outcomes = Outcomes(context, self._past)
 
+        unsure = () if is_whole else self._tracker.unsure(links)
+
         def judged(case: Finding) -> Finding | None:
+            if any(number in unsure for number in case.connections):
+                return None
             one = outcomes.judged(case)
             return one if wanted is None or wanted(one) else None
 

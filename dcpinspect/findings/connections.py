@@ -211,10 +211,11 @@ def _is_told(link: Link, direction: int) -> bool:
 
 def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     link, name = context.by_number.get(one.connection), DIRECTIONS[one.direction]
-    if link is not None and link.skipped[one.direction]:
+    skipped = sum(one.skipped.values())  # other rules tell of other protocols
+    if link is not None and skipped:
         reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
         cause = _CUT if reason == HOLE and one.missing == one.cut else _SKIPS.get(reason)
-        message = f"{counted(link.skipped[one.direction], 'byte')} in no message, {name}"
+        message = f"{counted(skipped, 'byte')} in no message, {name}"
         yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
 
 

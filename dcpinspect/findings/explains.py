@@ -51,6 +51,7 @@ SILENCES: Mapping[str, Collection[str]] = {
 
 SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
     "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
+    **dict.fromkeys(("proxy-header", "wrong-port"), ("missing-response", "tls-alert", "slow-responses")),
     "tcp-window-zero": (
         *("flow-control-stall", "stream-end-missing", "server-owes-seqno", "snapshot-stalled", "silent-connection"),
         *("missing-response", "noop-unanswered", "slow-stream"),
@@ -81,7 +82,7 @@ REFUSABLE = (
 
 OWNS: Mapping[str, Collection[str]] = {
     **dict.fromkeys(REFUSABLE, ("consumer-refused", "connection-closed")),
-    **dict.fromkeys(("consumer-refused", "open-twice", "flow-control-stall"), ("connection-closed",)),
+    **dict.fromkeys(("consumer-refused", "open-twice", "flow-control-stall", "tcp-window-zero"), ("connection-closed",)),
     "name-clash": ("connection-closed", "silent-connection"),
     "rollback-loop": (
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),

@@ -147,7 +147,7 @@ class Outcomes:
         sessions = [past[link.number][1] if link.number in past else self._context.session(link.number) for link in links]
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
         short = sorted({session.service or session.agent or "" for session in sessions} - {""})
-        hosts = _addresses([link.client for link in links])
+        hosts = _addresses([link.origin for link in links])
         if len(found.clients) > 1:
             return f"{len(found.clients)} clients ({', '.join([hosts, *short]) if len(short) < 2 else _some(found.clients)})"
         agents = {session.agent for session in sessions} - {None, *names}

@@ -52,6 +52,8 @@ class Answer:
 
 
 HIDDEN = Answer("NA", "unknown because of capture loss")
+EARLIER = Answer("NA", "unknown, because the capture begins inside a connection of this host")
+BETWEEN_NODES = Answer("NA", "the connection is between two nodes")
 NOTHING = Answer("NA", "there are no streams")
 
 
@@ -121,16 +123,19 @@ class Facts:
         return found
 
     @cached_property
-    def hosts(self) -> Mapping[str, tuple[tuple[int, int], bool]]:
-        """By host of the client: (row, connection) of the first request for the newest seqnos, and whether such a request may be hidden."""
-        found: dict[str, tuple[tuple[int, int], bool]] = {}
+    def hosts(self) -> Mapping[str, tuple[tuple[int, int], Answer | None]]:
+        """By host of the client: (row, connection) of the first request for the newest seqnos, and what may hide such a request."""
+        found: dict[str, tuple[tuple[int, int], Answer | None]] = {}
         for link in self.context.links:
             host = link.client.rpartition(":")[0]
             asked = self.context.session(link.number).high_seqnos_asked
-            first, is_hidden = found.get(host, ((ALL, 0), False))
+            first, hidden = found.get(host, ((ALL, 0), None))
             mine = (asked.row, link.number) if asked is not None else (ALL, 0)
-            is_mine_hidden = not self.is_told(link, 0) or bool(link.missing[_CLIENT] or link.skipped[_CLIENT])
-            found[host] = min(first, mine), is_hidden or is_mine_hidden
+            if not self.is_told(link, 1) or link.missing[_CLIENT] or link.skipped[_CLIENT]:
+                hidden = HIDDEN
+            elif not link.has_handshake:
+                hidden = hidden or EARLIER
+            found[host] = min(first, mine), hidden
         return found
 
     @cached_property
@@ -162,6 +167,8 @@ class ClientConnection:
 
     def judge(self, rule: str, check: Callable[[ClientConnection], Answer]) -> Answer:
         """Returns what a rule says of the connection."""
+        if self.session.is_replication:
+            return BETWEEN_NODES
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
         return check(self) if is_consumer or rule in _OF_ANY else Answer("NA", "the client does not receive documents on this connection")
 
@@ -271,8 +278,6 @@ def _noop_interval(talk: ClientConnection) -> Answer:
 
 
 def _flow_control(talk: ClientConnection) -> Answer:
-    if talk.session.is_replication:
-        return Answer("NA", "replication")
     said = talk.setting("connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", "")
     return said if talk.streams or said.says == "PASS" else NOTHING
 
@@ -298,6 +303,13 @@ def _ack_pace(talk: ClientConnection) -> Answer:
 def _streaming(key: str) -> Callable[[ClientConnection], Answer]:
     """Returns a check of a control that every connection with streams should set to true."""
     return lambda talk: talk.is_on(key) if talk.streams else NOTHING
+
+
+def _cursor_dropping(talk: ClientConnection) -> Answer:
+    """Either name of the setting turns it on."""
+    said = _streaming("supports_cursor_dropping")(talk)
+    other = _streaming("supports_cursor_dropping_vulcan")(talk)
+    return other if said.says == "FAIL" and other.says == "PASS" else said
 
 
 def _oso_mode(talk: ClientConnection) -> Answer:
@@ -345,11 +357,11 @@ def _high_seqnos(talk: ClientConnection) -> Answer:
     row = int(talk.rows.opened.row[first])
     if asked is not None and asked.row < row:
         return Answer("PASS", "the high seqnos were requested first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
-    (elsewhere, connection), is_hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
+    (elsewhere, connection), hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
     if elsewhere < row:
         return Answer("NA", f"the high seqnos were requested on connection {connection}")
-    if is_hidden:
-        return HIDDEN
+    if hidden is not None:
+        return hidden
     return Answer("FAIL", "a stream from 0 is requested before the high seqnos", talk.asked([talk.streams[first]]))
 
 
@@ -478,7 +490,7 @@ CHECKS: Mapping[str, Callable[[ClientConnection], Answer]] = {
     "lint-noop-interval": _noop_interval,
     "lint-flow-control": _flow_control,
     "lint-ack-pace": _ack_pace,
-    "lint-cursor-dropping": _streaming("supports_cursor_dropping"),
+    "lint-cursor-dropping": _cursor_dropping,
     "lint-high-seqnos": _high_seqnos,
     "lint-failover-log": _failover_log,
     "lint-resume-range": _resume_range,

@@ -19,7 +19,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.command_statuses import command_status_meaning
-from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
+from dcpinspect.protocol.flags import FROM_LATEST, IGNORE_PURGED, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
@@ -122,7 +122,8 @@ RULES = (
         "stream",
         "warning",
         "after a rollback, the consumer asks again from above the rollback seqno with the same uuid",
-        "another request was accepted in between; capture loss that may hide one",
+        "another request was accepted in between; the flag ignore-purged-tombstones, which the first request did not have; capture loss"
+        " that may hide a request",
         "discard what is above the rollback seqno first; without that, the consumer loops",
         whose="consumer",
         cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
@@ -521,6 +522,8 @@ def _not_honoured(context: Context, clients: Clients, asked: Asked, place: int) 
     to, start = plain(row.rollback), plain(other.request.start)
     if start <= to or other.request.uuid != row.request.uuid or int(other.request.flags) & FROM_LATEST:
         return None
+    if int(other.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
+        return None  # that is another question
     links = context.by_number
     own, another = int(row.connection), int(other.connection)
     if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:

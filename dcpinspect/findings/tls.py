@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dcpinspect.coverage import DirectionCoverage
 from dcpinspect.escape import escape
@@ -11,11 +12,13 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.foreign import TLS
+from dcpinspect.streams.links import Link
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
-from dcpinspect.transport.tls.connection import MISFIT, TlsConnection
+from dcpinspect.transport.tls.connection import MISFIT, MISMATCHES, PLAIN_TO_TLS, TLS_TO_PLAIN, TlsConnection
 
-_GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one), or capture the plain port, 11210"
+_GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)"
+_IN_CLEAR = "the client speaks in clear, and the server answers with an alert of TLS: it expects TLS"
 _OTHER_NAME = "the client asks for another name than those of the certificate"
 
 RULES = (
@@ -28,6 +31,19 @@ RULES = (
         "",
         "look for its client random in the key log; the log must have been written by this client while the connection began",
         whose="capture",
+    ),
+    Rule(
+        "wrong-port",
+        "session",
+        "error",
+        "a client begins TLS, and the server closes the connection without a byte; or a client speaks in clear, and the server answers with"
+        " an alert of TLS",
+        "TLS on port 11207, which servers may refuse for other reasons",
+        "connect to the other port of the node",
+        (TLS_TO_PLAIN, PLAIN_TO_TLS),
+        reports=("couchbase-cxx-client#63", "couchbase-cxx-client#197"),
+        whose="client",
+        cost=Cost("connection", "was made to the wrong port", "were made to the wrong port"),
     ),
     Rule(
         "tls-alert",
@@ -58,24 +74,44 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     tls = finished.coverage.tls
-    for one in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > 0)):
-        if one.connection and one.protocol == TLS:
-            yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
-    first_ns = {link.number: link.first_ns for link in finished.context.links}  # other connections are of another protocol
+    for one in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > all_.http)):
+        about = tls.get(one.connection)
+        if one.connection and one.protocol == TLS and (about is None or not about.mismatch):
+            advice = finished.coverage.tls_advice([one.connection])
+            yield _unread(one, about, advice, has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
+    links = finished.context.by_number  # other connections are of another protocol
     for number, about in tls.items():
-        if number in first_ns:
+        link = links.get(number)
+        if link is not None and about.mismatch and link.proxied is None:
+            yield _wrong_port(link, about)
+        elif link is not None:
             yield from _alerts(number, about)
-            yield from _certificate(number, about, first_ns[number], with_names=finished.with_keys)
+            yield from _certificate(number, about, link.first_ns, with_names=finished.with_keys)
 
 
 def _of(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
     return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
 
 
-def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bool, with_names: bool) -> Occurrence:
+def _unread(one: DirectionCoverage, about: TlsConnection | None, advice: str, *, has_keys: bool, with_names: bool) -> Occurrence:
     seen = "encrypted" if about is None or not about.is_misfit else f"encrypted, and {MISFIT}"
+    seen += f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     seen += "" if about is None else described(about, with_names=with_names)
-    return _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
+    found = _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
+    return found if has_keys else replace(found, next=advice)
+
+
+def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
+    is_tls = about.mismatch == TLS_TO_PLAIN
+    said = "the client begins TLS, and the server closes the connection: it expects none" if is_tls else _IN_CLEAR
+    port = link.server.rpartition(":")[2]
+    return replace(
+        _of("wrong-port", link.number, f"{said} on port {port}", cause=about.mismatch),
+        next=MISMATCHES[about.mismatch],
+        time_ns=link.first_ns,
+        last_time_ns=link.last_ns,
+        closes=link.number,
+    )
 
 
 def described(about: TlsConnection, *, with_names: bool) -> str:

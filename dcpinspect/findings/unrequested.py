@@ -1,4 +1,4 @@
-"""A rule about vbuckets that a client knows of and never asked for."""
+"""Rules about lists of vbuckets: a client never asks for some that it was told of, or begins one from 0 that no list has."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.context import ALL, Context, occurrence
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import LEAST
+from dcpinspect.streams.server_reports import LOG, At, Reports
 
 RULES = (
     Rule(
@@ -26,11 +30,25 @@ RULES = (
         reports=("couchbase-kafka-connector#13",),
         whose="consumer",
     ),
+    Rule(
+        "start-not-listed",
+        "stream",
+        "warning",
+        "a client begins vbuckets at the high seqnos that it was told, and one from 0 because no list has it; and that one delivers items",
+        "vbuckets that were listed with 0; clients that begin others from another seqno; fewer than two vbuckets that begin at their high "
+        "seqno; clients of which something was not captured",
+        "ask for the high seqnos again until the vbucket is listed; a node leaves a vbucket out while it is not active there",
+        reports=("JDCP-240",),
+        whose="consumer",
+        cost=Cost("vbucket", "is read from the beginning", "are read from the beginning"),
+    ),
 )
 
 LEAST_PATIENCE_NS = 2_000_000_000
 SHOWN = 4
 """Greatest number of nodes that are named."""
+LISTED = 2
+"""Least number of vbuckets that begin at their high seqno, to show that a client means to begin there."""
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -38,7 +56,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     if not finished.is_whole:
         return
     context = finished.context
-    asked = _asked(context)
+    asked, reports = _asked(context), context.tracker.conversation.reports
+    reports = reports[reports.kind != LOG]
     of_host: dict[str, list[int]] = defaultdict(list)
     for link in context.links:
         of_host[_host(link)].append(link.number)
@@ -49,6 +68,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         mine = [asked[number] for number in numbers if number in asked]
         if mine:
             yield from _of_client(context, numbers, np.sort(np.concatenate(mine)), of_host)
+            near = [one for host in {_host(context.by_number[number]) for number in numbers} for one in of_host[host]]
+            buckets = {context.session(number).bucket for number in numbers}
+            near = [number for number in near if context.session(number).bucket in buckets]
+            told = reports[np.isin(reports.connection, near)]
+            yield from _not_listed(context, told, near, np.sort(np.concatenate(mine)))
 
 
 def _asked(context: Context) -> dict[int, Rows]:
@@ -89,6 +113,29 @@ def _of_client(context: Context, connections: list[int], asked: Rows, of_host: M
     request = context.request(last)
     places = (context.said(number, listing.at), *([request] if request is not None else []))
     yield Occurrence("vbuckets-not-requested", "note", message, number, places, vbuckets=tuple(missing))
+
+
+def _not_listed(context: Context, listings: Reports, connections: list[int], asked: Rows) -> Iterator[Occurrence]:
+    """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
+
+    ``listings``: the high seqnos that its host was told, on ``connections``. ``asked``: streams that the client requested.
+    """
+    streams = context.streams
+    asked = asked[np.argsort(streams.opened.time[asked], kind="stable")]
+    first = asked[np.unique(streams.vbucket[asked], return_index=True)[1]]
+    first = first[streams.request.flags[first] & FROM_LATEST == 0]
+    vbuckets, starts = streams.vbucket[first], streams.request.start[first]
+    told = {*zip(listings.vbucket.tolist(), listings.seqno.tolist(), strict=True)}
+    is_high = np.array([one in told for one in zip(vbuckets.tolist(), starts.tolist(), strict=True)], dtype=np.bool_)
+    is_listed, others = np.isin(vbuckets, listings.vbucket), int(np.count_nonzero(is_high & (starts > LEAST)))
+    if others < LISTED or not is_high[is_listed].all() or not all(_is_known(context, number) for number in connections):
+        return
+    last = listings[int(np.argmax(listings.place.time))]
+    is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
+    for number in first[is_unlisted & (streams.opened.time[first] > listings.place.time.min())].tolist():
+        message = f"started from 0, because no list of high seqnos had it; {others} others started at theirs"
+        places = (context.request(number), context.said(int(last.connection), At.of(last.place)))
+        yield occurrence(context, number, "start-not-listed", "warning", message, places, seqnos=(0,))
 
 
 def _is_known(context: Context, connection: int) -> bool:

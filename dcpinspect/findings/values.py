@@ -81,7 +81,10 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
 
 
 def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, list[int]]) -> None:
-    """Checks values that are text, JSON or bytes by their command; the datatype only says whether they are compressed."""
+    """Checks values that are text, JSON or bytes by their command; the datatype only says whether they are compressed.
+
+    Who is asked for something in a text that is no JSON refuses that: other rules tell it, with what is to be done.
+    """
     decoded = batch.decoded
     if kind not in (Kind.JSON, Kind.ERROR):
         rows = rows[(decoded.datatype[rows] & datatypes.SNAPPY) != 0]
@@ -92,7 +95,8 @@ def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, 
                 content = decode_snappy(content)
             except SnappyError:
                 found.setdefault("bad-snappy", []).append(row)
-        if (kind is Kind.JSON or (kind is Kind.ERROR and content[:1] == b"{")) and _is_no_json(content):
+        is_json = (kind is Kind.JSON and decoded.is_response[row]) or (kind is Kind.ERROR and content[:1] == b"{")
+        if is_json and _is_no_json(content):
             found.setdefault("json-bit-not-json", []).append(row)
 
 

@@ -226,7 +226,7 @@ RULES = (
         "wire",
         "warning",
         "a value has the datatype JSON, but is not JSON",
-        "empty values; values that are left out, so that only their datatype is sent",
+        "requests whose command has JSON, which are refused; empty values; values that are left out, so that only their datatype is sent",
         "read the document with a KV get; it was damaged before it was sent",
         reports=("kafka-connect-couchbase#56",),
         whose="sender",

@@ -16,7 +16,7 @@ from dcpinspect.gathering import gathered
 from dcpinspect.growing import grown
 from dcpinspect.kernel import Octets, be32, kernel
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
-from dcpinspect.protocol.foreign import may_be_foreign
+from dcpinspect.protocol.foreign import HTTP, begins_http, is_http, may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.resync import (
@@ -48,11 +48,11 @@ _HELD, _SAID, _ENDED, _STARTED, _MAY_ASK, _LEFT = 1, 2, 4, 8, 16, 32
 """Bits: what is known of a direction. _HELD: its bytes are kept. _SAID: they were messages. _ENDED: it is over. _STARTED: they were its
 first ones. _MAY_ASK: they may have asked for a stream. _LEFT: framers have it."""
 
-_STRANGE, _UNFINISHED, _BAD_MAGIC, _ABSURD, _MID_STREAM, _MESSAGES, _AT_END = range(7)
-"""What first bytes are. _STRANGE: something for a framer. _UNFINISHED: the beginning of a message. _BAD_MAGIC, _ABSURD, _MID_STREAM: bytes
-that are skipped, by reason. _MESSAGES: messages. _AT_END: messages if nothing more comes."""
-_REASON = np.zeros(7, np.int64)
-_REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM)]
+_STRANGE, _UNFINISHED, _BAD_MAGIC, _ABSURD, _MID_STREAM, _MESSAGES, _AT_END, _HTTP = range(8)
+"""What first bytes are. _STRANGE: something for a framer. _UNFINISHED: the beginning of a message. _BAD_MAGIC, _ABSURD, _MID_STREAM,
+_HTTP: bytes that are skipped, by reason. _MESSAGES: messages. _AT_END: messages if nothing more comes."""
+_REASON = np.zeros(8, np.int64)
+_REASON[[_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP]] = [REASONS.index(why) for why in (BAD_MAGIC, ABSURD_BODY, MID_STREAM, HTTP)]
 
 MAGICS = np.isin(np.arange(256), (0x80, 0x81, 0x08, 0x18, 0x82, 0x83))
 """By byte: whether a message may begin with it."""
@@ -253,7 +253,7 @@ class BriefDirections:
         new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
         place = None if first.place is None else first.place[rows]
-        may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM))
+        may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
         self._release[new.way] = first.release[rows]
         over = np.flatnonzero(is_taken & ends)
@@ -468,6 +468,9 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     chains = inner & is_all & (apart == 0) & (count == messages) & (messages < CHAIN)
     kind[chains & ~is_doubted & ~has_handshake] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
+    for at in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():  # the checks of load balancers never end
+        if is_http(data[start[at] : end[at]]):
+            kind[at] = _HTTP
     return kind
 
 

@@ -298,8 +298,11 @@ class Decoded:
     def _facts(self, connection: Rows, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
         """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
-        is_hello = client & self.is_response & (self.opcode == Opcode.HELLO) & (self.specific == 0) & self.fits
-        gap = is_hello & self._incomplete if after_gap is None else after_gap | (is_hello & self._incomplete)
+        hello = client & (self.opcode == Opcode.HELLO) & self.fits
+        is_hello = hello & self.is_response & (self.specific == 0)
+        gap = hello & ~self.is_response | is_hello & self._incomplete  # until its answer is read, nobody knows what it grants
+        if after_gap is not None:
+            gap |= after_gap
         facts = [Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()]
         for row in np.flatnonzero(is_hello & ~self._incomplete).tolist():
             at, size = int(self.value.start[row]), int(self.value.size[row])

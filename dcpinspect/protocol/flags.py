@@ -43,6 +43,7 @@ TO_LATEST = bits_value(STREAM_FLAGS, ("to-latest",))
 ACTIVE_ONLY = bits_value(STREAM_FLAGS, ("active-only",))
 STRICT = bits_value(STREAM_FLAGS, ("strict-vbucket-uuid",))
 FROM_LATEST = bits_value(STREAM_FLAGS, ("from-latest",))
+IGNORE_PURGED = bits_value(STREAM_FLAGS, ("ignore-purged-tombstones",))
 CACHE_TRANSFER = bits_value(STREAM_FLAGS, ("cache-transfer",))
 TO_AN_END = bits_value(STREAM_FLAGS, ("disk-only", "to-latest", "from-latest"))
 """Flags by which the server chooses the end, or the start."""

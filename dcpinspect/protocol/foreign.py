@@ -1,4 +1,4 @@
-"""Other protocols on a port that should carry messages: TLS, and memcached's text protocol.
+"""Other protocols on a port that should carry messages: TLS, memcached's text protocol, and HTTP.
 
 A direction that has not shown a message yet may be one of these. Its first bytes are looked at beside the search for messages. What it
 begins with, after a handshake, is certain. In the middle of a stream it is not, since the value of a message may hold anything. Then the
@@ -18,7 +18,8 @@ Column = npt.NDArray[np.int64]
 
 TLS = "tls"
 MEMCACHED_TEXT = "memcached-text"
-NAMES = frozenset((TLS, MEMCACHED_TEXT))
+HTTP = "http"
+NAMES = frozenset((TLS, MEMCACHED_TEXT, HTTP))
 
 MAX_LOOKED_AT = 256 << 10
 """Number of bytes of a direction that are looked at: more than ten TLS records."""
@@ -43,10 +44,34 @@ _LINE = re.compile(
 )
 
 
+_HTTP_LINE = re.compile(rb"(?:[A-Z]{3,16} [!-~]+ HTTP/\d\.\d|HTTP/\d\.\d \d{3}(?: [ -~]*)?)\r?\n")
+"""The first line of a request or an answer, also the one by which a client begins HTTP/2."""
+
 _LINE_STARTS = b"ge to in de ga mg md ma me se ad re ap pr ca ms st ve fl qu mn VA ST VE EN NO EX DE TO ER CL SE OK RE HD MN"
-"""The first two letters of each of these lines."""
-_BEGINS_LINE = np.zeros(1 << 16, np.bool_)
-_BEGINS_LINE[[start[0] << 8 | start[1] for start in _LINE_STARTS.split()]] = True
+_HTTP_STARTS = b"GE HE PO PU DE OP TR CO PA PR HT"
+"""The first two letters of each of these lines; those of a PROXY header (transport/proxy.py) are among them, or end a line."""
+
+
+def _starts(*pairs: bytes) -> npt.NDArray[np.bool_]:
+    found = np.zeros(1 << 16, np.bool_)
+    found[[start[0] << 8 | start[1] for start in pairs]] = True
+    return found
+
+
+_BEGINS_HTTP = _starts(*_HTTP_STARTS.split())
+_BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
+
+
+def begins_http(data: Bytes, start: Column) -> npt.NDArray[np.bool_]:
+    """Returns, for pieces of ``data``, whether their first two letters are those of a line of HTTP."""
+    at = np.minimum(start, max(0, len(data) - 2))
+    found: npt.NDArray[np.bool_] = _BEGINS_HTTP[data[at].astype(np.int64) << 8 | data[at + 1]] if len(data) > 1 else start < 0
+    return found
+
+
+def is_http(data: Bytes) -> bool:
+    """Returns whether a stream that begins with these bytes is HTTP."""
+    return _HTTP_LINE.match(data[:_MAX_LINE].tobytes()) is not None
 
 
 def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bool_]:
@@ -144,9 +169,12 @@ class Recogniser:
         start = 0
         while (end := piece.find(b"\n", start) + 1) > 0:
             self._read_line(piece[start:end])
-            if self._line is not None and _LINE.match(self._line):
+            is_first = self._head is not None and self._line is not None and self._size + end == len(self._line) <= _MAX_LINE
+            if is_first and self._line is not None and _HTTP_LINE.fullmatch(self._line):
+                self._certain = HTTP, at + end
+            elif self._line is not None and _LINE.match(self._line):
                 self._lines += 1
-                if self._head is not None and self._size + end == len(self._line) <= _MAX_LINE:  # the first one
+                if is_first:
                     self._certain = MEMCACHED_TEXT, at + end
             self._line = b""
             start = end

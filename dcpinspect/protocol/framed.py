@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import grown, only
-from dcpinspect.protocol.foreign import MEMCACHED_TEXT, NAMES, TLS
+from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, NAMES, TLS
 from dcpinspect.protocol.stretch import Bytes, Column
 
 Mask = npt.NDArray[np.bool_]
@@ -20,7 +20,7 @@ BAD_MAGIC = "bad-magic"
 ABSURD_BODY = "absurd-body"
 HOLE = "hole"
 HEADER_CUT = "header-cut"
-REASONS = (MID_STREAM, BAD_MAGIC, ABSURD_BODY, HOLE, HEADER_CUT, TLS, MEMCACHED_TEXT)
+REASONS = (MID_STREAM, BAD_MAGIC, ABSURD_BODY, HOLE, HEADER_CUT, TLS, MEMCACHED_TEXT, HTTP)
 """The reasons why bytes are skipped."""
 
 NO_NUMBERS: Column = np.empty(0, np.int64)
@@ -122,6 +122,8 @@ class FramingSizes(NamedTuple):
     """Skipped bytes, without those of another protocol."""
     foreign: Column
     """Bytes of another protocol."""
+    http: Column
+    """Those of HTTP: health probes may make as many connections as a flood."""
     unfinished: Column
     has_fault: Mask
 
@@ -138,9 +140,9 @@ class BriefAccounts(NamedTuple):
     """Place in ``REASONS`` of the reason for skipping."""
 
 
-_FOREIGN = [REASONS.index(name) for name in sorted(NAMES)]
+_FOREIGN, _HTTP = [REASONS.index(name) for name in sorted(NAMES)], REASONS.index(HTTP)
 _MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
-_DIGIT = 3
+_DIGIT = 4
 """Bits for the number of a reason, from 1."""
 
 
@@ -211,7 +213,7 @@ class Accounts:
             if place < len(numbers) and numbers[place] == number:
                 one = others[number]
                 strange = sum(size for reason, size in one.reasons.items() if reason in NAMES)
-                sizes = one.messages, one.skipped - strange, strange, one.unfinished, one.first_fault is not None
+                sizes = one.messages, one.skipped - strange, strange, one.reasons.get(HTTP, 0), one.unfinished, one.first_fault is not None
                 for column, size in zip(found, sizes, strict=True):
                     column[place] = size
         return found
@@ -219,14 +221,17 @@ class Accounts:
     def _sizes(self, numbers: Column) -> FramingSizes:
         code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
-        foreign, has_fault = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
-        found = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED), foreign, size * (did == _BEGAN), has_fault)
+        foreign, has_fault = size * np.isin(did - _SKIPPED, _FOREIGN), np.zeros(len(numbers), np.bool_)
+        http, begun = size * (did == _SKIPPED + _HTTP), size * (did == _BEGAN)
+        found = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED) - foreign, foreign, http, begun, has_fault)
         here = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
         rows = self._rows[numbers[here]]
         reasons = rows[:, _REASONS:]
-        foreign[here] = reasons[:, _FOREIGN].sum(axis=1)
+        strange = reasons[:, _FOREIGN].sum(axis=1)
+        foreign[here] += strange
+        http[here] += reasons[:, _HTTP]
         found.messages[here] += rows[:, _MESSAGES]
-        found.skipped[here] += reasons.sum(axis=1) - foreign[here]
+        found.skipped[here] += reasons.sum(axis=1) - strange
         found.unfinished[here] += rows[:, _UNFINISHED]
         has_fault[here] = rows[:, _FAULT] != 0
         return found

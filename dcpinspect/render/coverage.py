@@ -12,7 +12,7 @@ from dcpinspect.capture.source import STDIN
 from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
 from dcpinspect.escape import escape
-from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
@@ -20,7 +20,7 @@ from dcpinspect.transport.headers import USED
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
-_OTHERS = {MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER: "another protocol"}
+_OTHERS = {HTTP: "HTTP, which has no DCP", MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER: "another protocol"}
 
 MAX_PORTS = 8
 """Number of ports of other traffic that are named."""
@@ -165,10 +165,12 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         carriers: dict[str, set[int]] = {}
         sums = reading.coverage.sums(lambda all_: all_.connection > 0)
         captured, cut = sums["captured"], sums["cut"]
-        undecodable = reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > 0))
-        for one in undecodable if sums["not_decodable"] else ():
+        undecodable = reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http))
+        for one in undecodable if sums["not_decodable"] > sums["http"] else ():
             carriers.setdefault(one.protocol, set()).add(one.connection)
-        for protocol in (TLS, MEMCACHED_TEXT):
+        if sums["http"]:
+            carriers[HTTP] = {1}  # their numbers do not matter
+        for protocol in (TLS, MEMCACHED_TEXT, HTTP):
             if found := carriers.get(protocol):
                 what = foreign(protocol, reading.coverage, *found)
                 return f"{names}: no DCP message in the {used:,} packets of the ports looked at; they carry {what}"
@@ -184,7 +186,7 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     ports = [port for port in ports if port]  # no server has port 0
     unread = {one.named: one for file in reading.capture.files for one in file.unread if one.packets}
     if not ports and unread:
-        return f"{names}: no DCP, and packets of a link type that is not read: {', '.join(list(unread)[:MAX_PORTS])}; {OTHER_LINK}"
+        return f"{names}: no DCP, since packets with link type {', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
     if not ports:
         return f"{names}: no DCP, and no TCP in its {packets:,} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""

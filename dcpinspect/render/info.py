@@ -35,6 +35,7 @@ def info_facts(found: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
         ("buckets", [", ".join(map(escape, found["buckets"])) or "none was selected in the capture"]),
         ("vbuckets", [_vbuckets(found)]),
         ("complete", [_complete(found)]),
+        ("below DCP", list(map(escape, found["below"]))),
         ("TLS", [_tls(found)]),
         ("next", [escape(found["next"])] if found["next"] else []),
     )
@@ -163,6 +164,8 @@ def _complete(found: dict[str, Any]) -> str:
         lacks.append(f"only one direction of {_numbers('connection', found['one_direction'])} was captured")
     if found["skipped_bytes"]:
         lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
+    if found["foreign_bytes"]:
+        lacks.append(f"{counted(found['foreign_bytes'], 'byte')} of another protocol")
     if found["late_bytes"]:
         lacks.append(f"{counted(found['late_bytes'], 'byte')} came too late to be read")
     if found["unopened_records"]:

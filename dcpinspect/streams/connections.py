@@ -82,7 +82,7 @@ def _client_of(link: Link, session: Session, sight: Visibility) -> Client:
 
     Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
     """
-    host = link.client.rpartition(":")[0]
+    host = link.origin.rpartition(":")[0]
     if session.name:
         return Client(f"{host} {session.service}", host, is_named=True)
     if sight.is_complete_so_far(link.number):

@@ -214,6 +214,7 @@ INFO = RecordTable(
             "connections that were not opened or not used: client, server, how (unanswered, refused, silent, or what an ICMP error says), "
             "connections",
         ),
+        _C("below", "words", "sentences about trouble below DCP: sides that do not read their sockets, headers of proxies, HTTP"),
         _C("streams", "number", "streams"),
         _C("answers", "counts", "streams by answer", w.ANSWERS),
         _C(
@@ -227,6 +228,7 @@ INFO = RecordTable(
         _C("captured_bytes", "number", "bytes of TCP payload that were not captured before"),
         _C("decoded_bytes", "number", "those in messages"),
         _C("skipped_bytes", "number", "those in no message, nor of another protocol"),
+        _C("foreign_bytes", "number", "those of HTTP and of memcached's text protocol"),
         _C("late_bytes", "number", "those that came too late to be read; most of them are in missing_bytes, too"),
         _C("missing_bytes", "number", "bytes that were not in the capture when they were needed"),
         _C("holes", "number", "holes"),

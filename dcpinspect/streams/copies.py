@@ -100,7 +100,7 @@ class Copies:
         self._least_level = 0
         self.messages: Ints = np.zeros(0, dtype=np.int64)
         """Number of messages so far, by connection."""
-        self._told: tuple[object, dict[int, Copy]] = (None, {})
+        self._told: tuple[object, tuple[dict[int, Copy], Collection[int]]] = None, ({}, ())
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
@@ -187,14 +187,22 @@ class Copies:
 
     def among(self, links: Sequence[Link]) -> dict[int, Copy]:
         """Returns the connections that show what another one shows, by number."""
+        return self._compared(links)[0]
+
+    def unsure(self, links: Sequence[Link]) -> Collection[int]:
+        """Returns connections that are so new that they may yet prove to show what another one shows."""
+        return self._compared(links)[1]
+
+    def _compared(self, links: Sequence[Link]) -> tuple[dict[int, Copy], Collection[int]]:
         if len(links) < 2:
-            return {}
+            return {}, ()
         samples = self._settle()
         key = (id(samples), *links)
         if self._told[0] != key:
             most = 2 * (1 + max(link.number for link in links))
             self._levels = grown(self._levels, most, self._least_level) if most > len(self._levels) else self._levels
-            self._told = key, _copies(_Seen(samples, self._levels, {link.number: link for link in links}), self.messages)
+            seen = _Seen(samples, self._levels, {link.number: link for link in links})
+            self._told = key, _copies(seen, self.messages)
         return self._told[1]
 
 
@@ -226,27 +234,32 @@ class _Seen:
         """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
         way = 2 * connection + direction
         low, high = np.searchsorted(self.samples.way, (way, way + 1))
-        rows = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
+        rows: Ints = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
         return self.samples[rows]
 
 
-def _copies(seen: _Seen, messages: Ints) -> dict[int, Copy]:
-    """Returns the copies by number; of each conversation, the connection that shows most of it counts."""
-    group = {number: {number} for number in seen.by_number}
+def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
+    """Returns the copies by number, of each conversation those that show less of it, and connections that may yet prove to be copies."""
+    group: dict[int, set[int]] = {}
+    since_ns = max(link.last_ns for link in seen.by_number.values()) - _APART_NS
+    says = grown(messages, len(seen.levels)) > 0
+    unsure = {link.number for link in seen.by_number.values() if link.first_ns > since_ns and not says[link.number]}
     for one, two in _candidates(seen):
-        if two not in group[one] and _compared(seen, one, two) is not None:
-            both = group[one] | group[two]
-            group.update(dict.fromkeys(both, both))
+        if two not in group.get(one, ()) and (how := _compared(seen, one, two)) is not None:
+            if how[2]:
+                both = group.get(one, {one}) | group.get(two, {two})
+                group.update(dict.fromkeys(both, both))
+            elif seen.by_number[two].first_ns > since_ns:
+                unsure.add(two)
     found = {}
-    for connection, members in group.items():
-        if len(members) > 1:
-            until = max(seen.by_number[member].last_ns for member in members)
-            best = min(members, key=lambda member: _lacking(seen.by_number[member], until, messages))
-            if best != connection:
-                how = _compared(seen, best, connection) or (PROXY, 0)
-                links = seen.by_number[best], seen.by_number[connection]
-                found[connection] = Copy(best, *how, both_lack=not any(link.is_complete for link in links))
-    return found
+    for connection, members in sorted(group.items()):
+        until = max(seen.by_number[member].last_ns for member in members)
+        best = min(_lacking(seen.by_number[member], until, messages) for member in members)[-1]
+        if best != connection:
+            by, delay_ns, _ = _compared(seen, best, connection) or (PROXY, 0, True)
+            links = seen.by_number[best], seen.by_number[connection]
+            found[connection] = Copy(best, by, delay_ns, both_lack=not any(link.is_complete for link in links))
+    return found, unsure - found.keys()
 
 
 def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
@@ -257,31 +270,41 @@ def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
 
 
 def _candidates(seen: _Seen) -> Iterator[tuple[int, int]]:
-    """Yields pairs of connections that may show one conversation: they have both initial sequence numbers in common, or some messages."""
+    """Yields pairs of connections that may show one conversation.
+
+    They have both initial sequence numbers in common, or messages, which are at the same sequence numbers, or whose times are in order.
+    """
     by_seq = defaultdict[tuple[int, int], list[int]](list)
+    starts = np.zeros(len(seen.levels), dtype=np.int64)
     for link in seen.by_number.values():
+        starts[2 * link.number : 2 * link.number + 2] = link.first_seq
         if _has_handshake(link):
             by_seq[link.first_seq].append(link.number)
     for members in by_seq.values():
         yield from pairwise(members)
     samples = seen.samples
-    direction, connection = samples.way % 2, samples.way // 2
-    order = np.lexsort((samples.time, samples.hash, direction))
-    order = order[np.isin(connection[order], list(seen.by_number))]
+    order = np.lexsort((samples.time, samples.hash, samples.way % 2))
+    order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]
     pairs = []
     for step in range(1, _NEXT + 1):
-        one, two = order[:-step], order[step:]
-        is_same = (samples.hash[one] == samples.hash[two]) & (direction[one] == direction[two])
-        is_near = samples.time[two] - samples.time[one] < _APART_NS
-        pairs.append(np.sort(np.stack((connection[one], connection[two]))[:, is_same & is_near], axis=0))
-    known, counts = np.unique(np.concatenate(pairs, axis=1), axis=1, return_counts=True)
-    several = known[:, (counts > 1) & (known[0] != known[1])]
-    yield from zip(*several.tolist(), strict=True)
+        one, two = np.sort(np.stack((order[:-step], order[step:])), axis=0)  # samples are in order of connections
+        is_same = (samples.hash[one] == samples.hash[two]) & (samples.way[one] % 2 == samples.way[two] % 2)
+        is_near = np.abs(samples.time[two] - samples.time[one]) < _APART_NS
+        pairs.append(np.stack((one, two))[:, is_same & is_near])
+    one, two = np.concatenate(pairs, axis=1)
+    ways = samples.way[one], samples.way[two]
+    later = np.sign(samples.time[two] - samples.time[one]) * (1 - 2 * (ways[0] % 2))
+    is_at_same = (samples.offset[two] + starts[ways[1]] - samples.offset[one] - starts[ways[0]]) % _LAPS == 0
+    known, of = np.unique(np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True)
+    counts, place = np.bincount(of.reshape(-1)), of.reshape(-1)
+    in_order = np.maximum(np.bincount(place, later > 0), np.bincount(place, later < 0)) >= _SURE * counts
+    may_be = in_order | (np.bincount(place, is_at_same) == counts)
+    yield from zip(*known[:, may_be].tolist(), strict=True)
 
 
-def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int] | None:
-    """Returns what a conversation passed between two connections, and how much later requests come on the second; None if they do not
-    show the same one."""
+def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
+    """Returns what a conversation passed between two connections, how much later requests come on the second, and whether that is certain;
+    None if they do not show the same one."""
     links = seen.by_number[one], seen.by_number[two]
     if (links[0].client, links[0].server) == (links[1].client, links[1].server):
         return None
@@ -300,14 +323,15 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int] | None:
     begins = links[1].first_ns - links[0].first_ns
     if not any(map(len, delays)):  # TLS without its secrets
         is_translated = _has_handshake(links[0]) and links[0].first_seq == links[1].first_seq and has_port and abs(begins) < _NEAR_NS
-        return (TRANSLATION, begins) if is_translated else None
+        return (TRANSLATION, begins, True) if is_translated else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(
-        all(len(way) and np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
+        all(not len(way) or np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
     )
-    if is_translated and (has_port or is_inside):
-        return TRANSLATION, delay
-    return (PROXY, delay) if is_inside and min(map(len, delays)) >= ENOUGH else None
+    count = min(map(len, delays))
+    if is_translated and (has_port or (is_inside and count)):
+        return TRANSLATION, delay, True
+    return (PROXY, delay, count >= ENOUGH) if is_inside else None
 
 
 def _has_handshake(link: Link) -> bool:
@@ -328,7 +352,7 @@ def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Sample
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
     first, second = both[0][left[is_equal]], both[1][right[is_equal]]
     if not len(first):
-        return None if any(map(len, both)) else (first, second)
+        return None if all(map(len, both)) else (first, second)
     behind = []
     for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
         alone = own[~np.isin(own.hash, same.hash)]

@@ -62,6 +62,8 @@ class Link:
     """Version, cipher suite and state of the records; None where the connection has no TLS."""
     acked: tuple[int, int] = (0, 0)
     """Stream offset up to which the host of the other side has acknowledged what was sent; 0 where nobody knows, as inside TLS."""
+    proxied: str | None = None
+    """Address and port of the client as a PROXY header names it, empty if it names none; None without such a header."""
     unopened: str = ""
     """What came of its SYN instead of an answer: ``unanswered``, ``refused``, or what an ICMP error says. ``silent`` where it was opened
     and closed, and nobody said a byte. Else empty."""
@@ -79,6 +81,11 @@ class Link:
     def has_received(self, direction: int, offset: int) -> bool:
         """Returns whether the other side's host acknowledged the header of the message at a stream offset of a direction."""
         return self.acked[direction] >= offset + HEADER_SIZE
+
+    @property
+    def origin(self) -> str:
+        """Address and port of the client, behind its proxy if a header names it."""
+        return self.proxied or self.client
 
     @property
     def is_complete(self) -> bool:

@@ -85,7 +85,7 @@ class Tracker:
         self._most = most
         self.most_streams = MOST_STREAMS
         """Number of the latest finished streams that stay in the tables of a reading without end."""
-        self._is_endless = self._is_due = False
+        self._is_endless = self._is_due = self._is_over = False
         self._left = Left()
         self._spans: Table = np.zeros((0, 2), dtype=np.int64)
         """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of which another stream may tell."""
@@ -203,6 +203,10 @@ class Tracker:
     def left_out(self, links: Sequence[Link]) -> Collection[int]:
         """Returns the connections that do not count, because they show what another one shows."""
         return () if self.counts_copies else self.copies.among(links).keys()
+
+    def unsure(self, links: Sequence[Link]) -> Collection[int]:
+        """Returns the connections that may yet prove to show what another one shows."""
+        return () if self.counts_copies or self._is_over else self.copies.unsure(links)
 
     def counted(self, links: Sequence[Link]) -> tuple[Tracker, Sequence[Link]]:
         """Returns what is known, and the connections, without those that show what another one shows; the tracker must not be fed."""
@@ -324,6 +328,7 @@ class Tracker:
 
     def finish(self) -> None:
         """Frees what only further messages would need: there are none."""
+        self._is_over = True
         self.contents = None
         self._columns = MessageColumns(self.conversation)
         self.state.take(*NOTHING)

@@ -15,8 +15,8 @@ from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 
-DEFAULT_PORTS = (11210, 11207)
-TLS_PORT = 11207
+PLAIN_PORT, TLS_PORT = 11210, 11207
+DEFAULT_PORTS = (PLAIN_PORT, TLS_PORT)
 
 _MAPPED = bytes(10) + b"\xff\xff"
 """First bytes of IPv4 addresses mapped into IPv6."""

@@ -56,9 +56,10 @@ def talks(results: Results) -> list[Talk]:
     counts = results.charts.by_connection
     secret = {} if results.coverage is None else results.coverage.tls
     told = []
-    names = ("connection", "client", "server", "name", "agent", "bucket", "streams", "tls")
-    for number, client, server, name, agent, bucket, streams, tls in zip(*(table.values(one) for one in names), strict=True):
+    names = ("connection", "client", "server", "name", "agent", "bucket", "streams", "tls", "copy_of")
+    for number, client, server, name, agent, bucket, streams, tls, copy_of in zip(*(table.values(one) for one in names), strict=True):
         messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
+        name = name if copy_of is None else f"copy of {copy_of}"
         state = escape(tls or "") or ("TLS, not decrypted" if number in secret else "")
         client, server, name, agent, bucket = (escape(text or "") for text in (client, server, name, agent, bucket))
         counted = found.get(number, Counter())

@@ -199,7 +199,7 @@ class Inspection:
             len(
                 {
                     one.connection
-                    for one in self.reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > 0))
+                    for one in self.reading.coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
                     if one.connection and one.protocol == TLS
                 }
             ),

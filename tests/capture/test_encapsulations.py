@@ -44,7 +44,7 @@ def test_a_link_type_that_is_not_read_is_named(number: int, name: str, tmp_path:
     assert main(["check", str(path)]) == 2
     err = capsys.readouterr().err
     assert "no TCP" not in err
-    assert f"packets of a link type that is not read: {name}" in err
+    assert f"packets with link type {name} are not read" in err
     assert "editcap -T ether" in err
 
 

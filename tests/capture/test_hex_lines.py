@@ -23,6 +23,19 @@ def rows(data: bytes, at: int = 0, *, indent: str = "", digits: int = 8, width: 
     return "\n".join(out)
 
 
+def grouped(data: bytes, *, indent: str = "\t", beside: bool = True) -> str:
+    """As tcpdump and xxd print bytes."""
+    out = []
+    for start in range(0, len(data), 16):
+        row = data[start : start + 16]
+        seen = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row) if beside else ""
+        out.append(f"{indent}0x{start:04x}:  {row.hex(' ', -2):<39}  {seen}".rstrip())
+    return "\n".join(out)
+
+
+TEN_TO_ELEVEN = (10 * 3600 + 49 * 60 + 58) * 10**9 + 164_224_000
+
+
 def follow(pieces: list[tuple[int, bytes]], indent: str = "\t") -> str:
     seen, out = [0, 0], []
     for direction, data in pieces:
@@ -75,6 +88,8 @@ CASES: list[tuple[str, str, list[Piece]]] = [
         f"{YAML}{packed(0, HELLO, '1.5')}\n{packed(1, ANSWER, '2.000000001')}\n",
         pieces(lambda one: [1_500_000_000, 2_000_000_001][one], (("10.0.0.1", 4000), ("::1", 11207))),
     ),
+    ("text of tcpdump", f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}", [Piece((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)]),
+    ("hex dump", grouped(HELLO, indent="").replace("0x", "0000"), pieces()[:1]),
     ("hex dump", f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n", pieces()),
     (
         "hex digits",
@@ -108,7 +123,7 @@ def test_every_form_has_a_case() -> None:
 def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_out() -> None:
     frame = bytes(12) + b"\x08\x00\x45" + bytes(40)
     text = f"Frame (55 bytes):\n{rows(frame, digits=4)}\nReassembled TCP (29 bytes):\n{rows(HELLO, digits=4)}\n\n{rows(frame, digits=4)}\n"
-    assert found(text)[1] == [Frame(frame), Frame(frame)]
+    assert found(text)[1] == [Frame(frame, 1), Frame(frame, 1)]
 
 
 def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
@@ -135,6 +150,70 @@ def test_bytes_that_the_text_should_have_are_missing_and_told() -> None:
     lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO)]).split("\n")
     gap = [one for one in found("\n".join([*lines[:4], *lines[5:]]))[1] if isinstance(one, Piece) and one.lost]
     assert [one.lost for one in gap] == [16]
+
+
+IP_PACKET = bytes.fromhex("4500002c4c9140004006d9f30a1400090a140007a8ca2bca7548e3b0000000005002 01f65d6d0000 00010203")
+IP_PACKET = IP_PACKET[:10] + b"\0\0" + IP_PACKET[12:]
+IPV6_PACKET = bytes.fromhex("6000000000140640") + bytes(32) + IP_PACKET[20:40]
+ARP = bytes.fromhex("00010800060400010242 0a140007 0a140007 000000000000 0a140009")
+
+
+@pytest.mark.parametrize(
+    ("below", "packet", "link_type"),
+    [
+        (bytes(12) + b"\x08\x00", IP_PACKET, 1),
+        (bytes(12) + b"\x86\xdd", IPV6_PACKET, 1),
+        (bytes(12) + b"\x08\x06", ARP, 1),
+        (b"", IP_PACKET, 101),
+        (b"", IPV6_PACKET, 101),
+        (bytes.fromhex("0000000100060242 0a1400090000 0800"), IP_PACKET, 113),
+        (bytes.fromhex("0800000000000003 0001000602420a1400090000"), IP_PACKET, 276),
+        (bytes.fromhex("02000000"), IP_PACKET, 0),
+        (bytes.fromhex("0000001c"), IPV6_PACKET, 0),
+    ],
+)
+def test_the_link_type_of_a_packet_follows_from_its_bytes(below: bytes, packet: bytes, link_type: int) -> None:
+    assert found(grouped(below + packet))[1] == [Frame(below + packet, link_type)]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("indent", ["\t", " ", "", "        "])
+def test_rows_of_tcpdump_are_read_at_any_place_of_the_line(indent: str, beside: bool) -> None:
+    data = IP_PACKET + b"\x31 32 33 abcd 1234"
+    assert found(grouped(data, indent=indent, beside=beside))[1] == [Frame(data, 101)]
+
+
+def test_a_packet_of_another_protocol_among_packets_is_no_message() -> None:
+    text = f"10:00:00.000001 IP a\n{grouped(IP_PACKET)}\n10:00:00.000002 ARP, x\n{grouped(ARP)}\n"
+    assert [type(one) for one in found(text)[1]] == [Frame, Frame]
+
+
+DAY = 86_400 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("titles", "times", "says"),
+    [
+        (["10:49:58.164224 IP a", "10:49:59.164224001 IP b"], [TEN_TO_ELEVEN, TEN_TO_ELEVEN + 10**9 + 1], "the day is 1970-01-01"),
+        (["23:59:59.900000 IP a", "00:00:00.100000 IP b"], [DAY - 10**8, DAY + 10**8], "the day is 1970-01-01"),
+        (["2024-11-11 10:49:58.164224 IP a", "2024-11-11 10:49:58.5 x"], [1_731_322_198_164_224_000] * 2, "no time zone"),
+        (
+            ["1731322198.164224 IP a", "1731322198.164225 IP b"],
+            [1_731_322_198_164_224_000, 1_731_322_198_164_225_000],
+            "nothing is made up",
+        ),
+        ([" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000300 IP c"], [0, 500_000, 800_000], "it begins in 1970"),
+        ([" 00:00:00.000000 IP a", " 00:00:00.000500 IP b", " 00:00:00.000800 IP c"], [0, 500_000, 800_000], "it begins in 1970"),
+        ([" 00:00:00.500000 IP a", "-00:00:00.000100 IP b"], [500_000_000, 499_900_000], "it begins in 1970"),
+        (["    1  10:49:58.164224 IP a", "    2  10:49:58.164224 IP b"], [TEN_TO_ELEVEN] * 2, "the day is 1970-01-01"),
+        (["10:49:58.164224 IP (tos 0x0)\n    10.20.0.9.1 > 10.20.0.7.2: x"], [TEN_TO_ELEVEN], "the day is 1970-01-01"),
+        (["IP a", "IP b"], [None, None], "it has no times"),
+    ],
+)
+def test_times_of_tcpdump_are_read_in_each_of_their_forms(titles: list[str], times: list[int | None], says: str) -> None:
+    form, got = found("\n".join(f"{title}\n{grouped(IP_PACKET)}" for title in titles))
+    assert got == [Frame(IP_PACKET, 101, time) for time in times]
+    assert says in form.lacks
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading
+from tests import builders
 from tests.capture.test_hex_lines import ANSWER, HELLO, LOG, follow, rows
 from tests.peers.truth import SAMPLES
 
 LOG_OF_A_CLIENT = Path(__file__).with_name("protocol.log")
 """What the Python SDK 4.6.3 (C++ SDK 1.3.2) wrote of a conversation with a server of a few lines."""
+FIELD = Path(__file__).parents[1] / "captures" / "field"
 ROLLBACK = SAMPLES / "rollback.pcap"
 
 
@@ -46,6 +50,49 @@ def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
     text = tmp_path / "dump.txt"
     text.write_bytes(subprocess.run(["tshark", "-r", str(ROLLBACK), "-x"], capture_output=True, check=True).stdout)
     assert opcodes(text) == opcodes(ROLLBACK)
+
+
+@pytest.mark.requires("tcpdump")
+@pytest.mark.parametrize("bytes_", ["-x", "-xx", "-X", "-XX"])
+@pytest.mark.parametrize("times", ["-n", "-t", "-tt", "-ttt", "-tttt", "-ttttt", "-ve", "-#"])
+@pytest.mark.parametrize("name", ["t00-base.pcap", "cooked.pcap"])
+def test_what_tcpdump_prints_is_the_capture(bytes_: str, times: str, name: str, tmp_path: Path) -> None:
+    whole = FIELD / name
+    if name == "cooked.pcap":
+        whole = tmp_path / name
+        segments = builders.conversation(b"", b"".join(builders.mutations(9)))
+        whole.write_bytes(builders.pcap(builders.recorded(segments, link_type=builders.COOKED)))
+    text = tmp_path / "dump.txt"
+    told = subprocess.run(
+        ["tcpdump", "-n", bytes_, times, "-r", str(whole)], capture_output=True, check=True, env={**os.environ, "TZ": "UTC"}
+    )
+    text.write_bytes(told.stdout)
+    assert opcodes(text) == opcodes(whole)
+    with open_capture(text) as capture:
+        gaps = np.diff(np.concatenate([batch.time_ns for batch in capture]))
+        assert capture.problems == []
+    if times != "-t":
+        with open_capture(whole) as capture:
+            assert np.abs(gaps - np.diff(np.concatenate([batch.time_ns for batch in capture]))).max() <= 1000
+
+
+@pytest.mark.parametrize(("name", "messages"), [("X", 4), ("XX", 3), ("XXonly", 3), ("XXtttt", 3), ("n", 3), ("x", 4), ("xt", 1)])
+def test_text_that_people_paste_is_read(name: str, messages: int) -> None:
+    found = opcodes(FIELD / "x01-text-dumps" / f"{name}.txt")
+    assert [one[:2] for one in found] == [(0, 0x1F), (1, 0x1F), (0, 0x20), (1, 0x20)][:messages]
+
+
+def test_text_with_dots_for_bytes_is_refused() -> None:
+    with pytest.raises(CaptureError, match=r"without the bytes of packets .* print with -XX"):
+        open_capture(FIELD / "x01-text-dumps" / "A.txt")
+
+
+def test_a_time_that_no_file_can_hold_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_text(f"9999-01-01 00:00:00.000000 IP a\n\t0x0000:  {HELLO.hex(' ', -2)}\n1900-01-01 00:00:00.000000 IP a\n")
+    with open_capture(path) as capture:
+        assert sum(map(len, capture)) == 1
+        assert [one.what for one in capture.problems] == ["times before 1970 or after 2106, which no pcap file has"]
 
 
 def test_the_log_of_a_real_client_is_read() -> None:

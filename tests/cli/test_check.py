@@ -220,7 +220,8 @@ def of_another_protocol(path: Path) -> None:
 EMPTY: Mapping[Callable[[Path], None], str] = {
     without_packets: "no packets",
     on_another_port: "no DCP in 3 packets; it has TCP ports 443; try --port 443, or --port auto",
-    encrypted: "they carry TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)",
+    encrypted: "they carry TLS, which is not decrypted: give the client's key log with --keylog, "
+    "or capture between the server and what ends TLS, where it is plain",
     cut_to_headers: "their contents were cut off by the snapshot length: capture with -s 0",
     silent: "try --port auto",
     of_another_protocol: "try --port auto",

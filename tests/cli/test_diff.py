@@ -11,8 +11,11 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import SCHEMAS
+from tests.captures import real_server
 from tests.comparison.pairs import streaming
 from tests.comparison.taps import conversation, taps, written
+from tests.doubled import Doubled, packets_of, passed_on, translated
+from tests.doubled import written as captured
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import capture
@@ -43,6 +46,14 @@ def test_the_status_says_whether_the_sides_differ(pair: tuple[str, str], capsys:
     assert "A and B do not differ, as far as both captures tell." in capsys.readouterr().out
     assert main(["diff", *pair]) == 1
     assert "2 events not sent to B, though its stream covers the seqno and nothing is lost there: vb 7 4, vb 7 6" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("doubled", [translated, passed_on])
+def test_events_that_a_side_shows_twice_are_compared_once(doubled: Doubled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets = packets_of(real_server("6.6.5-dcp"))
+    alone, twice = (str(captured(tmp_path, made, name)) for name, made in (("a.pcap", packets), ("b.pcap", doubled(packets))))
+    assert main(["diff", alone, twice, "--summary"]) == 0
+    assert "152 events on both sides" in capsys.readouterr().out
 
 
 def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,10 @@ def test_tls_is_named_with_what_to_record_instead(tmp_path: Path, capsys: pytest
     hello = bytes.fromhex("160301002f0100002b0303") + bytes(41)
     path = builders.capture(tmp_path / "tls.pcap", client=hello, server=bytes.fromhex("16030300310200002d0303") + bytes(43))
     told = lines(capsys, str(path))
-    assert told["TLS"].endswith("on connection 1, not decrypted: give the client's key log with --keylog, or record the plain port (11210)")
+    assert told["TLS"].endswith(
+        "on connection 1, not decrypted: give the client's key log with --keylog, "
+        "or capture between the server and what ends TLS, where it is plain"
+    )
     assert "next" not in told, "no command of ours finds more in it"
 
 

@@ -63,7 +63,8 @@ def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
     line = nothing_found(read(path))
     assert line.startswith(f"{path}: no DCP message in the ")
     assert line.endswith(
-        "; they carry TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)"
+        "; they carry TLS, which is not decrypted: give the client's key log with --keylog, "
+        "or capture between the server and what ends TLS, where it is plain"
     )
 
 

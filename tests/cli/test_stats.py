@@ -15,6 +15,8 @@ from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.tables.statistics import STATS
+from tests.captures import field
+from tests.doubled import packets_of, passed_on, written
 from tests.peers.truth import SAMPLES
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -103,3 +105,15 @@ def test_what_the_capture_says_was_dropped_has_a_row_with_its_interface(tmp_path
     assert "56 dropped at eth7 before they were captured" in capsys.readouterr().err
     assert main(["stats", str(path), ROLLBACK]) == 0
     assert f"dropped at eth7 of {path}" in capsys.readouterr().out
+
+
+def test_messages_of_a_copy_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets = packets_of(field("t00-base"))
+
+    def counts(path: Path, *options: str) -> list[tuple[object, ...]]:
+        names = ("section", "name", "side", "count", "bytes", "connection")
+        return [tuple(map(row.get, names)) for row in rows(capsys, str(path), *options) if row["section"] != "capture"]
+
+    alone = counts(written(tmp_path, packets))
+    assert counts(written(tmp_path, passed_on(packets))) == alone
+    assert counts(written(tmp_path, passed_on(packets)), "--copies") != alone

@@ -237,8 +237,9 @@ def test_a_connection_that_is_closed_meanwhile_is_told_with_it() -> None:
     shut = taking_nothing(captured, len(captured) - 6, len(captured))
     reset = replace(shut[-1], data=shut[-1].data[: shut[-1].payload - 7] + bytes([RST]) + shut[-1].data[shut[-1].payload - 6 :])
     reset = replace(reset, time_ns=reset.time_ns + S)
-    (one,) = found_in([*shut, reset])
+    one, *effects = found_in([*shut, reset])
     assert one.rule == "tcp-window-zero"
+    assert [effect.effect_of for effect in effects] == [one.id] * len(effects)
     assert one.message.endswith("then the server reset the connection")
 
 
@@ -265,3 +266,19 @@ def test_frames_of_errors_are_no_tcp_of_their_own() -> None:
     (syn,) = attempt((0, True, SYN))
     assert error(syn, 3, 1).data[23] == 1
     assert frame(Conversation().send(True), link_type=ETHERNET)[23] == 6
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"HEAD /health HTTP/1.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+)
+@pytest.mark.parametrize("number", [1, 100])
+def test_http_is_named_and_counted_in_one_line(line: bytes, number: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    captured = []
+    for port in range(number):
+        talk = Conversation(client=("10.0.0.200", 20_000 + port), time_ns=builders.START_NS + port * S)
+        talk.handshake()
+        talk.stream(True, line)
+        talk.close()
+        captured += recorded(talk.segments)
+    (one,) = found([*healthy(), *captured], tmp_path_factory)
+    assert (one.severity, one.rule, one.cause, one.count, one.whose) == ("note", "health-probe", "http", number, "client")

@@ -121,9 +121,9 @@ def keyless() -> Told:
 
 
 def not_consuming() -> Told:
-    talk = Told("replication:n1->n2", producer="client")
+    talk = Told("loader:n1->n2", producer="client")
     talk.hello("proxy/1.0", "SNAPPY")
-    talk.open("replication:n1->n2")
+    talk.open("loader:n1->n2")
     return talk
 
 

@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading import Reading
 from tests import builders
-from tests.builders import Conversation
+from tests.builders import ACK, FIN, RST, Conversation
 from tests.transport.tls.test_handshake import client_hello
 
 
@@ -64,3 +64,57 @@ def test_connections_of_others_are_theirs(tmp_path: Path) -> None:
 
 def test_a_plain_connection_has_no_finding_about_tls(tmp_path: Path) -> None:
     assert not [rule for rule in found(tmp_path, (False, builders.mutation(1))) if rule.startswith("tls")]
+
+
+# -- one side speaks TLS, and the other does not --------------------------------------------------------------------------------------
+
+
+def closed(tmp_path: Path, *said: tuple[bool, bytes], port: int, flags: int = RST | ACK) -> dict[str, Finding]:
+    talk = Conversation(server=("10.0.0.2", port))
+    talk.handshake()
+    for to_server, data in said:
+        talk.stream(to_server, data)
+    talk.send(False, flags=flags)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(talk.segments)))
+    with Reading([str(path)], extra_ports=(port,), track=True) as reading:
+        reading.check()
+        list(reading)
+        return {one.rule: one for one in reading.findings()}
+
+
+@pytest.mark.parametrize("flags", [RST | ACK, FIN | ACK])
+@pytest.mark.parametrize("port", [11_210, 9_999])
+def test_tls_to_a_plain_port_is_told_with_the_port_that_is_right(port: int, flags: int, tmp_path: Path) -> None:
+    found = closed(tmp_path, (True, record(22, client_hello())), port=port, flags=flags)
+    assert list(found) == ["wrong-port"]
+    one = found["wrong-port"]
+    assert (one.severity, one.cause, one.whose) == ("error", "tls-to-plain-port", "client")
+    assert "11207" in one.next
+
+
+def test_tls_that_is_refused_on_the_tls_port_is_no_wrong_port(tmp_path: Path) -> None:
+    assert "wrong-port" not in closed(tmp_path, (True, record(22, client_hello())), port=11_207)
+
+
+def test_messages_in_clear_to_a_tls_port_are_told_with_the_port_that_is_right(tmp_path: Path) -> None:
+    said = ((True, builders.message(magic=0x80, opcode=0x1F, key=b"client")), (False, record(21, bytes([2, 70]))))
+    found = closed(tmp_path, *said, port=11_207, flags=FIN | ACK)
+    assert list(found) == ["wrong-port"]
+    one = found["wrong-port"]
+    assert (one.severity, one.cause, one.whose) == ("error", "plain-to-tls-port", "client")
+    assert "11210" in one.next
+
+
+def test_sidecars_of_a_mesh_are_named_and_the_port_that_is_read_is_not_advised(tmp_path: Path) -> None:
+    hello = client_hello(protocols=["istio"])
+    one = found(tmp_path, (True, record(22, hello)), (False, record(23, bytes(100))), port=11_210)["tls-without-key"]
+    assert one.message.startswith("encrypted by sidecars of a service mesh (ALPN istio)")
+    assert "inside the pod" in one.next
+    assert "11210" not in one.next
+
+
+def test_other_tls_on_the_plain_port_is_not_advised_to_be_read_there(tmp_path: Path) -> None:
+    one = found(tmp_path, (True, record(22, client_hello())), (False, record(23, bytes(100))), port=11_210)["tls-without-key"]
+    assert "11210" not in one.next
+    assert "what ends TLS" in one.next

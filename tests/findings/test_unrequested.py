@@ -1,4 +1,4 @@
-"""Vbuckets that a client knows of and never asked for."""
+"""Vbuckets that a client knows of and never asked for, or begins from 0 because no list has them."""
 
 from __future__ import annotations
 
@@ -109,3 +109,60 @@ def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
     listed(talk, [4, 5])
     talk.stream(5)
     assert found(goes_on(talk)) == []
+
+
+# -- start-not-listed ---------------------------------------------------------------------------------------------
+
+
+def from_now(starts: dict[int, int], seqnos: dict[int, int], *, by: Told | None = None, lost: bool = False) -> Told:
+    """A client asks for high seqnos, and begins vbuckets; each delivers one item."""
+    talk = opened("kafka:now")
+    asks = by or talk
+    if lost:
+        with asks.lost():
+            asks.high_seqnos({44: 9})
+    asks.high_seqnos(seqnos)
+    for vbucket, start in starts.items():
+        stream = talk.stream(vbucket, start=start)
+        stream.snapshot(start, start + 1, "memory")
+        stream.mutation(start + 1, "k")
+    return talk
+
+
+NINE = {40: 7, 41: 0, 42: 9}
+
+
+def test_a_vbucket_that_no_list_of_high_seqnos_has_is_read_from_the_beginning() -> None:
+    told = findings(from_now({**NINE, 44: 0}, NINE), rules=IDS)
+    (one,) = (finding for finding in told if finding.rule == "start-not-listed")
+    assert (one.severity, one.whose, one.vbuckets) == ("warning", "client", (44,))
+    assert one.message == "started from 0, because no list of high seqnos had it; 2 others started at theirs"
+    assert [place.direction for place in one.places] == ["c2s", "s2c"]
+
+
+def test_the_list_may_come_on_another_connection_of_the_host() -> None:
+    kv = Told("x", port=50_009)
+    kv.hello("kafka/1", "JSON")
+    talk = from_now({**NINE, 44: 0}, NINE, by=kv)
+    assert [one.vbuckets for one in findings(kv, talk, rules=IDS) if one.rule == "start-not-listed"] == [(44,)]
+
+
+def test_who_begins_from_checkpoints_or_from_0_on_purpose_is_not_told() -> None:
+    for starts, seqnos in (
+        ({**NINE, 44: 0}, {**NINE, 44: 0}),  # it is listed
+        ({40: 7, 42: 5, 43: 9, 44: 0}, {40: 7, 42: 9, 43: 9}),  # not all begin at their high seqno
+        ({40: 7, 44: 0}, {40: 7}),  # one does not show what the client wants
+        ({40: 0, 41: 0, 44: 0}, {40: 0, 41: 0}),
+        ({**NINE, 44: 5}, NINE),
+    ):
+        assert [one for one in findings(from_now(starts, seqnos), rules=IDS) if one.rule == "start-not-listed"] == []
+
+
+def test_a_list_that_was_lost_may_have_had_it() -> None:
+    assert [one for one in findings(from_now({**NINE, 44: 0}, NINE, lost=True), rules=IDS) if one.rule == "start-not-listed"] == []
+
+
+def test_a_vbucket_without_items_costs_nothing() -> None:
+    talk = from_now(NINE, NINE)
+    talk.stream(44)
+    assert [one for one in findings(talk, rules=IDS) if one.rule == "start-not-listed"] == []

@@ -243,6 +243,17 @@ def _(talk: Talk) -> Said:
     return talk.stream(VB, 3, uuid=UUID)
 
 
+@plant("a vbucket is read from 0 because no list has it", "start-not-listed")
+def _(talk: Talk) -> Said:
+    seqnos = [{"vbucket": VB + number, "seqno": 3} for number in range(3)]
+    talk.ask("get_all_vb_seqnos", {"seqnos": seqnos})
+    for number in range(3):
+        talk.stream(VB + number, 3, uuid=UUID)
+    asked = talk.stream(VB + 4)
+    talk.snapshot(VB + 4, 0, 3)
+    return asked
+
+
 @plant("a client reads a vbucket from 0 again and again", "reconnect-loop")
 def _(talk: Talk) -> Said:
     for _ in range(5 + talk.dice.below(4)):

@@ -51,6 +51,7 @@ def test_of_many_that_said_one_thing_accounts_come_back_too() -> None:
         [0, 0, 3, 0, 24, 0],
         [0, 0, 0, 30, 0, 0],
         [0] * 6,
+        [0] * 6,
         [9, 0, 0, 0, 0, 0],
         [False] * 6,
     ]

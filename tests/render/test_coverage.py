@@ -65,7 +65,7 @@ def test_tls_says_what_to_do(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "a.pcap", server=b"\x16\x03\x03\x00\x50\x02" + bytes(79))
     (line,) = losses(read(path).coverage)
     assert line.startswith("connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 85 bytes of TLS, which is not decrypted: ")
-    assert line.endswith("give the client's key log with --keylog, or record the plain port (11210)")
+    assert line.endswith("give the client's key log with --keylog, or capture between the server and what ends TLS, where it is plain")
 
 
 def test_other_protocols_are_one_line_and_no_loss(tmp_path: Path) -> None:

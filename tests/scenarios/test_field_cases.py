@@ -139,6 +139,45 @@ BELOW: dict[str, Case] = {
         ]
     ),
     "q06-health-probes": Case([Expected("health-probe", "note", "normal", ["3 clients (10.20.0.200–202)"])], info=["as health probes do"]),
+    "q04-istio-mtls-on-11210": Case(
+        [
+            Expected(
+                *("tls-without-key", "note", "capture"),
+                ["sidecars of a service mesh (ALPN istio)", "outbound_.11210_._.cb-node.svc", "inside the pod"],
+                ["plain port"],
+            )
+        ],
+        info=["sidecars have the keys"],
+        info_without=["record the plain port"],
+    ),
+    "q05-tls-to-plain-port": Case(
+        [Expected("wrong-port", "error", "client", ["begins TLS", "connect to the TLS port of this node (11207"], ["key log"])],
+        info=["connect to the TLS port of this node (11207"],
+        info_without=["record the plain port"],
+    ),
+    "q05b-plain-to-tls-port": Case(
+        [Expected("wrong-port", "error", "client", ["speaks in clear", "connect to the plain port of this node (11210"], ["key log"])],
+        info=["connect to the plain port of this node (11210"],
+    ),
+    "q06b-http-probe": Case(
+        [Expected("health-probe", "note", "client", ["speaks HTTP", "8091"])],
+        info=["HTTP on 5 connections, as health probes send it"],
+        info_without=["complete yes"],
+    ),
+    "t06a-proxy-v1": Case(
+        [Expected("proxy-header", "note", "normal", ["the client is 10.1.1.1 behind the proxy 10.20.0.9"]), CLOSED],
+        info=["clients 10.1.1.1 kafka", "214 messages", "the proxy 10.20.0.9 sends PROXY headers on 1 connection"],
+    ),
+    "t06c-proxy-v1-server-closes": Case(
+        [Expected("proxy-header", "error", "unknown", ["the server closes the connection for it", "10.1.1.1", "send-proxy"])],
+        info=["the proxy 10.20.0.9 sends PROXY headers on 6 connections"],
+    ),
+    "t06d-proxy-v2-before-tls": Case(
+        [
+            Expected("proxy-header", "note", "normal", ["the client is 10.1.1.1 behind the proxy 10.20.0.9"]),
+            Expected("tls-without-key", "note", "capture", ["server name cb-node-01"]),
+        ]
+    ),
 }
 
 # -- link types, tunnels, and files that are nearly captures --------------------------------------------------------------------------
@@ -165,7 +204,7 @@ DCP: dict[str, Case] = {
             Expected(
                 "orphaned-vbucket", "error", "client", ["refused with etmpfail, never asked again in 8.2 s", "1 other was", "vb [77]"]
             ),
-            Expected("stream-refused", "warning", "server", ["vb [77]"]),
+            Expected("stream-refused", "warning", "client", ["vb [77]"]),
             Expected("stream-refused", "note", "server", ["vb [78]"]),
         ]
     ),
@@ -175,10 +214,13 @@ DCP: dict[str, Case] = {
     "r05-nmvb-not-retried": Case(
         [
             Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
-            Expected("stream-refused", "warning", "normal", ["vb [500]"]),
+            Expected("stream-refused", "warning", "client", ["vb [500]"]),
             Expected("stream-refused", "note", "normal", ["vb [501]"]),
             Expected("vbuckets-not-requested", "note", "client"),
         ]
+    ),
+    "r06-now-missing-vbucket": Case(
+        [Expected("start-not-listed", "warning", "client", ["no list of high seqnos had it; 9 others started at theirs", "vb [44]"])]
     ),
     "r07-end-lost-on-reopen": Case(
         [

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from tests.builders import Recorded
+from tests.doubled import passed_on, said_of, translated, written
 from tests.model.dice import Dice, shrunk
 from tests.model.expect import Tables
 from tests.model.facts import Heard
@@ -109,6 +112,14 @@ def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None
 def test_the_tables_of_a_capture_are_those_of_the_conversation_and_a_check_finds_nothing(damage: str, seed: int) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_once(seed: int, tmp_path: Path) -> None:
+    packets = [Recorded(one.data, one.wire, one.time_ns) for one in told(seed)[0].packets]
+    alone = said_of(written(tmp_path, packets))
+    for twice in (translated(packets, delay_ns=40), passed_on(packets, delay_ns=40)):
+        assert said_of(written(tmp_path, twice)) == alone
 
 
 @pytest.mark.parametrize("damage", DAMAGED)

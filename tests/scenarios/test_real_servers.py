@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.finding import Finding, ranges
-from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading import Reading
 from tests.agreement import complaints
 
@@ -51,6 +51,13 @@ FINDINGS = {
     ],
     "coll-churn": [
         "note connection-closed (by-client): connection 4: client",
+    ],
+    "coll-filter": [
+        "error stream-refused (einval): connection 5–6, vb 1: client",
+        "warning stream-refused (unknown-collection): connection 5, vb 1: client",
+        "warning stream-refused (unknown-scope): connection 5, vb 1: client",
+        "note stream-end-reason (filter-empty): connection 5, vb 0, 2: client",
+        "note connection-closed (by-client): connection 6: client",
     ],
     "consumer-errors-66": [
         "error opaque-mismatch: connection 2, vb 0: client",
@@ -122,6 +129,11 @@ FINDINGS = {
         "note control-rejected (enable_expiry_opcode): connection 6–9: normal",
         "note control-rejected (include_deleted_user_xattrs): connection 6–9: normal",
     ],
+    "replication-66-66-hello-lost": [
+        "note capture-hole (s2c): connection 9: capture",
+        "note control-rejected (include_deleted_user_xattrs): connection 6–8: normal",
+        "note connection-closed (by-client): connection 6–7: client",
+    ],
     "tcp-window-zero": [
         "warning tcp-window-zero (client): connection 1, vb 0: client",
         "note ack-without-window: connection 1: client",
@@ -152,6 +164,14 @@ FINDINGS = {
     "v85-cursor-dropped": [
         "note flow-control-stall: connection 3: client",
         "note slow-stream (from-disk): connection 3, vb 0: client",
+        "note connection-closed (by-client): connection 3: client",
+    ],
+    "v85-flags": [
+        "warning rollback (purge): connection 3, vb 0: normal",
+        "warning flag-combination: connection 3, vb 1: client",
+        "warning unknown-flag-bits: connection 3, vb 1: client",
+        "note rollback (strict-uuid): connection 3, vb 2: normal",
+        "note stream-refused (not-my-vbucket): connection 3, vb 3: normal",
         "note connection-closed (by-client): connection 3: client",
     ],
     "v85-marker22": [
@@ -212,6 +232,32 @@ def test_nothing_makes_up_for_a_close_but_the_streams_that_broke_off(name: str) 
         for _ in reading:
             pass
         assert {case.over for found in reading.findings() for case in found.each} == {"unknown"}
+
+
+def verdicts(name: str) -> dict[tuple[int, str], tuple[str, str]]:
+    """By connection and rule: the verdict of each rule about clients, and why."""
+    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True) as reading:
+        reading.check([*RULES])
+        for _ in reading:
+            pass
+        assert reading.checker is not None
+        return {(one.connection, one.rule): (one.says, one.why) for one in reading.checker.verdicts(reading.engine.links)}
+
+
+def test_cursor_dropping_has_two_names() -> None:
+    assert verdicts("v85-cursor-dropped")[3, "lint-cursor-dropping"] == ("PASS", "supports_cursor_dropping_vulcan is true")
+    assert verdicts("coll-churn")[4, "lint-cursor-dropping"] == ("FAIL", "supports_cursor_dropping is not set")
+
+
+def test_what_a_connection_said_before_the_capture_is_not_called_capture_loss() -> None:
+    why = "unknown, because the capture begins inside a connection of this host"
+    assert verdicts("coll-churn")[4, "lint-high-seqnos"] == ("NA", why)
+    assert verdicts("resume-lost")[4, "lint-high-seqnos"][1] != why
+
+
+@pytest.mark.parametrize("name", ["v85-replication", "replication-60-66"])
+def test_what_is_recommended_to_clients_is_not_for_nodes_that_replicate(name: str) -> None:
+    assert {*verdicts(name).values()} == {("NA", "the connection is between two nodes")}
 
 
 GAPS = {

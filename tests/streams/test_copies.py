@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading import Reading
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
-from tests.builders import Recorded
+from dcpinspect.transport.tls.keylog import KeyLog
+from tests.builders import Conversation, Recorded, recorded
 from tests.captures import field, real_server
-from tests.doubled import packets_of, passed_on, tcp_of, translated, written
-
-Doubled = Callable[[Iterable[Recorded]], list[Recorded]]
+from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
 
 BASE = "t00-base"
 RECORDED = ("6.0.5-dcp1", "6.6.5-dcp", "durability", "name-clash-dup", "replication-60-66", "v85-oso")
@@ -28,23 +26,6 @@ def copies_of(folder: Path, packets: Iterable[Recorded]) -> dict[int, Copy]:
         return reading.tracker.copies.among(reading.links)
 
 
-def told(folder: Path, packets: Iterable[Recorded]) -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """The findings, the streams, and the other tables, without numbers of connections and rows."""
-    with Reading([str(written(folder, packets))]) as reading:
-        reading.check()
-        for _ in reading:
-            pass
-        found = [
-            (one.rule, one.severity, one.whose, one.vbuckets, one.seqnos, one.count)
-            for one in reading.findings()
-            if one.rule not in ("seen-twice", "mid-stream-start")  # those that only say goodbye have no message to know them by
-        ]
-        tables = {name: len(table) for name, table in reading.tables.by_name.items() if name != "connections"}
-        names = ("vbucket", "verdict", "items", "gaps", "first_seqno", "last_seqno")
-        streams = [*zip(*(reading.tables.streams.values(name) for name in names), strict=True)]
-    return sorted(found, key=str), sorted(streams, key=str), tables
-
-
 @pytest.mark.parametrize(("doubled", "by"), [(translated, TRANSLATION), (passed_on, PROXY)])
 def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by: str, tmp_path: Path) -> None:
     found = copies_of(tmp_path, doubled(packets_of(field(BASE))))
@@ -56,7 +37,7 @@ def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(name: str, doubled: Doubled, tmp_path: Path) -> None:
     packets = packets_of(real_server(name))
-    assert told(tmp_path, doubled(packets)) == told(tmp_path, packets)
+    assert said_of(written(tmp_path, doubled(packets))) == said_of(written(tmp_path, packets))
     assert copies_of(tmp_path, packets) == {}
 
 
@@ -96,6 +77,30 @@ def test_a_copy_whose_packets_were_cut_is_known(tmp_path: Path) -> None:
     packets = passed_on(packets_of(field(BASE)))
     cut = [replace(one, data=one.data[:128]) if tcp_of(one).to_server() is False else one for one in packets]
     assert [copy.by for copy in copies_of(tmp_path, cut).values()] == [PROXY]
+
+
+def test_a_leg_in_tls_and_a_plain_one_are_one_conversation(tmp_path: Path) -> None:
+    keys = KeyLog([str(real_server("tls13").parent / "tls13.keys.log")])
+    packets = packets_of(real_server("tls13"))
+    plain: dict[int, Conversation] = {}
+    with Reading([str(real_server("tls13"))], keys=keys) as reading:
+        for batch in reading:
+            for row, (connection, direction, time_ns) in enumerate(
+                zip(batch.connection.tolist(), batch.direction.tolist(), batch.time_ns.tolist(), strict=True)
+            ):
+                wire = plain.setdefault(connection, Conversation(client=("10.1.1.1", 40_000 + connection), step_ns=0, mss=1 << 15))
+                wire.time_ns = time_ns + (-1000 if direction else 1000)
+                if not wire.segments:
+                    wire.handshake()
+                wire.stream(not direction, batch.bytes_of(row), ack_every=0)
+    behind = recorded([segment for wire in plain.values() for segment in wire.segments])
+    both = sorted([*packets, *behind], key=lambda one: one.time_ns)
+    with Reading([str(written(tmp_path, both))], track=True, keys=keys) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        found = reading.tracker.copies.among(reading.links)
+    assert {(one.of, one.by) for one in found.values()} == {(number, PROXY) for number in range(1, 2 * len(plain), 2)}
 
 
 # -- what is no copy ------------------------------------------------------------------------------------------------------------------

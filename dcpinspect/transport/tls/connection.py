@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.chunk import C2S, S2C
+from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.search import Search
@@ -32,6 +33,13 @@ class Records:
     """Level and description of the first alerts."""
 
 
+TLS_TO_PLAIN, PLAIN_TO_TLS = "tls-to-plain-port", "plain-to-tls-port"
+"""What is wrong where one side speaks TLS and the other does not."""
+MISMATCHES = {
+    TLS_TO_PLAIN: f"connect to the TLS port of this node ({TLS_PORT}, unless it is configured otherwise), or turn TLS off in the client",
+    PLAIN_TO_TLS: f"turn TLS on in the client, or connect to the plain port of this node ({PLAIN_PORT}, unless it is configured otherwise)",
+}
+"""What to do about it."""
 MISFIT = "the secrets in the key log do not fit"
 """What is said of a connection whose secrets open nothing."""
 _COUNTED = ("opened", "lost", "refused", "early")
@@ -64,6 +72,8 @@ class TlsConnection:
     """What became of the records of each direction; the directions are those of chunks."""
     own: list[Column] = field(default_factory=list)
     """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for readings with places."""
+    mismatch: str = ""
+    """``TLS_TO_PLAIN``, ``PLAIN_TO_TLS``, or empty."""
     sides: tuple[int, int] = (C2S, S2C)
     """The sender in each direction: 0 for the client, 1 for the server."""
 
@@ -114,6 +124,16 @@ class TlsConnection:
     def is_misfit(self) -> bool:
         """Whether its secrets open nothing, so that they are wrong. Records in plain text, and the handshake's own, do not count."""
         return self.is_open and any(one.refused for one in self.records) and not any(one.plain for one in self.records)
+
+    @property
+    def mesh(self) -> str:
+        """What shows that sidecars of a service mesh encrypt it, which have the keys; empty if nothing does."""
+        name, protocols = (self.client.server_name or "", self.client.protocols) if self.client is not None else ("", ())
+        shown = [one for one in protocols if one.startswith("istio")]
+        if shown:
+            return f"ALPN {shown[0]}"
+        is_named = name.startswith(("outbound_", "inbound_")) or name.endswith((".linkerd.cluster.local", ".consul"))
+        return "the form of its server name" if is_named else ""
 
     @property
     def cannot_be_read(self) -> bool:

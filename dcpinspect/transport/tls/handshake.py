@@ -12,8 +12,8 @@ _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2
 """The random of a HelloRetryRequest."""
 EARLY_DATA = 42
 """Extension of a ClientHello that says that early data follow."""
-_SERVER_NAME, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 22, 43
-_KEPT = {_SERVER_NAME, _ENCRYPT_THEN_MAC, EARLY_DATA, _SUPPORTED_VERSIONS}
+_SERVER_NAME, _PROTOCOLS, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 16, 22, 43
+_KEPT = {_SERVER_NAME, _PROTOCOLS, _ENCRYPT_THEN_MAC, EARLY_DATA, _SUPPORTED_VERSIONS}
 MOST_NAME = 255
 """Greatest number of characters in a host's name (RFC 1035, 2.3.4)."""
 _MOST_EXTENSION = 1024
@@ -53,6 +53,16 @@ class Hello:
             return None
         size = int.from_bytes(data[3:5], "big")
         return data[5 : 5 + size].decode("ascii", "replace") if len(data) >= 5 + size and size <= MOST_NAME else None
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols that a client offers to speak inside (RFC 7301); one that is not plain text has marks in it."""
+        data = self.extensions.get(_PROTOCOLS, b"")[2:]
+        found, at = [], 0
+        while at < len(data):
+            found.append(data[at + 1 : at + 1 + data[at]].decode("ascii", "replace"))
+            at += 1 + data[at]
+        return tuple(found)
 
 
 def hello_of(kind: int, body: bytes) -> Hello | None:

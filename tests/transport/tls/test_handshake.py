@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 import struct
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,11 +21,13 @@ from dcpinspect.transport.tls.handshake import (
 )
 
 
-def client_hello(name: str | None = "db.example") -> bytes:
-    """The handshake message that OpenSSL sends first."""
+def client_hello(name: str | None = "db.example", protocols: Sequence[str] = ()) -> bytes:
+    """The handshake message that OpenSSL sends first; ``protocols``: what it offers to speak inside."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    if protocols:
+        context.set_alpn_protocols(protocols)
     out = ssl.MemoryBIO()
     client = context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name)
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -32,6 +35,13 @@ def client_hello(name: str | None = "db.example") -> bytes:
     record = out.read()
     assert record[0] == 22
     return record[5 : 5 + int.from_bytes(record[3:5], "big")]
+
+
+def test_a_hello_says_which_protocols_it_offers() -> None:
+    ((kind, body),) = HandshakeReader().feed(client_hello(protocols=["istio-peer-exchange", "istio"]))
+    hello = hello_of(kind, body)
+    assert hello is not None
+    assert hello.protocols == ("istio-peer-exchange", "istio")
 
 
 def test_a_hello_says_its_random_its_suites_and_the_host() -> None:
