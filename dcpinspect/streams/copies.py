@@ -48,6 +48,8 @@ _APART_NS = 1_000_000_000
 """A copy is never so much later, in nanoseconds."""
 _NEAR_NS = 10_000_000
 """Two handshakes with the same sequence numbers are no further apart than that, if nothing else tells that they are the same."""
+_NEXT_NS = 1_000_000
+"""Where the client's port changed, too, the same packet is no further away."""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
 _PENDING = 1 << 16
@@ -329,7 +331,12 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
         all(not len(way) or np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
     )
     count = min(map(len, delays))
-    if is_translated and (has_port or (is_inside and count)):
+    is_next = (
+        all(map(_has_handshake, links))
+        and bool(count)
+        and all(abs(int(way.min())) > 0 and abs(int(way.max())) < _NEXT_NS and way.min() * way.max() > 0 for way in delays)
+    )
+    if is_translated and (has_port or is_next or (is_inside and count)):
         return TRANSLATION, delay, True
     return (PROXY, delay, count >= ENOUGH) if is_inside else None
 

@@ -47,6 +47,12 @@ def test_three_copies_are_one_conversation(tmp_path: Path) -> None:
     assert {copy.of for copy in copies_of(tmp_path, thrice).values()} == {1}
 
 
+def test_translation_may_change_the_port_of_the_client_too(tmp_path: Path) -> None:
+    packets = packets_of(field(BASE))
+    both = sorted([*packets, *shifted(packets, by_ns=9_000, port=77, shift=0)], key=lambda one: one.time_ns)
+    assert [copy.by for copy in copies_of(tmp_path, both).values()] == [TRANSLATION]
+
+
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_a_copy_without_the_beginning_is_known(doubled: Doubled, tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
@@ -117,8 +123,9 @@ def shifted(packets: Sequence[Recorded], *, by_ns: int, port: int, shift: int = 
     return found
 
 
-@pytest.mark.parametrize("by_ns", [0, 700, 20_000, 1_000_000, 50_000_000])
-@pytest.mark.parametrize("shift", [0, 0x1234567])
+@pytest.mark.parametrize(
+    ("by_ns", "shift"), [(0, 5), (700, 5), (20_000, 5), (1_000_000, 5), (50_000_000, 5), (0, 0), (1_000_000, 0), (50_000_000, 0)]
+)
 def test_two_clients_that_say_the_same_at_the_same_time_are_two(by_ns: int, shift: int, tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
     both = sorted([*packets, *shifted(packets, by_ns=by_ns, port=77, shift=shift)], key=lambda one: one.time_ns)
