@@ -38,7 +38,7 @@ MOST = 128
 """Number of messages of a direction that are kept at most: half of them leave when there are more."""
 MOST_SAMPLES = 1 << 20
 """Number of messages of all directions that are kept at most."""
-ENOUGH = 3
+ENOUGH = 4
 """Least number of equal messages in each direction that make a connection a leg of another one."""
 _SURE = 0.9
 """Least share of these messages whose times have to be in order: clocks of two processors differ a little."""
@@ -49,7 +49,7 @@ _APART_NS = 1_000_000_000
 _NEAR_NS = 10_000_000
 """Two handshakes with the same sequence numbers are no further apart than that, if nothing else tells that they are the same."""
 _NEXT_NS = 1_000_000
-"""Where the client's port changed, too, the same packet is no further away."""
+"""Where the client's port changed, too, or the server did not answer, the same packet is no further away."""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
 _PENDING = 1 << 16
@@ -323,9 +323,10 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
         is_translated &= bool(((second.offset - first.offset + shift) % _LAPS == 0).all())
         delays.append(second.time - first.time)
     begins = links[1].first_ns - links[0].first_ns
-    if not any(map(len, delays)):  # TLS without its secrets
-        is_translated = _has_handshake(links[0]) and links[0].first_seq == links[1].first_seq and has_port and abs(begins) < _NEAR_NS
-        return (TRANSLATION, begins, True) if is_translated else None
+    if not any(map(len, delays)):  # TLS without its secrets, or a server that does not answer
+        near_ns = _NEAR_NS if min(links[0].first_seq) >= 0 else _NEXT_NS
+        is_translated = all(map(_has_handshake, links)) and links[0].first_seq == links[1].first_seq and has_port
+        return (TRANSLATION, begins, True) if is_translated and abs(begins) < near_ns else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(
         all(not len(way) or np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
@@ -342,7 +343,7 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
 
 
 def _has_handshake(link: Link) -> bool:
-    return link.has_handshake and min(link.first_seq) >= 0
+    return link.has_handshake and link.first_seq[0] >= 0
 
 
 def _port(address: str) -> str:

@@ -41,6 +41,12 @@ def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(
     assert copies_of(tmp_path, packets) == {}
 
 
+@pytest.mark.parametrize("name", ["q01-syn-unanswered", "q02-syn-refused", "q05-tls-to-plain-port"])
+def test_connections_without_messages_are_known_by_their_handshakes(name: str, tmp_path: Path) -> None:
+    packets = packets_of(field(name))
+    assert said_of(written(tmp_path, translated(packets))) == said_of(written(tmp_path, packets))
+
+
 def test_three_copies_are_one_conversation(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
     thrice = sorted([*translated(packets), *translated(packets, host=b"\xac\x11\0\2", delay_ns=50_000)], key=lambda one: one.time_ns)
