@@ -200,11 +200,12 @@ class Coverage:
             found.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
         return found
 
-    def without(self, connections: Collection[int]) -> Coverage:
-        """Returns the coverage without some connections."""
+    def without(self, connections: Collection[int], unopened: Mapping[str, int]) -> Coverage:
+        """Returns the coverage without some connections; ``unopened``: how many of these were not opened, by why."""
         own, tls = self.directions, {number: one for number, one in self.tls.items() if number not in connections}
         directions = own.without(connections) if isinstance(own, Directions) else [one for one in own if one.connection not in connections]
-        return replace(self, directions=directions, tls=tls)
+        left = {why: count - unopened.get(why, 0) for why, count in self.unopened.items()}
+        return replace(self, directions=directions, tls=tls, unopened=left)
 
     @property
     def own(self) -> Counter[str]:

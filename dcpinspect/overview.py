@@ -26,7 +26,7 @@ def overview(reading: Reading) -> Overview:
     every_link = reading.engine.links
     tracker, counted = reading.tracker.counted(every_link)
     tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
-    coverage = reading.coverage.without(copies)
+    coverage = reading.coverage.without(copies, Counter(link.unopened for link in every_link if link.number in copies))
     own = coverage.own
     others = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))

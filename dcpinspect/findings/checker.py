@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -218,7 +219,7 @@ class Checker:
         counted, own = self._counted(links)
         copies = self._tracker.copies.among(links)
         if counted is not self:
-            coverage = coverage.without(copies)
+            coverage = coverage.without(copies, Counter(link.unopened for link in links if link.number in copies))
         return counted._found_on(own, coverage, copies, is_whole=is_whole)
 
     def _found_on(self, links: list[Link], coverage: Coverage, copies: Mapping[int, Copy], *, is_whole: bool) -> tuple[Context, Collector]:

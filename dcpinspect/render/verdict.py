@@ -47,7 +47,7 @@ class LookedAt:
         """Returns how much of a reading was checked by these rules."""
         tracker, links = reading.tracker, reading.links
         copies = tracker.left_out(links) if tracker is not None else ()
-        sums, messages = reading.coverage.without(copies).own, reading.messages
+        sums, messages = reading.coverage.without(copies, {}).own, reading.messages
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams = 0
         if tracker is not None:
