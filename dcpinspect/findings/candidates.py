@@ -25,3 +25,5 @@ class Candidates:
     """Returns earlier messages that one of the messages contradicts."""
     shared: str | None = None
     """What several of the messages have in common; None: what their words have in common."""
+    cause: str | None = None
+    """The kind by which the rule's findings are told apart, if it has kinds."""

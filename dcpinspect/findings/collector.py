@@ -36,6 +36,8 @@ MOST_APART = 1 << 12
 MOST_ROWS = 1 << 21
 """Greatest number of rows kept for callers that want the rows of all messages: 16 MiB."""
 
+_Kind = tuple[Severity, str | None]
+"""Severity and cause."""
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
@@ -124,9 +126,9 @@ class Collector:
                 by_rule.setdefault(candidates.rule, []).append(candidates)
         for name, several in by_rule.items():
             rule = self._rules[name]
-            for severity in {candidates.severity or rule.severity: None for candidates in several}:
-                same = [candidates for candidates in several if (candidates.severity or rule.severity) == severity]
-                self._add_rows(batch, rule, severity, same)
+            kinds = [(candidates.severity or rule.severity, candidates.cause) for candidates in several]
+            for kind in dict.fromkeys(kinds):
+                self._add_rows(batch, rule, kind, [candidates for candidates, own in zip(several, kinds, strict=True) if own == kind])
         if self._keeps_rows:
             self._forget_rows()
 
@@ -143,8 +145,8 @@ class Collector:
                     del heap.rows[: (len(heap.rows) + 1) // 2]
                     counts[rule] += len(heap.rows)
 
-    def _add_rows(self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates]) -> None:
-        """Adds what one rule found with one severity, in order of rows wherever it was found, so that nothing depends on batches."""
+    def _add_rows(self, batch: MessageBatch, rule: Rule, kind: _Kind, several: Sequence[Candidates]) -> None:
+        """Adds what one rule found of one kind, in order of rows wherever it was found, so that nothing depends on batches."""
         rows = np.concatenate([found.rows for found in several])
         source = np.repeat(np.arange(len(several)), [len(found.rows) for found in several])
         if len(several) > 1:
@@ -156,7 +158,7 @@ class Collector:
         connection = batch.connection[rows]
         groups = Groups([connection, vbucket, sid])
         first = groups.rows[groups.begins]
-        is_apart = self._are_apart(rule.id, severity, connection[first].tolist(), vbucket[first].tolist(), sid[first].tolist())
+        is_apart = self._are_apart(rule.id, kind, connection[first].tolist(), vbucket[first].tolist(), sid[first].tolist())
         if not all(is_apart):
             late = ~np.array(is_apart)[groups.of]
             vbucket[late] = sid[late] = -1
@@ -164,13 +166,13 @@ class Collector:
         for begin, count in zip(groups.begins.tolist(), groups.counts.tolist(), strict=True):
             mine = groups.rows[begin : begin + count]
             key = int(connection[mine[0]]), int(vbucket[mine[0]]), int(sid[mine[0]])
-            self._add_same(batch, rule, severity, several, source[mine], rows[mine], key)
+            self._add_same(batch, rule, kind, several, source[mine], rows[mine], key)
 
-    def _are_apart(self, rule: str, severity: Severity, connections: list[int], vbuckets: list[int], sids: list[int]) -> list[bool]:
+    def _are_apart(self, rule: str, kind: _Kind, connections: list[int], vbuckets: list[int], sids: list[int]) -> list[bool]:
         """Which of these connections, vbuckets and stream-ids are told by themselves: of each connection those that come first."""
         found, new = [], Counter[int]()
         for connection, vbucket, sid in zip(connections, vbuckets, sids, strict=True):
-            key = rule, severity, None, connection, vbucket, sid if sid >= 0 else None
+            key = rule, *kind, connection, vbucket, sid if sid >= 0 else None
             is_new = vbucket >= 0 and (*key, None) not in self._heaps
             found.append(not is_new or self._apart[key[:4]] + new[connection] < MOST_APART)
             new[connection] += is_new
@@ -180,15 +182,16 @@ class Collector:
         self,
         batch: MessageBatch,
         rule: Rule,
-        severity: Severity,
+        kind: _Kind,
         several: Sequence[Candidates],
         source: Rows,
         rows: Rows,
         key: tuple[int, int, int],
     ) -> None:
         """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found it."""
+        severity, cause = kind
         connection, vbucket, sid = key[0], *(one if one >= 0 else None for one in key[1:])
-        known = self._heaps.get((rule.id, severity, None, connection, vbucket, sid, None))
+        known = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
         chosen = list(range(min(max(room, 0), len(rows))))
         if len(rows) > len(chosen):
@@ -203,6 +206,7 @@ class Collector:
                 (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
                 vbucket,
                 sid,
+                cause,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),
                 shared=found.shared,
                 rows=batch.row[rows[len(chosen) - 1 :]] if is_last and self._keeps_rows else (),
@@ -341,12 +345,12 @@ class Collector:
             if key[0] == rule and (key[3], key[4]) in places and heap.first.severity == "warning":
                 self._heaps[key] = heap.changed(severity="note")
 
-    def drop(self, rule: str, connections: Collection[int]) -> None:
-        """Drops a rule's warnings on these connections."""
+    def drop(self, rule: str, connections: Collection[int], cause: str | None = None) -> None:
+        """Drops a rule's warnings on these connections, those of one cause if it is given."""
         self._heaps = {
             key: heap
             for key, heap in self._heaps.items()
-            if key[0] != rule or key[3] not in connections or heap.first.severity != "warning"
+            if key[0] != rule or key[3] not in connections or heap.first.severity != "warning" or (cause or key[2]) != key[2]
         }
 
     def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, Key]:

@@ -271,6 +271,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "marker-behind": ("end_seqno",),
     "undefined-datatype": ("datatype",),
     "cas-zero": ("cas",),
+    "cas-ahead": ("cas",),
     "cas-regress": ("cas",),
     "diverging-history": ("by_seqno",),
     "failover-log-order": ("failover_log",),

@@ -163,6 +163,13 @@ def _(talk: Talk) -> Said:
     return talk.mutation(VB, 7, "same", cas=CAS + 7)
 
 
+@plant("a change has a CAS that no clock shows", "cas-ahead")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    talk.marker(VB, 0, 3)
+    return talk.mutation(VB, 3, cas=0x7FFF_FFFF_FFFF_0000)
+
+
 @plant("a stream lacks a seqno with history", "gap-in-history-snapshot", change_streams="true", flatbuffers_system_events="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)

@@ -199,6 +199,14 @@ DCP: dict[str, Case] = {
             Expected("open-refused", "warning", "client", ["reader:1"], ["privileges"]),
         ]
     ),
+    "p07-cas-in-the-future": Case(
+        [
+            Expected(
+                "cas-ahead", "warning", "server", ["CAS 0x29893e2fe0820000 of seqno 3", "40 years ahead of the capture's clock", "vb [55]"]
+            ),
+            Expected("cas-ahead", "warning", "server", ["CAS 0x7fffffffffff0000 of seqno 4", "impossible time", "vb [55]"]),
+        ]
+    ),
     "r01-tmpfail-not-retried": Case(
         [
             Expected(

@@ -1,0 +1,113 @@
+"""The rule about the time in a CAS: its upper 48 bits are nanoseconds of a clock, and no change can be younger than the capture of it.
+
+A capture's clock may be wrong, too. It is not where changes of the same server have a CAS of about the time at which they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.tables.messages import MessageBatch
+
+AHEAD, IMPOSSIBLE = "ahead", "impossible"
+
+RULES = (
+    Rule(
+        "cas-ahead",
+        "snapshot",
+        "warning",
+        "the time in the CAS of a change is more than 65 min after the change was captured, while more changes of the server have a CAS of "
+        "about the time when they were captured; or it is 100 years after, which no clock shows",
+        "captures whose clock may be wrong, because most changes that are as new as the capture are ahead",
+        "find the node whose clock was ahead when it wrote the document; where the latest change wins, as in XDCR by timestamp, this one "
+        "wins over all others until that time",
+        (AHEAD, IMPOSSIBLE),
+        ("MB-62383",),
+        whose="producer",
+        cost=Cost("vbucket", "has a CAS from the future", "have a CAS from the future"),
+    ),
+)
+
+_DAY_NS, _YEAR_NS = 86_400_000_000_000, 31_556_952_000_000_000
+LIMIT_NS = 3_900_000_000_000
+"""Clocks may differ by so much: a server's own limit, ``hlc_max_future_threshold_us``."""
+IMPOSSIBLE_NS = 100 * _YEAR_NS
+"""No clock is wrong by so much."""
+_CHANGES = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
+_IS_CHANGE = np.zeros(256, dtype=np.bool_)
+_IS_CHANGE[[*_CHANGES]] = True
+
+
+class Clocks(Watcher):
+    """Counts, for each connection, changes whose CAS is about as new as the capture, and those that are ahead of it."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[int, int]] = {}
+
+    def take(self, fed: Fed) -> Iterator[Candidates]:
+        """Returns changes whose CAS is ahead."""
+        batch, decoded = fed.batch, fed.batch.decoded
+        is_change = _IS_CHANGE[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+        rows = np.flatnonzero(is_change)
+        cas, time_ns = decoded.cas[rows].astype(np.uint64), batch.time_ns[rows].astype(np.uint64)
+        is_ahead, is_impossible = cas > time_ns + np.uint64(LIMIT_NS), cas > time_ns + np.uint64(IMPOSSIBLE_NS)
+        is_recent, is_ahead = ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns), is_ahead & ~is_impossible
+        connection = batch.connection[rows]
+        for number in np.unique(connection[is_recent | is_ahead]).tolist():
+            recent, ahead = self._counts.get(number, (0, 0))
+            mine = connection == number
+            self._counts[number] = recent + int((mine & is_recent).sum()), ahead + int((mine & is_ahead).sum())
+        for cause, chosen in ((AHEAD, is_ahead), (IMPOSSIBLE, is_impossible)):
+            if chosen.any():
+                words = partial(_words, batch, cause)
+                yield Candidates("cas-ahead", rows[chosen], words, seqnos=lambda row: (batch.number("by_seqno", row) or 0,), cause=cause)
+
+    def reconsider(self, context: Context, found: Collector) -> None:
+        """Drops what the clock of the capture alone may have made ahead."""
+        of_server: dict[str, list[int]] = {}
+        for link in context.links:
+            of_server.setdefault(link.server, []).append(link.number)
+        for numbers in of_server.values():
+            recent, ahead = (sum(self._counts.get(number, (0, 0))[place] for number in numbers) for place in (0, 1))
+            if ahead >= recent:
+                found.drop("cas-ahead", numbers, AHEAD)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops these connections, as in ``Watcher``."""
+        self._counts = {number: counts for number, counts in self._counts.items() if number not in connections}
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
+        connections."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            whole._counts.update({int(of[number]): counts for number, counts in part._counts.items()})
+        return whole
+
+
+def _words(batch: MessageBatch, cause: str, row: int) -> str:
+    cas, time_ns = int(batch.decoded.cas[row]), int(batch.time_ns[row])
+    what = f"CAS 0x{cas:016x} of seqno {batch.number('by_seqno', row)}"
+    if cause == IMPOSSIBLE:
+        return f"{what} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
+    ahead_ns = cas - time_ns
+    span = duration(ahead_ns / 1e9) if ahead_ns < 2 * _DAY_NS else f"{round(ahead_ns / _DAY_NS)} days"
+    span = span if ahead_ns < 2 * _YEAR_NS else f"{round(ahead_ns / _YEAR_NS)} years"
+    return f"{what} is {span} ahead of the capture's clock"
+
+
+RULE_SET = RuleSet(RULES, watcher=Clocks)
