@@ -134,6 +134,8 @@ class Capture:
             reader.close()
 
     def _reader(self, path: str) -> _Reader:
+        if isinstance(path, Inside) and os.path.exists(path) and not os.path.isfile(path):
+            raise CaptureError(path, None, "is a pipe, socket or device, and of directories only files are read", "name it itself")
         if path not in self._opened:
             self._opened[path] = _Reader(path, self._batch_bytes, follow=self._follow, only_text=self._only_text)
         return self._opened[path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,14 +61,25 @@ def opened(path: str | None, format_: Format, captures: Sequence[str], others: S
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
     """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of the other files that are read."""
-    if not os.path.isfile(path):
+    target = _file(path)
+    if target is None:
         return
     from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
 
     for what, names in (("capture", captures), ("key log", chosen.paths), ("config file", [config_path()[0]]), ("file", others)):
         for name in names:
-            if os.path.isfile(name) and os.path.samefile(path, name):
+            source = _file(name)
+            if source is not None and os.path.samestat(target, source):
                 raise UsageError(f"{escape(path)}: is the {what} that is read; name another file")
+
+
+def _file(name: str) -> os.stat_result | None:
+    """Returns what the system knows of a file, or of the file that is standard input; None for pipes, devices and what is not there."""
+    try:
+        about = os.fstat(0) if name == "-" else os.stat(name)
+    except (OSError, ValueError):
+        return None
+    return about if stat.S_ISREG(about.st_mode) else None
 
 
 class Output(Target):

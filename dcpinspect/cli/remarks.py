@@ -116,6 +116,6 @@ def remarks(
     if stats:
         sys.stderr.write(f"{side}:\n" if side else "")
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
-    if (problems and not reading.capture.packets) or (checks and not reading.messages):
+    if (problems and not (reading.capture.packets or reading.messages)) or (checks and not reading.messages):
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0

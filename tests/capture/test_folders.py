@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.capture.folders import captures_in, with_folders
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError
 from tests import builders
 from tests.capture.test_pcap import PACKETS
+
+FIELD = Path(__file__).parents[1] / "captures" / "field"
 
 
 def test_captures_are_known_by_their_names_or_by_how_they_begin(tmp_path: Path) -> None:
@@ -29,6 +35,31 @@ def test_files_stay_and_directories_become_their_captures(tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     with pytest.raises(CaptureError, match="is a directory without captures"):
         with_folders([str(tmp_path / "empty")])
+
+
+@pytest.mark.parametrize("with_capture", [True, False])
+def test_a_pipe_or_socket_in_a_directory_is_named_and_left_out(
+    with_capture: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "b.pcap")
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(tmp_path / "c.pcap"))
+        if with_capture:
+            (tmp_path / "a.pcap").write_bytes((FIELD / "t00-base.pcap").read_bytes())
+        signal.alarm(60)  # it waited for ever
+        try:
+            assert main(["read", str(tmp_path), "-n", "1"]) == (3 if with_capture else 2)
+        finally:
+            signal.alarm(0)
+    err = capsys.readouterr().err
+    assert "is a pipe, socket or device, and of directories only files are read" in err
+    assert ("b.pcap: left out" in err and "c.pcap: left out" in err) == with_capture
+
+
+def test_a_pipe_alone_in_a_directory_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.pcap")
+    with pytest.raises(CaptureError, match="is a pipe, socket or device"):
+        open_capture(tmp_path)
 
 
 def test_a_directory_that_may_not_be_read_is_not_called_empty() -> None:

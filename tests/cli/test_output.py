@@ -29,6 +29,7 @@ from dcpinspect.export.formats import FORMATS
 from tests import builders
 from tests.peers.truth import SAMPLES
 
+ROLLBACK = SAMPLES / "rollback.pcap"
 TOUR = SAMPLES / "tour.pcapng"
 MESSAGES = 450
 READERS: dict[str, Callable[[Path], int]] = {
@@ -204,3 +205,24 @@ def test_a_file_that_was_damaged_in_part_gives_what_it_holds(tmp_path: Path) -> 
     cut.write_bytes(TOUR.read_bytes()[:-7])
     assert main(["read", str(cut), "-o", str(tmp_path / "x.parquet")]) == 3
     assert READERS["x.parquet"](tmp_path / "x.parquet") > 0
+
+
+@pytest.mark.parametrize("command", [["read", "-", "-w"], ["read", "-", "-f", "json", "-o"], ["export", "-", "-f", "json", "-o"]])
+@pytest.mark.parametrize("link", ["in.pcap", "other.pcap"])
+def test_the_file_that_is_standard_input_is_not_written(command: list[str], link: str, tmp_path: Path) -> None:
+    capture, target = tmp_path / "in.pcap", tmp_path / link
+    capture.write_bytes(ROLLBACK.read_bytes())
+    if target != capture:
+        target.hardlink_to(capture)
+    with capture.open("rb") as given:
+        told = subprocess.run([sys.executable, "-m", "dcpinspect", *command, str(target)], stdin=given, capture_output=True, check=False)
+    assert (told.returncode, told.stderr.decode()) == (2, f"dcpinspect: {target}: is the capture that is read; name another file\n")
+    assert capture.read_bytes() == ROLLBACK.read_bytes()
+
+
+def test_a_file_may_be_written_while_standard_input_is_a_pipe(tmp_path: Path) -> None:
+    target = tmp_path / "out.pcap"
+    target.write_bytes(b"before")
+    command = [sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(target)]
+    subprocess.run(command, input=ROLLBACK.read_bytes(), capture_output=True, check=True)
+    assert target.stat().st_size > 100

@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -246,7 +247,29 @@ def files() -> tuple[bytes, ...]:
     segments = builders.conversation(STREAM[:200], STREAM[:900], sizes=[40, 300, 7, 90])
     packets = builders.recorded(builders.damaged(segments, loss={6}, swaps={9}))
     forms = (builders.pcap(packets), builders.pcap(packets, order=">", magic=0xA1B23C4D), builders.pcapng(packets))
-    return (*forms, builders.pcapng(packets, order=">"), builders.pcap(builders.recorded(segments, snaplen=120)))
+    changed = [form.replace(b"\n", b"\r\n") for form in (forms[0], forms[2])] + [b"tcpdump: listening\n" + forms[0]]
+    tunneled = [replace(one, data=_GTP + one.data[14:], wire=len(_GTP) + one.wire - 14) for one in packets]
+    flogged = [replace(one, data=_NFLOG + one.data[14:], wire=len(_NFLOG) + one.wire - 14, link_type=239) for one in packets]
+    more = (builders.pcapng(packets, order=">"), builders.pcap(builders.recorded(segments, snaplen=120)), builders.pcap(tunneled))
+    return (*forms, *more, builders.pcap(flogged), *changed, _as_text(packets))
+
+
+_GTP = bytes.fromhex(
+    "020000000001 020000000002 0800 4500 0600 0000 0000 4011 0000 c0000201 c0000202 0868 0868 05ec 0000 34ff 05d8 00000007"
+)
+_GTP += bytes.fromhex("00000085 01100500")
+"""Ethernet, IP, UDP and GTP-U with an extension header."""
+_NFLOG = bytes.fromhex("02000005 08000100 08000300 60000900")
+
+
+def _as_text(packets: Sequence[builders.Recorded]) -> bytes:
+    """What tcpdump prints of packets."""
+    out = []
+    for number, packet in enumerate(packets[:6]):
+        out.append(f"10:49:58.{number:06} IP a > b: x")
+        rows = (packet.data[start : start + 16].hex(" ", -2) for start in range(0, len(packet.data), 16))
+        out += [f"\t0x{16 * place:04x}:  {row}" for place, row in enumerate(rows)]
+    return "\n".join(out).encode()
 
 
 def small(rng: random.Random) -> bytes:
