@@ -73,7 +73,7 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
                 raise UsageError(f"{escape(path)}: is the {what} that is read; name another file")
 
 
-def _file(name: str) -> os.stat_result | None:
+def _file(name: str | os.PathLike[str]) -> os.stat_result | None:
     """Returns what the system knows of a file, or of the file that is standard input; None for pipes, devices and what is not there."""
     try:
         about = os.fstat(0) if name == "-" else os.stat(name)
