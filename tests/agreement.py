@@ -20,7 +20,7 @@ _TO_AN_END = {"disk-only", "to-latest"}
 WITHOUT_SEQNOS = {
     **dict.fromkeys(("vbuckets-not-requested", "closed-before-stream-end", "failover"), "many vbuckets, each with seqnos of its own"),
     **dict.fromkeys(("opaque-mismatch", "stream-already-open", "message-without-stream"), "which stream a message is of, not its place"),
-    **dict.fromkeys(("takeover-sequence", "consumer-refused"), "an answer, or one that does not come"),
+    **dict.fromkeys(("takeover-sequence", "consumer-refused", "close-refused"), "an answer, or one that does not come"),
     "oso-structure": "an OSO snapshot has no range",
     "ack-missing": "markers that have none",
 }

@@ -25,7 +25,7 @@ from dcpinspect.protocol.flags import TAKEOVER
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.protocol.statuses import Status
+from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.tables.messages import MessageBatch
 
@@ -63,6 +63,15 @@ RULES = (
         ("not-asked",),
         whose="sender",
         cost=UNMATCHED,
+    ),
+    Rule(
+        "close-refused",
+        "stream",
+        "note",
+        "a close of a stream is answered with an error",
+        "a stream whose end came, or may have come, while the close was under way; a hole that may hide that",
+        "close only streams that are open, each by its vbucket and stream-id",
+        whose="consumer",
     ),
     Rule(
         "takeover-sequence",
@@ -135,6 +144,8 @@ class Pairing(Watcher):
         """Time of the latest message of each direction; two elements for each connection."""
         self.takeovers: list[Asked] = []
         """The first messages that set the state of a vbucket."""
+        self._unclosed: list[tuple[Asked, int]] = []
+        """The first answers by which a close was refused, with their status."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
@@ -161,6 +172,7 @@ class Pairing(Watcher):
         self._unmatched_count = sum(map(len, self._unmatched.values()))
         self._slowest = {key: known for key, known in self._slowest.items() if key[0] not in connections}
         self.takeovers = [asked for asked in self.takeovers if asked.key[0] not in connections]
+        self._unclosed = [one for one in self._unclosed if one[0].key[0] not in connections]
 
     def _heard(self, ways: Rows, time_ns: Rows) -> None:
         more = int(ways.max(initial=-1)) + 1 - len(self._latest)
@@ -180,6 +192,10 @@ class Pairing(Watcher):
             (self._ask if waits[index] else self._orphan)(batch, index)
         for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self.takeovers)]:
             self.takeovers.append(self._asked(batch, index))
+        closes = answers & (batch.decoded.opcode == Opcode.DCP_CLOSE_STREAM) & (batch.decoded.specific != Status.SUCCESS)
+        for index in np.flatnonzero(closes & has_request).tolist()[: MOST - len(self._unclosed)]:
+            refused = replace(self._asked(batch, index), vbucket=batch.vbucket.at(index))
+            self._unclosed.append((refused, int(batch.decoded.specific[index])))
         self._time(batch, np.flatnonzero(answers & has_request))
 
     def _time(self, batch: MessageBatch, rows: Rows) -> None:
@@ -260,13 +276,16 @@ class Pairing(Watcher):
         whole._unmatched_count = sum(map(len, whole._unmatched.values()))
         takeovers = [_renumbered(asked, of) for part, of in pairs for asked in part.takeovers]
         whole.takeovers = sorted(takeovers, key=lambda asked: asked.place.row)[:MOST]
+        unclosed = [(_renumbered(asked, of), status) for part, of in pairs for asked, status in part._unclosed]
+        whole._unclosed = sorted(unclosed, key=lambda one: one[0].place.row)[:MOST]
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences, once all messages were taken."""
+        context = finished.context
+        yield from self._closes(context)
         if not finished.is_whole:
             return
-        context = finished.context
         cut_off = finished.coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         yield from self._nobody_asked(context)
         for asked in self._waiting.values():
@@ -282,6 +301,20 @@ class Pairing(Watcher):
                 message = f"{name} unanswered {waited}"
                 yield _of("missing-response", asked, message, cause=self._since(context, asked), next_=_NEXT.get(opcode))
         yield from self._takeovers(context)
+
+    def _closes(self, context: Context) -> Iterator[Occurrence]:
+        """Yields closes that were refused although no stream of the vbucket ended shortly before."""
+        streams = context.streams
+        for answer, status in self._unclosed:
+            connection = answer.key[0]
+            if connection not in context.by_number:
+                continue
+            took_ns = max(LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection]))
+            ended = streams.finished.time[(streams.connection == connection) & (streams.vbucket == answer.vbucket)]
+            is_late = bool(((ended > answer.place.time_ns - took_ns) & (ended > 0)).any())
+            if not is_late and not context.may_lack(connection, context.producer(connection), answer.place.time_ns - took_ns):
+                message = f"close of the vbucket's stream refused: {status_name(status)}"
+                yield replace(_of("close-refused", answer, message), severity="note")
 
     def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
         for (connection, direction, opcode, opaque), places in self._unmatched.items():

@@ -306,3 +306,36 @@ def test_a_state_set_on_a_stream_whose_request_was_not_captured() -> None:
         stream.seqno_advanced(seqno)
     stream.set_state("pending")
     assert found(talk) == []
+
+
+def closing(talk: Told, opaque: int = 0x900, vbucket: int = 9, status: Status = Status.KEY_ENOENT) -> Told:
+    talk.send("client", encode("dcp_close_stream", opaque=opaque, vbucket=vbucket))
+    talk.answer("dcp_close_stream", opaque, status=status)
+    return talk
+
+
+def test_a_close_that_is_refused_is_of_the_client() -> None:
+    (one,) = findings(closing(opened()), rules=["close-refused"])
+    assert (one.severity, one.whose, one.vbuckets) == ("note", "client", (9,))
+    assert one.message == "close of the vbucket's stream refused: key_enoent"
+
+
+def test_a_close_that_passed_the_end_of_its_stream_on_its_way() -> None:
+    for waits_s, expected in ((0.0, 0), (10.0, 1)):
+        talk = opened()
+        talk.stream(9).end("ok")
+        talk.wait(waits_s)
+        assert len(findings(closing(talk), rules=["close-refused"])) == expected
+
+
+def test_a_close_that_is_refused_after_a_hole_that_may_have_had_the_end() -> None:
+    talk = opened()
+    stream = talk.stream(9)
+    with talk.lost():
+        stream.end("ok")
+    talk.noop()
+    assert findings(closing(talk), rules=["close-refused"]) == []
+
+
+def test_a_close_that_is_granted() -> None:
+    assert findings(closing(opened(), status=Status.SUCCESS), rules=["close-refused"]) == []

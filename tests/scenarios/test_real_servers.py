@@ -49,6 +49,13 @@ FINDINGS = {
         "  note rollback (leading-consumer): connection 6, vb 7: normal",
         "note connection-closed (reset): connection 6: unknown",
     ],
+    "6.6.5-dcp": [
+        "error stream-refused (dcp-stream-id-invalid): connection 5, vb 1: client",
+        "warning noop-unanswered (acknowledged): connection 4–6: client",
+        "warning stream-refused (unknown-collection): connection 3, vb 0: client",
+        "note snapshot-incomplete (hidden): connection 4, vb 0: normal",
+        "note control-rejected (enable_out_of_order_snapshots): connection 6: client",
+    ],
     "coll-churn": [
         "note connection-closed (by-client): connection 4: client",
     ],
@@ -76,6 +83,10 @@ FINDINGS = {
     "durability": [
         "note connection-closed (by-client): connection 2–3: client",
     ],
+    "end-reasons": [
+        "note stream-end-reason (state-changed): connection 3, vb 1–3: normal",
+        "note connection-closed (by-server): connection 3: server",
+    ],
     "name-clash-dup": [
         "error dcp-before-open: connection 4, vb 0: client",
         "warning stream-refused (not-my-vbucket): connection 2, vb 50, 2000: normal",
@@ -88,6 +99,7 @@ FINDINGS = {
         "warning unexpected-section: connection 5: client",
         "warning open-refused (einval): connection 6: client",
         "note duplicate-stream-request: connection 2, vb 0: client",
+        "note close-refused: connection 2, vb 9: client",
         "note control-unknown-key (no_such): connection 2: client",
     ],
     "noop-timeout": [
@@ -95,9 +107,21 @@ FINDINGS = {
         "  note connection-closed (by-server): connection 1: client",
         "note connection-closed (by-client): connection 2: client",
     ],
-    "end-reasons": [
-        "note stream-end-reason (state-changed): connection 3, vb 1–3: normal",
-        "note connection-closed (by-server): connection 3: server",
+    "replication-60-66": [
+        "warning delete-times-mismatch: connection 7, 9, vb 0–3: client",
+        "  warning consumer-refused (einval): connection 7, vb 0: client",
+        "  warning consumer-refused (einval): connection 6, vb 0: client",
+        "  warning consumer-refused (einval): connection 9, vb 3: client",
+        "  warning consumer-refused (einval): connection 8, vb 3: client",
+        "  note connection-closed (by-client): connection 6, 8: client",
+        "  note connection-closed (reset): connection 7, 9: client",
+        "note control-rejected (enable_expiry_opcode): connection 6–9: normal",
+        "note control-rejected (include_deleted_user_xattrs): connection 6–9: normal",
+    ],
+    "replication-66-66-hello-lost": [
+        "note capture-hole (s2c): connection 9: capture",
+        "note control-rejected (include_deleted_user_xattrs): connection 6–8: normal",
+        "note connection-closed (by-client): connection 6–7: client",
     ],
     "resume": [
         "error bad-stream-range (start-below-snapshot): connection 4, vb 3: client",
@@ -117,22 +141,6 @@ FINDINGS = {
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note capture-hole (s2c): connection 3–4: capture",
         "note connection-closed (by-client): connection 3–4: client",
-    ],
-    "replication-60-66": [
-        "warning delete-times-mismatch: connection 7, 9, vb 0–3: client",
-        "  warning consumer-refused (einval): connection 7, vb 0: client",
-        "  warning consumer-refused (einval): connection 6, vb 0: client",
-        "  warning consumer-refused (einval): connection 9, vb 3: client",
-        "  warning consumer-refused (einval): connection 8, vb 3: client",
-        "  note connection-closed (by-client): connection 6, 8: client",
-        "  note connection-closed (reset): connection 7, 9: client",
-        "note control-rejected (enable_expiry_opcode): connection 6–9: normal",
-        "note control-rejected (include_deleted_user_xattrs): connection 6–9: normal",
-    ],
-    "replication-66-66-hello-lost": [
-        "note capture-hole (s2c): connection 9: capture",
-        "note control-rejected (include_deleted_user_xattrs): connection 6–8: normal",
-        "note connection-closed (by-client): connection 6–7: client",
     ],
     "tcp-window-zero": [
         "warning tcp-window-zero (client): connection 1, vb 0: client",
@@ -170,7 +178,7 @@ FINDINGS = {
         "warning rollback (purge): connection 3, vb 0: normal",
         "warning flag-combination: connection 3, vb 1: client",
         "warning unknown-flag-bits: connection 3, vb 1: client",
-        "note rollback (strict-uuid): connection 3, vb 2: normal",
+        "note rollback (uuid-never-given): connection 3, vb 2: client",
         "note stream-refused (not-my-vbucket): connection 3, vb 3: normal",
         "note connection-closed (by-client): connection 3: client",
     ],
