@@ -14,6 +14,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.room import REQUEST
 from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -83,6 +84,8 @@ def resumed_gaps(
         # what the client may have asked for where nobody captured it came from the producer, too
         if sight.may_move(int(old.connection), old, snapshots, int(old.position_losses)) or not _is_over(old, time_ns, links):
             continue
+        if sight.between(int(old.connection), sight.consumer(int(old.connection)), int(old.at.time), time_ns, REQUEST) == "lost":
+            continue  # a stream from the latest seqno moves a client without a message
         # between the two, the client may have received more on a connection of which something is missing
         spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
         spans = [link for link in spans if link.first_ns <= time_ns and link.last_ns >= old.at.time]

@@ -207,7 +207,7 @@ def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
-def test_a_request_that_was_lost_brought_more_only_if_what_it_brought_was_lost_too(is_answered: bool) -> None:
+def test_a_request_that_was_lost_may_have_brought_more_or_begun_at_the_latest_seqno(is_answered: bool) -> None:
     talk = opened()
     stream = talk.stream(7)
     stream.snapshot(0, 5, "memory")
@@ -221,4 +221,13 @@ def test_a_request_that_was_lost_brought_more_only_if_what_it_brought_was_lost_t
     talk.noop()
     talk.noop()
     talk.stream(7, start=9)
-    assert ("resumed" in [gap["cause"] for gap in tables(talk).gaps]) is not is_answered
+    assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]
+
+
+def test_a_hole_without_room_for_a_request_hides_none() -> None:
+    talk = opened()
+    received(talk, 5).end("state-changed")
+    with talk.lost():
+        talk.ask("noop")
+    talk.stream(7, start=9)
+    assert gaps(talk) == [(1, 5, 10, "resumed")]
