@@ -454,7 +454,9 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             known = max(last_waiting(tables, flow), flow.acked_to)
             if other.has_fin == 0 and acked == known + 1:  # a FIN, which was not captured, or not yet
                 acked = known
-                if not flags & RST:
+                if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
+                    connection.closed_by = s & 1
+                elif not flags & RST:
                     note_close(connection, BY_FIN, 1 - (s & 1), packet)
             elif acked > known and connection.closed_how == BY_FIN and connection.closed_by == 1 - (s & 1) and other.has_fin == 0:
                 take_back(tables, s ^ 1)
@@ -469,8 +471,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         ):
             take_back(tables, s)
         if flags & (FIN | RST):
-            # of a direction that was not captured, nobody knows whether what this acknowledges has a FIN
-            is_known = flags & RST or other.packets > 0 or (other.has_base == 1 and not acks_more)
+            # where the other direction was not captured, its FIN may be in what was acknowledged by now
+            is_known = flags & RST or other.packets > 0
             note_close(connection, BY_RST if flags & RST else BY_FIN, s & 1 if is_known else -1, packet)
         flow = tables.flows[flow_of(tables, s)]
         if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > one.has_fin:

@@ -14,10 +14,10 @@ from tests.model.expect import Tables
 from tests.model.facts import Heard
 from tests.model.packets import laid
 from tests.model.play import play
-from tests.model.reading import Capture, begun, cut, disordered, doubled, lossy, one_sided, read, snapped, whole
+from tests.model.reading import Capture, begun, cut, disordered, disturbed, doubled, lossy, one_sided, read, snapped, whole
 from tests.model.tape import START_NS, Closed, Said
 
-COMPLETE = ("whole", "in pieces", "disordered", "doubled", "cut")
+COMPLETE = ("whole", "in pieces", "disordered", "doubled", "disturbed", "cut")
 """What can become of a capture, so that nothing is missing before its end: the tables have to be exact."""
 DAMAGED = ("begun", "lossy", "one-sided", "snaplen")
 """And so that something is: the tables must not say what is not so."""
@@ -61,6 +61,8 @@ def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
         return disordered(capture, rng)
     if damage == "doubled":
         return doubled(capture)
+    if damage == "disturbed":
+        return disturbed(capture, rng)
     if damage == "one-sided":
         return one_sided(capture, rng.randrange(2))
     if damage == "snaplen":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.builders import ACK, FIN, PSH, RST, SYN, Recorded, pcap
@@ -36,6 +36,8 @@ class Laid:
     """Index of the connection of each packet."""
     offsets: dict[int, int]
     """Stream offset of each message, by its place among the tape's messages."""
+    strays: frozenset[int] = frozenset()
+    """Places of the packets that nobody of the tape sent."""
 
 
 def laid(tape: Tape) -> Laid:
@@ -116,6 +118,16 @@ def _say(said: Said, wire: Wire, flush: object, rng: random.Random) -> None:
     wire.waiting[direction] += said.data
     wire.said_ns = said.time_ns
     flush(said.connection, direction, said.time_ns, keep=wire.coalesces and rng.random() < 0.7)
+
+
+def astray(like: Packet, flags: int, ahead: int) -> Packet:
+    """What its sender never sent: a SYN or RST whose number is so far from that behind a packet, on the same addresses."""
+    seq, ack = (int.from_bytes(like.data[at : at + 4], "big") for at in (38, 42))
+    end = seq + like.size + bool(like.data[47] & (SYN | FIN))
+    head = like.data[:16] + (40).to_bytes(2, "big") + like.data[18:38]
+    numbers = ((end + ahead) % MODULUS).to_bytes(4, "big") + (ack if flags & ACK else 0).to_bytes(4, "big")
+    data = head + numbers + bytes([0x50, flags]) + like.data[48:54]
+    return replace(like, data=data, wire=len(data), size=0, begins=False)
 
 
 def write_pcap(path: Path, packets: Sequence[Packet]) -> Path:

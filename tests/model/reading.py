@@ -15,10 +15,10 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.events import FoundEvents
 from dcpinspect.streams.tracker import Tracker
 from tests.agreement import complaints
-from tests.builders import FIN, RST, SYN
-from tests.damage import PORT, Packet, batches
+from tests.builders import ACK, FIN, RST, SYN
+from tests.damage import MODULUS, PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
-from tests.model.packets import Laid
+from tests.model.packets import Laid, astray
 from tests.model.tape import Said, Tape
 
 _SEQ, _FLAGS = 38, 47
@@ -52,7 +52,7 @@ class Capture:
         pairs: dict[object, int] = {}
         for place, packet in zip(self.places, self.packets, strict=True):
             number = self.laid.connection_of[place]
-            flags = packet.data[_FLAGS]
+            flags = packet.data[_FLAGS] if place not in self.laid.strays else ACK
             if flags & (FIN | RST) and number not in found:
                 found[number] = End("server" if packet.flow[2] else "client", packet.time_ns)
             if flags & SYN and packet.flow[2] == 0:
@@ -235,6 +235,32 @@ def one_sided(capture: Capture, direction: int) -> Capture:
 def snapped(capture: Capture, snaplen: int) -> Capture:
     """With the beginning of each packet."""
     return Capture(capture.tape, capture.laid, capture.places, snaplen)
+
+
+def disturbed(capture: Capture, rng: random.Random) -> Capture:
+    """With SYNs and RSTs that their ends ignored: each connection said more after them, and had its handshake before."""
+    laid, numbers = capture.laid, capture.laid.connection_of
+    flags = [packet.data[_FLAGS] for packet in laid.packets]
+    last: dict[tuple[int, int], int] = {}
+    begun: dict[int, int] = {}
+    for place, (number, packet) in enumerate(zip(numbers, laid.packets, strict=True)):
+        if packet.size:
+            last[number, packet.flow[2]] = place
+            begun.setdefault(number, place)
+    packets, connection_of, order = [*laid.packets], [*numbers], []
+    for place in capture.places:
+        order.append(place)
+        number, packet = numbers[place], laid.packets[place]
+        if place < begun.get(number, place + 1) or place >= last.get((number, packet.flow[2]), -1) or flags[place] & (SYN | FIN | RST):
+            continue
+        if rng.random() < 0.03:
+            kind = rng.choice([SYN, SYN | ACK, RST, RST, RST | ACK])
+            ahead = rng.choice([0, 1, 700, 60_000, 900_000_000, 2_000_000_000, MODULUS - 500])
+            order.append(len(packets))
+            packets.append(astray(packet, kind, ahead))
+            connection_of.append(number)
+    strays = frozenset(range(len(laid.packets), len(packets)))
+    return Capture(capture.tape, Laid(packets, connection_of, laid.offsets, strays), order)
 
 
 def doubled(capture: Capture) -> Capture:

@@ -245,13 +245,24 @@ def test_a_byte_that_was_not_captured_is_no_fin_once_its_sender_goes_on(tmp_path
     assert (streams[1, 0], ends) == (b"aaa\0yyyzzz", [("", -1)])
 
 
-@pytest.mark.parametrize(("said", "closed"), [(b"", [("fin", 1)]), (b"bye", [("fin", -1)])])
-def test_who_closed_first_is_unknown_where_the_other_side_was_not_captured_and_said_more(
-    tmp_path: Path, said: bytes, closed: list[tuple[str, int]]
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_who_closed_first_is_told_by_one_direction_only_if_it_acknowledged_a_fin_alone(
+    tmp_path: Path, *, kept: bool, first: bool, is_apart: bool
 ) -> None:
+    """``is_apart``: the FIN that was not captured was acknowledged alone, and not together with bytes before it."""
     made = talks(b"aaa", b"bbb")
-    made.send(False)
-    if said:
-        made.send(True, said)
-    made.send(False, flags=FIN | ACK)
-    assert conversed(tmp_path, [one for one in made.segments if not one.to_server])[1] == closed
+    for by_client in (first, not first):
+        if not is_apart and by_client != kept:
+            made.send(by_client, b"bye")
+        made.send(by_client, flags=FIN | ACK)
+        made.send(not by_client)
+    ends = conversed(tmp_path, [one for one in made.segments if one.to_server == kept])[1]
+    assert ends == [("fin", 1 - first if is_apart else -1)]
+
+
+def test_a_capture_that_begins_late_and_has_one_direction_does_not_tell_who_closed_first(tmp_path: Path) -> None:
+    made = talks(b"aaa", b"bbb")
+    made.close()
+    assert conversed(tmp_path, [one for one in made.segments[3:] if not one.to_server])[1] == [("fin", -1)]
