@@ -128,8 +128,9 @@ class PcapNg:
                 return False
             else:
                 self._last_ns = 0
-        before = np.maximum.accumulate(np.where(has_time, np.arange(len(time_ns)), -1))
-        time_ns[:] = np.where(before < 0, self._last_ns, time_ns[before])
+        if not has_time.all():
+            before = np.maximum.accumulate(np.where(has_time, np.arange(len(time_ns)), -1))
+            time_ns[:] = np.where(before < 0, self._last_ns, time_ns[before])
         self._last_ns = int(time_ns[-1])
         return True
 
