@@ -17,7 +17,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
-from dcpinspect.protocol.framed import FramingAccount, FramingSizes
+from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
@@ -302,6 +302,7 @@ class Directions(Sequence[DirectionCoverage]):
         seen = 2 * (connection - 1) + (direction ^ np.isin(connection, list(self._evidence.reversed)))
         counted = dict(zip(COUNTED, self._transport.counted(seen), strict=True))
         framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
+        is_suspected = self._evidence.suspected(connection)
         tls, unread = np.zeros((2, len(seen)), np.int64)
         for place in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
             number, side = int(connection[place]), int(seen[place]) % 2
@@ -314,8 +315,8 @@ class Directions(Sequence[DirectionCoverage]):
             unique=counted["payload"] - counted["duplicate"] - counted["late"],
             duplicate=counted["duplicate"],
             late=counted["late"],
-            decoded=np.where(is_other, 0, framing.messages),
-            skipped=np.where(is_other, 0, framing.skipped),
+            decoded=np.where(is_other | is_suspected, 0, framing.messages),
+            skipped=np.where(is_other, 0, framing.skipped + np.where(is_suspected, framing.messages, 0)),
             unfinished=np.where(is_other, 0, framing.unfinished),
             not_decodable=np.where(is_other, counted["unique"], framing.foreign + unread),
             http=np.where(is_other, 0, framing.http),
@@ -337,6 +338,7 @@ class Directions(Sequence[DirectionCoverage]):
             client if direction == C2S else server,
             server if direction == C2S else client,
             is_other=self._evidence.is_other(connection),
+            is_suspected=self._evidence.is_suspected(connection),
             tls=self._tls.overhead(connection, seen_as),
             unread=self._tls.unread(connection, seen_as),
         )
@@ -358,7 +360,10 @@ def _covered(
     is_other: bool,
     tls: int,
     unread: int = 0,
+    is_suspected: bool = False,
 ) -> DirectionCoverage:
+    if is_suspected and framing.messages:
+        framing = replace(framing, messages=0, reasons=framing.reasons | {BAD_MAGIC: framing.reasons.get(BAD_MAGIC, 0) + framing.messages})
     foreign = ({TLS: unread} if unread else {}) | {name: size for name, size in framing.reasons.items() if name in NAMES}
     skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
     named = next(iter(foreign), "")

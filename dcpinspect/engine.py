@@ -122,7 +122,7 @@ class Engine:
         self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
-        self._evidence = Evidence()
+        self._evidence = Evidence(lambda connection: bool(self._endpoints.has_handshake[connection - 1]))
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
@@ -382,6 +382,8 @@ class Engine:
                 yield before.chunk
                 continue
             self.tls.plain_ones.add(connection)
+            if before.messages:
+                self._evidence.believe(connection)
             if before.may_ask:
                 self._evidence.meet(connection, before.direction, before.release)
             asked = self._asked.setdefault(connection, KnownStreams())
@@ -439,8 +441,6 @@ class Engine:
         return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
 
     def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
-        if not self._evidence.is_needed:
-            return parts
         parts = self._evidence.believed(parts, final=final)
         for index in (number - 1 for number in self._evidence.just_reversed):
             self._clients[index], self._servers[index] = self._servers[index], self._clients[index]

@@ -1,13 +1,17 @@
-"""Whether a connection on any port carries this protocol; ``--port auto`` asks it.
+"""Whether a connection carries this protocol: on any port, which ``--port auto`` asks, and on its own port if it does not begin with it.
 
 Framing finds chains of plausible headers anywhere, in a download of a capture too. So the messages of such a connection are held back until
 both its directions agree: a response answers a request of the other side, or plausible messages go both ways. If only one direction was
 captured it takes more. A connection that has not convinced by then carries another protocol, and none of its messages is shown.
+
+A connection on a port that was asked for is believed. But where its first bytes are known, and the first message that framing finds is no
+plausible one, or was only found by trying, it is *suspected*: a scan, or another protocol. Then its messages wait in the same way, until
+one is as it should be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -61,9 +65,10 @@ _CONSUMING = frozenset((Opcode.DCP_STREAM_REQ, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT
 class _Case:
     """What an undecided connection has shown so far."""
 
-    __slots__ = ("bad", "client_votes", "good", "has_answer", "held", "size", "talked")
+    __slots__ = ("bad", "client_votes", "good", "has_answer", "held", "is_suspected", "size", "talked")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_suspected: bool) -> None:
+        self.is_suspected = is_suspected
         self.held: list[Part] = []
         self.size = 0
         self.good = [0, 0]  # by direction
@@ -74,11 +79,13 @@ class _Case:
         self.client_votes = [[0, 0], [0, 0]]
         """By strength of the vote, then by direction: votes for the client."""
 
-    def weigh(self, direction: int, header: bytes) -> None:
-        """Weighs one more message."""
-        if not len(plausible_headers(np.frombuffer(header, np.uint8), default_legal_extras)[0]):
+    def weigh(self, direction: int, header: bytes, *, is_tried: bool) -> None:
+        """Weighs one more message. ``is_tried``: it was found by trying."""
+        if not _is_plausible(header):
             self.bad += 1
             return
+        if self.is_suspected and not is_tried:
+            self.has_answer = True  # as good as one
         self.good[direction] += 1
         magic, opcode, opaque = header[0], header[1], int.from_bytes(header[12:16], "big")
         is_response = magic in _RESPONSES
@@ -114,10 +121,16 @@ class _Case:
         return False
 
 
+def _is_plausible(header: bytes) -> bool:
+    return len(plausible_headers(np.frombuffer(header, np.uint8), default_legal_extras)[0]) > 0
+
+
 class Doubted(Struct[T]):
     """A connection, whether it was ever in doubt or not. A scan of all ports has millions."""
 
     is_doubted: T = number("It was from the start.", bits=8)
+    is_suspected: T = number("It is on a port that was asked for, and begins with something else.", bits=8)
+    is_taken: T = number("It is on such a port, and is believed.", bits=8)
     is_oriented: T = number("Its handshake says who the client is.", bits=8)
     is_proven: T = number("1: it carries the protocol; -1: another one; 0: nothing has told.", bits=8)
     is_reversed: T = number("Its first packet came from the server.", bits=8)
@@ -132,7 +145,9 @@ class Connections(Doubted[Ints], Table[Doubted]):
 class Evidence:
     """The connections in doubt. Nothing here depends on how packets came in batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins: Callable[[int], bool] = lambda _: False) -> None:
+        """``begins``: returns whether the first bytes of a connection are known."""
+        self._begins = begins
         self._known = Connections.zeros(64)
         self._cases: dict[int, _Case] = {}  # from a connection's first message until it is decided
         self.is_needed = False
@@ -145,10 +160,28 @@ class Evidence:
     def doubt(self, connections: Rows) -> None:
         """Puts connections in doubt: no message of theirs is believed without proof."""
         if len(connections):
-            if connections[-1] >= len(self._known):
-                self._known = Connections(grown(self._known.array, int(connections[-1]) + 1))
+            self._make_room(int(connections[-1]))
             self._known.is_doubted[connections] = 1
             self.is_needed = True
+
+    def _make_room(self, connection: int) -> None:
+        if connection >= len(self._known):
+            self._known = Connections(grown(self._known.array, connection + 1))
+
+    def suspected(self, connections: Rows) -> Mask:
+        """Returns, for each of these connections, whether it is suspected and has not proven to be of this protocol."""
+        place = np.minimum(connections, len(self._known) - 1)
+        found = (self._known.is_suspected[place] != 0) & (self._known.is_proven[place] <= 0)
+        return np.asarray(found & (connections < len(self._known)), dtype=np.bool_)
+
+    def believe(self, connection: int) -> None:
+        """Notes that a connection has said messages already."""
+        self._make_room(connection)
+        self._known.is_taken[connection] = self._known.is_doubted[connection] == 0
+
+    def is_suspected(self, connection: int) -> bool:
+        """Returns whether one connection is."""
+        return bool(self.suspected(np.array([connection]))[0])
 
     def orient(self, connections: Rows) -> None:
         """Notes that it is certain which end of these connections is the client."""
@@ -198,7 +231,7 @@ class Evidence:
         out: list[Part] = []
         news: dict[int, list[Part]] = {}
         for part in parts:
-            if not self.is_doubted(part.connection):
+            if self._is_taken(part):
                 out.append(part)
                 continue
             known = self._known[part.connection]
@@ -212,17 +245,33 @@ class Evidence:
             self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # connections without a message
         return out
 
+    def _is_taken(self, part: Part) -> bool:
+        """Returns whether messages of a connection on a port that was asked for are believed as they come."""
+        self._make_room(part.connection)
+        known, framed = self._known[part.connection], part.framed
+        if known.is_taken:
+            return True
+        if known.is_doubted or known.is_suspected:
+            return False
+        start = int(framed.start[0])
+        is_sure = not framed.heuristic[0] and _is_plausible(framed.data[start : start + HEADER].tobytes())
+        if is_sure or not self._begins(part.connection):
+            known.is_taken = 1
+            return True
+        known.is_suspected = 1
+        return False
+
     def _decided(self, connection: int, news: list[Part], *, final: bool) -> Iterator[Part]:
         """Yields the parts held back, and the news, once these prove the connection; such parts come late."""
         known = self._known[connection]
-        case = self._cases.setdefault(connection, _Case())
+        case = self._cases.setdefault(connection, _Case(is_suspected=known.is_suspected != 0))
         is_proven, release = _consider(case, (known.first_c2s - 1, known.first_s2c - 1), news, final=final)
         if is_proven is None:
             return
         del self._cases[connection]
         known.is_proven = 1 if is_proven else -1
         if is_proven:
-            if not known.is_oriented and case.is_reversed():
+            if not known.is_oriented and not known.is_suspected and case.is_reversed():
                 known.is_reversed = 1
                 self.reversed.add(connection)
                 self.just_reversed.append(connection)
@@ -243,7 +292,7 @@ def _consider(case: _Case, first_byte: Sequence[int], news: list[Part], *, final
     for release, direction, _, place, row in rows:
         framed = news[place].framed
         start = int(framed.start[row])
-        case.weigh(direction, framed.data[start : start + HEADER].tobytes())
+        case.weigh(direction, framed.data[start : start + HEADER].tobytes(), is_tried=bool(framed.heuristic[row]))
         case.size += int(framed.length[row])
         is_proven = case.judge(release, first_byte, final=False)
         if is_proven is not None:
