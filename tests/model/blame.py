@@ -69,7 +69,7 @@ def answers(tape: Tape) -> dict[Said, Said | None]:
 
 
 def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, torn: Collection[int] = (), is_whole: bool = False) -> list[str]:
-    """Findings worse than a note for which nothing that was said accounts.
+    """Findings worse than a note for which nothing that was said accounts; what accounts for a cause accounts for its effects.
 
     ``is_whole``: nothing is missing up to the end of the capture, so that what was not heard was not said by then.
     ``torn``: connections of the reading that are two on the tape, and nothing tells.
@@ -81,7 +81,7 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, torn: 
     said_by_then = {one.said for one in found.heard} if is_whole else {one for one in tape.said if one.time_ns <= until_ns}
     out = []
     for finding in found.findings:
-        if finding.severity != "note" and not {*finding.connections} & {*torn}:
+        if finding.severity != "note" and finding.effect_of is None and not {*finding.connections} & {*torn}:
             said = [by_row[place.row] for place in finding.places if place.row in by_row]
             if finding.places and not said and finding.rule in ACCOUNTS:
                 continue  # without a SYN, and too little of it read to know which connection of its addresses this is
