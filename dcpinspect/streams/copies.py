@@ -38,7 +38,7 @@ MOST = 128
 """Number of messages of a direction that are kept at most: half of them leave when there are more."""
 MOST_SAMPLES = 1 << 20
 """Number of messages of all directions that are kept at most."""
-ENOUGH = 4
+ENOUGH = 3
 """Least number of equal messages in each direction that make a connection a leg of another one."""
 _SURE = 0.9
 """Least share of these messages whose times have to be in order: clocks of two processors differ a little."""
@@ -339,7 +339,8 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
     )
     if is_translated and (has_port or is_next or (is_inside and count)):
         return TRANSLATION, delay, True
-    return (PROXY, delay, count >= ENOUGH) if is_inside else None
+    is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)  # a proxy connects once somebody connected to it
+    return (PROXY, delay, is_sure) if is_inside else None
 
 
 def _has_handshake(link: Link) -> bool:
