@@ -29,8 +29,8 @@ RULES = (
         "cas-ahead",
         "snapshot",
         "warning",
-        "the time in the CAS of a change is more than 65 min after the change was captured, while more changes of the server have a CAS of "
-        "about the time when they were captured; or it is 100 years after, which no clock shows",
+        "the CAS of a change has a time more than 65 min after its capture. Other changes of the server, which are more, have the time of "
+        "their capture; or it is 100 years after, which no clock shows",
         "captures whose clock may be wrong, because most changes that are as new as the capture are ahead",
         "find the node whose clock was ahead when it wrote the document; where the latest change wins, as in XDCR by timestamp, this one "
         "wins over all others until that time",

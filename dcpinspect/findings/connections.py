@@ -46,6 +46,16 @@ RULES = (
         whose="consumer",
     ),
     Rule(
+        "hello-key-not-json",
+        "session",
+        "note",
+        "the key of a HELLO has members of JSON but is no JSON object, because its braces are missing or it was cut off",
+        "keys that are plain text",
+        "send a JSON object with the agent as member a and the connection's id as member i; otherwise, the server does not know the id",
+        reports=("JDCP-248",),
+        whose="client",
+    ),
+    Rule(
         "capture-hole",
         "capture",
         "note",
@@ -159,6 +169,9 @@ def _of(
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
     session = context.session(link.number)
+    if session.is_key_broken:
+        place = _known(places, session.hello_asked_row)
+        yield _of("hello-key-not-json", link.number, f"the key of HELLO is no JSON object; the agent is {session.agent}", *place)
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
         if is_refused and is_known:

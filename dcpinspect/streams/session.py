@@ -90,6 +90,8 @@ class Session:
     """What the two sides of one connection have said of it."""
 
     agent: str | None = None
+    is_key_broken: bool = False
+    """Whether the key of the last HELLO has members of JSON, but is no JSON object."""
     server_version: str | None = None
     """Version that the server told a client which asked; None: nobody asked."""
     features: tuple[str, ...] | None = None
@@ -343,6 +345,7 @@ class Conversation:
             _wait(session, number, (opcode,))
         elif opcode == Opcode.HELLO:
             session.agent = _agent(_key(batch, row), batch.redactor)
+            session.is_key_broken = _is_broken(_key(batch, row))
             session.hello_asked_row = session.hello_asked_row or number
             session.features_asked = _features(batch, row)
         elif opcode == Opcode.DCP_OPEN:
@@ -558,10 +561,15 @@ def _control(batch: MessageBatch, row: int) -> tuple[str, str]:
 
 def _agent(key: bytes, redactor: Redactor | None) -> str:
     """Returns the name of the client in a HELLO: member ``a`` of its JSON, or the whole key."""
-    name = _member(json_object(key), "a")
+    name = _member(json_object(key) or json_object(b"{%b}" % key), "a")
     if name is None:
         return _told(key, redactor)
     return name[:_MOST_TEXT] if redactor is None else redactor.text(name)
+
+
+def _is_broken(key: bytes) -> bool:
+    """Returns whether a key looks like a JSON object that lost its braces, or its end."""
+    return json_object(key) is None and (key.startswith(b"{") or b'"a":' in key or b'"i":' in key)
 
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:

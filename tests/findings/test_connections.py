@@ -197,3 +197,19 @@ def test_a_capture_that_begins_in_the_middle() -> None:
     stream.snapshot(0, 3, "memory")
     stream.mutation(3, "k")
     assert ("note", "mid-stream-start", None) in told(talk)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_told"),
+    [
+        ('"a":"java-dcp/0.49","i":"7"', True),
+        ('{"a":"java-dcp/0.49","i":"7', True),
+        ('{"a":"java-dcp/0.49","i":"7"}', False),
+        ("libcouchbase/3.0.3 (a: b)", False),
+        ("", False),
+    ],
+)
+def test_the_key_of_a_hello_that_was_json_once_is_told(key: str, is_told: bool) -> None:
+    talk = Told("x")
+    talk.hello(key, "JSON")
+    assert [one.whose for one in findings(talk, rules=["hello-key-not-json"])] == ["client"] * is_told

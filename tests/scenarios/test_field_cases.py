@@ -219,6 +219,10 @@ DCP: dict[str, Case] = {
     "r02-duplicate-collection-ids": Case(
         [Expected("stream-refused", "error", "client", ["its filter names collection 0x8 more than once", "vb [80]"], ["flags"])]
     ),
+    "r04-hello-key-not-json": Case(
+        [Expected("hello-key-not-json", "note", "client", ["no JSON object; the agent is java-dcp/0.49.0 (OpenJDK 17)"])],
+        info=["agent java-dcp/0.49.0 (OpenJDK 17):"],
+    ),
     "r05-nmvb-not-retried": Case(
         [
             Expected("orphaned-vbucket", "error", "client", ["never asked at 10.20.0.8:11210", "1 other was", "vb [500]"]),
