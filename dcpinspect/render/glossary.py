@@ -78,8 +78,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "oso": "an OSO snapshot is complete without them",
         "seqno-advanced": "a SeqnoAdvanced shows that they are not for this client",
         "invisible": (
-            "they are above the marker's greatest visible seqno, or another stream shows what they are: not for this client, or prepares "
-            "that were completed, which a snapshot from disk may leave out"
+            "they are above the marker's greatest visible seqno. Or another stream shows what they are: not for this client, or "
+            "completed prepares, which a snapshot from disk may leave out"
         ),
         "snapshot-tail": "the end of a snapshot that is incomplete",
         "filtered": (
