@@ -331,7 +331,7 @@ _ALLOWED = {
     "dcpinspect.streams.examples": ("Examples",),
     "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),
     "dcpinspect.streams.gaps": ("Extra",),
-    "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
+    "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted", "StateSet"),
     "dcpinspect.streams.leaving": ("Left",),
     "dcpinspect.streams.links": ("Link", "Shut"),
     "dcpinspect.streams.noops": ("Kept", "Noops", "Noticed"),

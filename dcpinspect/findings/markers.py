@@ -56,6 +56,8 @@ RULES = (
 
 MOST_BETWEEN = 64
 """Greatest number of streams, opened while a client was away, that are asked whether they received what it skipped."""
+_ACTIVE = 1
+"""The number of the vbucket state "active"."""
 _NEXT = "take the snapshot as ended"
 _BARE = (
     "negotiate collections, or take the snapshot as ended; without collections, the producer does not say which seqnos the consumer"
@@ -196,13 +198,13 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
         width = start - after
-        next_ = _elsewhere(context, old, number)
-        what = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if next_ else 'never delivered'}"
+        advice, is_elsewhere, sets = _elsewhere(context, old, number)
+        what = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if is_elsewhere else 'never delivered'}"
         message = f"resumed at {start}, received only to {after}: {what}"
         severity: Severity
-        severity, cause = ("note", "not-captured") if next_ else ("warning", "not-received")
-        seqnos = (start, after)
-        yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=next_, seqnos=seqnos)
+        severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
+        seqnos, places = (start, after), [*places, *sets]
+        yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=advice, seqnos=seqnos)
 
 
 _LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the consumer received there"
@@ -210,18 +212,60 @@ _BRANCH = "look at the other nodes: one of them was promoted in between, and the
 _GROUP = "look at the group's other members: the consumer had closed the stream, and one of them may have received these seqnos meanwhile"
 
 
-def _elsewhere(context: Context, old: int, new: int) -> str | None:
-    """Returns what to look at if seqnos between two streams of a client may have been received where nobody captures, else None."""
+_HERE = "look at how the consumer writes checkpoints; the vbucket changed its state on this node {}, and did not leave it"
+_AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
+
+
+def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[Place]]:
+    """Returns what to look at, whether seqnos between two streams of a client may have been received where nobody captures, and the
+    messages that moved the vbucket."""
     before, after = context.streams[old], context.streams[new]
     is_later = after.opened.time - before.finished.time > PATIENCE_NS
     if is_later and before.closed_row >= 0:
-        return _GROUP
+        return _GROUP, True, []
     if context.by_number[int(before.connection)].server != context.by_number[int(after.connection)].server:
-        return None
-    if is_later and before.state == ENDED and before.reason == MOVED:
-        return _LEFT
+        return None, False, []
+    has_left = before.state == ENDED and before.reason == MOVED
     branches = context.logs.newest(old), context.logs.newest(new)
-    return _BRANCH if None not in branches and branches[0] != branches[1] else None
+    is_promoted = None not in branches and branches[0] != branches[1]
+    if has_left or is_promoted:
+        places, may_be_away = _changed_here(context, old, new, int(before.finished.time) if has_left else 0)
+        if places:
+            rows = f"in row{'s' if len(places) > 1 else ''} {' and '.join(str(place.row) for place in places)}"
+            return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, places
+    if is_later and has_left:
+        return _LEFT, True, []
+    return (_BRANCH, True, []) if is_promoted else (None, False, [])
+
+
+def _changed_here(context: Context, old: int, new: int, since_ns: int) -> tuple[list[Place], bool]:
+    """Returns the first and the last command that set the state of a vbucket on its server between two streams, and whether another node
+    may have had it meanwhile. There are none unless they made the vbucket active as often as its log has new branches.
+
+    ``since_ns``: since when the vbucket is not active, 0 for active.
+    """
+    before, after = context.streams[old], context.streams[new]
+    server, own = context.by_number[int(after.connection)].server, context.logs.origins[int(after.connection)]
+    sets, is_sure = [], True
+    for link in context.links:
+        session = context.session(link.number)
+        if link.server == server and (session.bucket is None or context.logs.origins[link.number] == own):
+            mine = [one for one in session.states.get(int(after.vbucket), ()) if before.at.time < one.at.time_ns < after.opened.time]
+            sets += [(one, context.said(link.number, one.at)) for one in mine]
+            is_sure &= not mine or context.logs.origins[link.number] == own
+    sets.sort(key=lambda one: one[0].at.time_ns)
+    longest_ns = activations = 0
+    for (state, _), place in sets:
+        if state == _ACTIVE and since_ns:
+            longest_ns, since_ns, activations = max(longest_ns, place.time_ns - since_ns), 0, activations + 1
+        elif state != _ACTIVE:
+            since_ns = since_ns or place.time_ns
+    branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
+    known = context.logs.newest(old)
+    if since_ns or not activations or activations < (branches.index(known) if known in branches else len(branches)):
+        return [], True
+    ends = [sets[0][1], sets[-1][1]] if len(sets) > 1 else [sets[0][1]]
+    return ends, not is_sure or longest_ns > PATIENCE_NS
 
 
 class _Names:

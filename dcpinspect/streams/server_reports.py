@@ -19,6 +19,8 @@ half of the wait is told, however often the server was asked.
 """
 MOST_LOGS = 8
 """Number of failover logs kept of a vbucket: the latest ones."""
+MOST_STATES = 64
+"""Number of changes of state kept of a vbucket: the latest ones."""
 _LONGEST_LOG = 1 << 12
 """In bytes; servers keep 25 branches of 16 bytes each."""
 
@@ -50,6 +52,15 @@ class Listing(NamedTuple):
     nodes: Mapping[int, str]
     """Address of the node by vbucket; empty for the server itself."""
     at: At
+
+
+class StateSet(NamedTuple):
+    """A command that set the state of a vbucket, or deleted it, and that the server obeyed."""
+
+    state: int
+    """The new state; 0: the vbucket was deleted."""
+    at: At
+    """The answer."""
 
 
 class FailoverLog(NamedTuple):

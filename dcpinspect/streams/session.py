@@ -29,7 +29,7 @@ from dcpinspect.streams.collections import Manifest, said_by_event
 from dcpinspect.streams.kinds import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.rows import FILE_SHIFT
-from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, Reports, ServerReport
+from dcpinspect.streams.server_reports import MOST_STATES, At, FailoverLog, HighSeqno, Listing, Reports, ServerReport, StateSet
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ _SESSION[
         Opcode.OBSERVE_SEQNO,
         Opcode.DCP_SYSTEM_EVENT,
         Opcode.DCP_SET_VBUCKET_STATE,
+        Opcode.SET_VBUCKET,
+        Opcode.DEL_VBUCKET,
         Opcode.COLLECTIONS_GET_MANIFEST,
     ]
 ] = True
@@ -67,6 +69,7 @@ _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SE
 """Opcodes that clients are expected to send on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _REPLICATION, _BETWEEN_NODES = "replication", ("replication:", "rebalance:")
+_STATE_SETTERS = (Opcode.SET_VBUCKET, Opcode.DEL_VBUCKET)
 _REPLICA = 2
 """The number of the vbucket state "replica"."""
 _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
@@ -137,6 +140,8 @@ class Session:
     """The uid of the server's manifest in an answer "unknown collection" or "unknown scope", by the vbucket asked for."""
     replicas: set[int] = field(default_factory=set)
     """Vbuckets known to be replicas: the server listed them, or their producer set them to replica."""
+    states: dict[int, list[StateSet]] = field(default_factory=dict)
+    """What this connection set a vbucket to, outside of DCP, oldest first, by vbucket."""
     reports: dict[int, ServerReport] = field(default_factory=dict)
     """What the server said of a vbucket outside of its streams, by vbucket."""
     manifest: Manifest = field(default_factory=Manifest)
@@ -341,6 +346,8 @@ class Conversation:
         if opcode == Opcode.DCP_SET_VBUCKET_STATE:
             if batch.number("state", row) == _REPLICA:
                 session.replicas.add(int(batch.decoded.specific[row]))
+        elif opcode in _STATE_SETTERS:
+            _wait(session, number, _state_set(batch, row) if opcode == Opcode.SET_VBUCKET else 0)
         elif opcode in FAILOVER_LOGS:
             _wait(session, number, (opcode,))
         elif opcode == Opcode.HELLO:
@@ -411,6 +418,8 @@ class Conversation:
                 facts += [(row, column, number) for column, number in _effect(key, value)]
             else:
                 facts += [(row, column, REFUSED) for column, _ in _effect(key, value) if column in _MAY_BE_UNKNOWN]
+        elif opcode in _STATE_SETTERS and good and asked is not None and (vbucket := batch.vbucket.at(row)) is not None:
+            session.states[vbucket] = [*session.states.get(vbucket, ())[1 - MOST_STATES :], StateSet(asked, _at(batch, row))]
         elif opcode in FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(value_bytes(batch, row), _at(batch, row))
             session.reports.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
@@ -500,6 +509,12 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
 def _at(batch: MessageBatch, row: int) -> At:
     frame = (int(batch.last_file[row]) << FILE_SHIFT) | int(batch.last_frame[row])
     return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
+
+
+def _state_set(batch: MessageBatch, row: int) -> int | None:
+    """Returns the state that a SET_VBUCKET asks for, in one byte or, by older clients, in four; None where nobody can read it."""
+    start, size = int(batch.decoded.extras_at[row]), int(batch.decoded.extras_size[row])
+    return int.from_bytes(batch.data[start : start + size].tobytes()) if size in (1, 4) else None
 
 
 def _wait(session: Session, row: int, asked: Any) -> None:

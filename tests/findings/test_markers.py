@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.rows import Snapshots
@@ -251,7 +252,7 @@ SKIPPED = ("warning", "client", "resumed at 11, received only to 8: 3 seqnos nev
 UNSEEN = ("note", "unknown", "resumed at 11, received only to 8: 3 seqnos not in this capture")
 
 
-def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0.1", close: bool = False) -> Told:
+def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0.1", close: bool = False, ends: bool = False) -> Told:
     talk = opened(name, port=port)
     talk.host = host
     stream = talk.stream(7, start=start, log=[(0xA, 0)])
@@ -260,6 +261,8 @@ def received(name: str, start: int, last: int, *, port: int, host: str = "10.0.0
     if close:
         talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=99))
         stream.end("closed")
+    if ends:
+        stream.end("state-changed")
     return talk
 
 
@@ -286,6 +289,85 @@ def test_a_new_branch_shows_that_another_node_was_promoted_meanwhile(log: list[t
     again = opened("c:1", port=50_002)
     again.stream(7, start=11, log=log)
     assert skipped(first, again) == [found]
+
+
+ACTIVE, REPLICA, DEAD = 1, 2, 4
+
+
+def administrator(*states: int, vbucket: int = 7, status: int = 0, pause: float = 0, bucket: str | None = None, mid: bool = False) -> Told:
+    """Sets the state of a vbucket, with a pause after each; 0 deletes it. ``mid``: the capture began inside the connection."""
+    talk = Told("", port=50_009, host="10.0.0.9")
+    if bucket is not None:
+        talk.ask("select_bucket", key=bucket)
+    if mid:
+        talk.begin()
+    for state in states:
+        more: dict[str, Any] = {"state": state} if state else {}
+        talk.ask("set_vbucket" if state else "del_vbucket", vbucket=vbucket, status=status, **more)
+        talk.wait(pause)
+    return talk
+
+
+def reconnected(between: Told, log: list[tuple[int, int]], *, ends: bool = False) -> list[Finding]:
+    """The findings on a client that had come to 8, and resumes at 11 with this log. ``ends``: first, its stream ended for a state."""
+    first = received("c:1", 0, 8, port=50_001, ends=ends)
+    first.close("server", abort=True)
+    again = opened("c:1", port=50_002)
+    again.stream(7, start=11, log=log)
+    return [one for one in findings(first, between, again) if one.rule == "resume-skipped"]
+
+
+ONE_BRANCH, TWO_BRANCHES = [(0xB, 9), (0xA, 0)], [(0xC, 10), (0xB, 9), (0xA, 0)]
+
+
+@pytest.mark.parametrize(
+    ("between", "log", "ends"),
+    [
+        (administrator(REPLICA, ACTIVE), ONE_BRANCH, False),
+        (administrator(DEAD, ACTIVE), ONE_BRANCH, True),
+        (administrator(ACTIVE), ONE_BRANCH, True),
+        (administrator(REPLICA, ACTIVE, REPLICA, ACTIVE), TWO_BRANCHES, True),
+        (administrator(0, ACTIVE), [(0xB, 0)], True),
+        (administrator(REPLICA, ACTIVE), [(0xA, 0)], True),
+    ],
+    ids=["replica and active", "dead and active", "active again", "twice", "deleted and made again", "no new branch"],
+)
+def test_a_vbucket_that_changed_its_state_here_was_on_no_other_node(between: Told, log: list[tuple[int, int]], ends: bool) -> None:
+    (one,) = reconnected(between, log, ends=ends)
+    assert (one.severity, one.whose, one.message) == SKIPPED
+    assert "changed its state on this node in row" in one.next
+    assert "other nodes" not in one.next
+    assert {place.connection for place in one.places} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [administrator(REPLICA, ACTIVE, pause=3), administrator(REPLICA, ACTIVE, mid=True)],
+    ids=["3 s between", "of which bucket is unknown"],
+)
+def test_a_vbucket_that_was_not_active_here_for_long_may_have_been_on_another_node(between: Told) -> None:
+    (one,) = reconnected(between, ONE_BRANCH)
+    assert (one.severity, one.whose, one.message) == UNSEEN
+    assert "changed its state on this node in rows" in one.next
+
+
+@pytest.mark.parametrize(
+    ("between", "log"),
+    [
+        (administrator(REPLICA, ACTIVE, status=Status.EACCESS), ONE_BRANCH),
+        (administrator(REPLICA, ACTIVE, vbucket=8), ONE_BRANCH),
+        (administrator(REPLICA, ACTIVE, bucket="another"), ONE_BRANCH),
+        (administrator(ACTIVE, ACTIVE), ONE_BRANCH),
+        (administrator(REPLICA), ONE_BRANCH),
+        (administrator(REPLICA, ACTIVE, REPLICA), ONE_BRANCH),
+        (administrator(REPLICA, ACTIVE), TWO_BRANCHES),
+    ],
+    ids=["refused", "another vbucket", "another bucket", "no change", "not active again", "left at last", "more branches than changes"],
+)
+def test_changes_of_state_that_do_not_make_the_new_branch_say_nothing_of_it(between: Told, log: list[tuple[int, int]]) -> None:
+    (one,) = reconnected(between, log)
+    assert (one.severity, one.whose, one.message) == UNSEEN
+    assert "look at the other nodes" in one.next
 
 
 @pytest.mark.parametrize(

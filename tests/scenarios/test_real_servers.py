@@ -10,6 +10,7 @@ import pytest
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading import Reading
+from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
 
 RECORDINGS = Path(__file__).parents[1] / "captures" / "real-server"
@@ -87,6 +88,13 @@ FINDINGS = {
         "note stream-end-reason (state-changed): connection 3, vb 1–3: normal",
         "note connection-closed (by-server): connection 3: server",
     ],
+    "failover-log-long": [
+        "warning resume-skipped (not-received): connection 5, vb 0: client",
+        "warning rollback (leading-consumer): connection 5, vb 0: normal",
+        "warning rollback (unknown-uuid): connection 5, vb 0: normal",
+        "note stream-end-reason (state-changed): connection 5, vb 0: normal",
+        "note connection-closed (by-client): connection 5: client",
+    ],
     "name-clash-dup": [
         "error dcp-before-open: connection 4, vb 0: client",
         "warning stream-refused (not-my-vbucket): connection 2, vb 50, 2000: normal",
@@ -146,6 +154,9 @@ FINDINGS = {
         "warning tcp-window-zero (client): connection 1, vb 0: client",
         "note ack-without-window: connection 1: client",
         "note connection-closed (by-client): connection 1: client",
+    ],
+    "tls13": [
+        "note connection-closed (by-client): connection 2: client",
     ],
     "v85-cache-transfer": [
         "note connection-closed (by-client): connection 3: client",
@@ -222,7 +233,8 @@ def lines(findings: list[Finding]) -> list[str]:
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
-    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True) as reading:
+    keys = RECORDINGS / f"{name}.keys.log"
+    with Reading([str(RECORDINGS / f"{name}.pcap.gz")], track=True, keys=KeyLog([str(keys)] if keys.exists() else [])) as reading:
         reading.check(ORDINARY)
         for _ in reading:
             pass
