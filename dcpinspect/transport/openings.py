@@ -85,20 +85,22 @@ def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[st
 def _kinds(tables: TransportTables, known: Connections, numbers: Column, now_ns: int) -> Column:
     """Returns what came of connections: places in ``OPENINGS``.
 
+    A client that said something was answered before, whether the capture has that or not.
     Nobody misses an answer where the capture has no packet of any server: then it has one direction only.
     """
     client, server = tables.sides[2 * numbers - 2], tables.sides[2 * numbers - 1]
     kinds = np.zeros(len(numbers), np.int64)
-    asked = (client.started != 0) & (server.has_base == 0)
+    said = np.maximum(known.flows, 0)
+    is_mute, is_mute_server = (
+        (known.flows >= -1) & (tables.flows.payload[said + way] == 0) & (tables.flows.missing[said + way] == 0) for way in range(2)
+    )
+    asked = (client.started != 0) & (server.has_base == 0) & is_mute
     hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
     waited = (client.packets > 1) | (known.unreached > 0)
     waited |= hears_servers & (known.closed_how == OPEN) & (now_ns - known.last_time > PATIENCE_NS)
     kinds[asked & (server.packets == 0) & waited] = _UNANSWERED
     kinds[asked & (server.packets > 0) & (known.closed_how == BY_RST) & (known.closed_by == 1)] = _REFUSED
-    said = np.maximum(known.flows, 0)
-    nothing = (known.flows >= -1) & (tables.flows.payload[said] == 0) & (tables.flows.payload[said + 1] == 0)
-    nothing &= (tables.flows.missing[said] == 0) & (tables.flows.missing[said + 1] == 0)
-    kinds[(client.started != 0) & (server.has_base != 0) & nothing & (known.closed_how != OPEN)] = _SILENT
+    kinds[(client.started != 0) & (server.started != 0) & is_mute & is_mute_server & (known.closed_how != OPEN)] = _SILENT
     return kinds
 
 

@@ -443,6 +443,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
             set_base(other, ack)
             other.started = 1
+        if flags & RST and flags & ACK and one.has_base == 0 and other.started == 1 and distance(ack, other.base) > 0:
+            set_base(one, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
         acks_more = False
         if flags & ACK and other.has_base == 1:
             flow = tables.flows[flow_of(tables, s ^ 1)]

@@ -98,6 +98,18 @@ def test_a_reset_instead_of_an_answer_is_a_refusal(tmp_path_factory: pytest.Temp
     assert one == ("warning", "refused", "10.0.0.1 does not reach 10.0.0.2:11210: refused")
 
 
+@pytest.mark.parametrize("captured", [(0, 5), (0, 4, 5), (0, 4)], ids=["the reset", "later bytes and the reset", "later bytes"])
+def test_a_connection_that_carried_bytes_was_opened_though_the_capture_lacks_how(
+    captured: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    talk = Conversation(client=("10.0.0.1", 50_001))
+    talk.handshake()
+    talk.stream(True, bytes(200), sizes=[100, 100], ack_every=0)
+    talk.send(False, flags=RST | ACK)
+    kept = [recorded(talk.segments)[place] for place in captured]
+    assert [one for one in said([*kept, *healthy()], tmp_path_factory) if "reach" in one[2]] == []
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "cause"),
     [
