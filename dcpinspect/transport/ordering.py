@@ -194,12 +194,15 @@ def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
 def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> bool:
     """Returns whether the side that seemed to have ended its connection, by an RST or by a FIN that was not captured, did not do so.
 
-    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes on later: after an RST nobody does.
+    It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes on later: after an RST nobody does. Or it
+    ends with a FIN, which ``size`` counts, before the number of the RST.
     """
     one, connection, flow = tables.sides[side], tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
     if connection.closed_how == BY_RST and (acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS):
         return True
     end = flow.next + distance(tables.segment.seq + size, one.base + flow.next)
+    if size > tables.segment.full and end < flow.fin_at:
+        return True
     return bool(size > 0 and (one.has_base == 0 or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)))
 
 

@@ -216,9 +216,10 @@ def test_a_reset_closes_at_once_and_at_the_end_of_a_capture(tmp_path: Path, by_c
     assert engine.transport.account(1, 1 - by_client).missing == ahead, "an RST says what its sender had said"
 
 
-def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead", [0, 700])
+def test_a_close_is_no_reset_where_who_seemed_to_reset_closes_later(tmp_path: Path, ahead: int) -> None:
     made = talks(b"aaa", b"bbb")
-    made.send(False, flags=RST)
+    made.segments.append(Segment(False, made.next[False] + ahead, 0, RST))
     made.close()
     assert conversed(tmp_path, made.segments)[1] == [("fin", 0)]
 
