@@ -17,7 +17,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Self
 
 import numpy as np
@@ -40,6 +40,8 @@ MOST_SAMPLES = 1 << 20
 """Number of messages of all directions that are kept at most."""
 ENOUGH = 3
 """Least number of equal messages in each direction that make a connection a leg of another one."""
+MOST_PAIRS = 1 << 12
+"""Greatest number of pairs of connections that are compared. A flood of connections that are alike has more; these count by themselves."""
 _SURE = 0.9
 """Least share of these messages whose times have to be in order: clocks of two processors differ a little."""
 _NEXT = 3
@@ -242,26 +244,41 @@ class _Seen:
 
 def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
     """Returns the copies by number, of each conversation those that show less of it, and connections that may yet prove to be copies."""
-    group: dict[int, set[int]] = {}
+    same: dict[int, int] = {}
     since_ns = max(link.last_ns for link in seen.by_number.values()) - _APART_NS
     says = grown(messages, len(seen.levels)) > 0
     unsure = {link.number for link in seen.by_number.values() if link.first_ns > since_ns and not says[link.number]}
-    for one, two in _candidates(seen):
-        if two not in group.get(one, ()) and (how := _compared(seen, one, two)) is not None:
+    for one, two in islice(_candidates(seen, since_ns), MOST_PAIRS):
+        ends = _root(same, one), _root(same, two)
+        if ends[0] != ends[1] and (how := _compared(seen, one, two)) is not None:
             if how[2]:
-                both = group.get(one, {one}) | group.get(two, {two})
-                group.update(dict.fromkeys(both, both))
+                same[max(ends)] = min(ends)
             elif seen.by_number[two].first_ns > since_ns:
                 unsure.add(two)
+    group = defaultdict[int, list[int]](list)
+    for connection in same:
+        group[_root(same, connection)].append(connection)
     found = {}
-    for connection, members in sorted(group.items()):
+    for root, others in group.items():
+        members = sorted((root, *others))
         until = max(seen.by_number[member].last_ns for member in members)
         best = min(_lacking(seen.by_number[member], until, messages) for member in members)[-1]
-        if best != connection:
-            by, delay_ns, _ = _compared(seen, best, connection) or (PROXY, 0, True)
-            links = seen.by_number[best], seen.by_number[connection]
-            found[connection] = Copy(best, by, delay_ns, both_lack=not any(link.is_complete for link in links))
-    return found, unsure - found.keys()
+        for connection in members:
+            how = None if connection == best else _compared(seen, best, connection)
+            if how is not None:
+                links = seen.by_number[best], seen.by_number[connection]
+                found[connection] = Copy(best, *how[:2], both_lack=not any(link.is_complete for link in links))
+    return dict(sorted(found.items())), unsure - found.keys()
+
+
+def _root(same: dict[int, int], connection: int) -> int:
+    """Returns the connection that stands for all that show the same; ``same`` leads from each connection towards it."""
+    root = connection
+    while root in same:
+        root = same[root]
+    while connection != root:
+        same[connection], connection = root, same[connection]
+    return root
 
 
 def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
@@ -271,10 +288,11 @@ def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
     return is_short, -count if is_short else 0, link.number
 
 
-def _candidates(seen: _Seen) -> Iterator[tuple[int, int]]:
-    """Yields pairs of connections that may show one conversation.
+def _candidates(seen: _Seen, since_ns: int) -> Iterator[tuple[int, int]]:
+    """Yields pairs of connections that may show one conversation, those first that have the most messages in common.
 
     They have both initial sequence numbers in common, or messages, which are at the same sequence numbers, or whose times are in order.
+    These have to be enough for two legs, unless one of the two began after ``since_ns``.
     """
     by_seq = defaultdict[tuple[int, int], list[int]](list)
     starts = np.zeros(len(seen.levels), dtype=np.int64)
@@ -300,8 +318,9 @@ def _candidates(seen: _Seen) -> Iterator[tuple[int, int]]:
     known, of = np.unique(np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True)
     counts, place = np.bincount(of.reshape(-1)), of.reshape(-1)
     in_order = np.maximum(np.bincount(place, later > 0), np.bincount(place, later < 0)) >= _SURE * counts
-    may_be = in_order | (np.bincount(place, is_at_same) == counts)
-    yield from zip(*known[:, may_be].tolist(), strict=True)
+    begins = np.array([max(seen.by_number[number].first_ns for number in pair) for pair in known.T.tolist()], dtype=np.int64)
+    may_be = in_order & ((counts >= 2 * ENOUGH) | (begins > since_ns)) | (np.bincount(place, is_at_same) == counts)
+    yield from zip(*known[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(), strict=True)
 
 
 def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench import floods
 from dcpinspect.capture.open import open_capture
 from dcpinspect.reading import Reading
+from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.builders import Conversation, Recorded, recorded
@@ -167,3 +169,14 @@ def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
             found.append(reading.tracker.copies.among(reading.links))
     assert found[0] == found[1]
     assert len(found[0]) == 3
+
+
+def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(tmp_path: Path) -> None:
+    path = tmp_path / "noops.pcap"
+    floods.make(path, floods.KINDS["noop"](), 20_000)
+    with Reading([str(path)], track=True) as reading:
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        assert len(reading.links) > copies.MOST_PAIRS
+        assert len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS  # each of the many took a comparison before
