@@ -22,6 +22,9 @@ from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]
 
+MOST = 1000
+"""Greatest number of streams of a host that are looked at between two of one client."""
+
 
 def rollback_gaps(streams: Streams) -> list[Extra]:
     """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a gap from r to S."""
@@ -64,7 +67,7 @@ def resumed_gaps(
     order = np.argsort(streams.opened.time, kind="stable")
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
-    before_of, before_of_host = (of.previous for of in (mine, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)))
+    before_of, of_host = mine.previous, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
     went_on = _latest_before(streams, mine)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
@@ -74,7 +77,9 @@ def resumed_gaps(
     for number in later[may_skip].tolist():
         stream, before = streams[number], int(before_of[number])
         client, old = clients[stream.connection], streams[before]
-        if not client.is_named and before_of_host[number] != before:
+        between = of_host.before(number, MOST)
+        between = between[: between.index(before)] if before in between else between
+        if any(not (client.is_named and clients[int(streams.connection[row])].is_named) for row in between):
             continue  # a stream that an unknown client of the host had since may have been this client's
         time_ns = int(stream.opened.time)
         if unread.asked_between(client.name, stream.vbucket, int(old.opened.time), time_ns):

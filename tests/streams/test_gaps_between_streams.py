@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from dcpinspect.protocol.statuses import Status
@@ -90,6 +92,19 @@ def test_a_client_that_did_not_say_who_it_is_may_have_received_more_on_another_c
     received(other, 9).end("state-changed")
     meanwhile = sorted([*packets(talk), *packets(other)], key=lambda packet: packet.time_ns)
     assert Seen(meanwhile).gaps == []
+
+
+@pytest.mark.parametrize(("is_lost", "found"), [(True, []), (False, [(3, 3, 10, "resumed")])])
+def test_a_client_whose_open_was_lost_may_be_any_of_its_host(is_lost: bool, found: list[Gap]) -> None:
+    one, unknown, again = opened(), Told("kafka:1", port=50_001), opened(port=50_002)
+    received(one, 3).end("state-changed")
+    one.close()
+    with unknown.lost() if is_lost else nullcontext():
+        unknown.open("kafka:1", "producer")
+    received(unknown, 9).end("state-changed")
+    unknown.close()
+    again.stream(7, start=9)
+    assert gaps(one, unknown, again) == found
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(0, [(2, 3, 10, "resumed")]), (5, [])])
