@@ -88,8 +88,8 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, torn: 
             if not finding.places:  # of the connection
                 said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
             is_absence = finding.rule in COMES_NO_MORE and _is_absent(found, tape, said, finding, said_by_then)
-            if finding.rule in ("silent-connection", "noop-unanswered") and len(finding.places) == 1:  # up to the end of the capture
-                is_absence = bool(said) and said[0].connection in vanished
+            if finding.rule in ("silent-connection", "noop-unanswered") and len(finding.places) == len(finding.connections):
+                is_absence = bool(said) and all(one.connection in vanished for one in said)  # up to the end of the capture
             if finding.rule == "flow-control-stall":
                 is_absence = bool(said) and said[0].connection in vanished
             if not is_absence and not _is_accounted_for(found, tape, finding, said, answered, vanished):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.model.dice import Dice
+from tests.model.expect import COUNTED
 from tests.model.play import play
 from tests.model.tape import Said, Tape, encoded
 
@@ -85,27 +86,21 @@ def _first_marker(tape: Tape, at: int) -> list[Said] | None:
         return None
     own = [one for one in tape.entries if isinstance(one, Said) and _place(one) == _place(said) and one.side == "request"]
     place = own.index(said)
-    is_first = place > 0 and own[place - 1].name == "dcp_stream_req" and not _has_window(tape, said)
+    is_first = place > 0 and own[place - 1].name == "dcp_stream_req"
     return [] if is_first and place + 1 < len(own) and own[place + 1].name in DOCUMENTS else None
-
-
-def _has_window(tape: Tape, said: Said) -> bool:
-    """What its client acknowledges later has the size of what was said."""
-    asked = (one for one in tape.said if one.connection == said.connection and one.name == "dcp_control" and one.side == "request")
-    return any(one.parts["key"] == "connection_buffer_size" for one in asked)
 
 
 def _with_sid(tape: Tape, at: int) -> list[Said] | None:
     said = tape.entries[at]
     assert isinstance(said, Said)
     has_none = not said.parts.get("sid") and said.parts.get("generation") != "upr"
-    return [altered(said, sid=3)] if said.name in DOCUMENTS and has_none and not _has_window(tape, said) else None
+    return [altered(said, sid=3)] if said.name in DOCUMENTS and has_none else None
 
 
 def _without_sid(tape: Tape, at: int) -> list[Said] | None:
     said = tape.entries[at]
     assert isinstance(said, Said)
-    return [altered(said, framed=False)] if said.name in DOCUMENTS and said.parts.get("sid") and not _has_window(tape, said) else None
+    return [altered(said, framed=False)] if said.name in DOCUMENTS and said.parts.get("sid") else None
 
 
 def _noop(tape: Tape, at: int) -> list[Said] | None:
@@ -261,6 +256,17 @@ MUTATIONS: Mapping[str, tuple[str, Mutation]] = {
 """By what happens: the rule, and what makes it."""
 
 
+def _fits(tape: Tape, said: Said, instead: list[Said]) -> bool:
+    """Whether flow control goes on as it did: the producer stopped, and its client acknowledged, by the size of what was said."""
+    asked = (one for one in tape.said if one.connection == said.connection and one.name == "dcp_control" and one.side == "request")
+    has_window = any(one.parts["key"] == "connection_buffer_size" for one in asked)
+    return not has_window or _counted(said, instead) == _counted(said, [said])
+
+
+def _counted(like: Said, messages: list[Said]) -> int:
+    return sum(len(one.data) for one in messages if one.name in COUNTED and one.to_server is like.to_server)
+
+
 def mutants(what: str, seeds: range) -> Iterator[Tape]:
     """Conversations with this one fault, each at another place; no more than one of a seed."""
     _, mutation = MUTATIONS[what]
@@ -269,8 +275,9 @@ def mutants(what: str, seeds: range) -> Iterator[Tape]:
         tape = play(dice, tells_opaques_apart=True)
         at = seed * 37 % len(tape.entries)
         for place in (*range(at, len(tape.entries)), *range(at)):
-            if isinstance(tape.entries[place], Said):
+            said = tape.entries[place]
+            if isinstance(said, Said):
                 instead = mutation(tape, place)
-                if instead is not None:
+                if instead is not None and _fits(tape, said, instead):
                     yield replace(tape, entries=[*tape.entries[:place], *instead, *tape.entries[place + 1 :]])
                     break

@@ -131,7 +131,8 @@ class Session:
         flags += ["include-delete-times"] if client.terms.delete_times else []
         flags += ["skip-deletes-in-initial-backfill"] if client.terms.skip_deletes else []
         refused = dice.chance(2)
-        yield from self.ask(True, "dcp_open", {"status": EACCESS} if refused else None, key=client.name, flags=flags)
+        named: dict[str, Any] = {"value": '{"consumer_name":"replica"}', "datatype": 1} if client.is_replication and dice.chance(50) else {}
+        yield from self.ask(True, "dcp_open", {"status": EACCESS} if refused else None, key=client.name, flags=flags, **named)
         self.is_open = not refused
 
     def _negotiate(self) -> Steps:
@@ -149,9 +150,18 @@ class Session:
             ("enable_out_of_order_snapshots", terms.out_of_order, bool(terms.out_of_order)),
             ("change_streams", "true", terms.history),
             ("send_stream_end_on_client_close_stream", "true", terms.end_on_close),
-            ("set_priority", "highest", self.dice.chance(15)),
         ]
-        wanted = [(key, value, EINVAL if key == "set_priority" else SUCCESS) for key, value, is_wanted in settings if is_wanted]
+        wanted = [(key, value, SUCCESS) for key, value, is_wanted in settings if is_wanted]
+        # What a server of another release, or with another storage, refuses; clients ask all the same, and go on without.
+        refused = [
+            ("set_priority", "highest", EINVAL),
+            ("stream_buffer_size", "1000", EINVAL),
+            ("include_deleted_user_xattrs", "true", EINVAL),
+        ]
+        refused += [("cache_transfer", "true", NOT_SUPPORTED), *([] if terms.history else [("change_streams", "true", NOT_SUPPORTED)])]
+        refused += [] if terms.expiries else [("enable_expiry_opcode", "true", EINVAL)]
+        if self.dice.chance(25):
+            wanted += self.dice.shuffled(refused)[: 1 + self.dice.below(3)]
         if self.dice.chance(30):
             yield from self._controls_at_once(wanted)
         else:
@@ -202,6 +212,7 @@ class Session:
             (2, self._idle),
             (2 if running else 0, self._ask_again),
             (3, self._ask_in_vain),
+            (2, self._close_in_vain),
             (2, self._happen),
         ]
         yield from self.dice.weighted([option for option in options if option[0]])()
@@ -274,7 +285,7 @@ class Session:
         """One or several requests under way at once, then their answers in order."""
         world, dice = self.world, self.dice
         free = [place for place in self.places() if place not in self.streams]
-        pending: list[Request] = []
+        pending: list[tuple[Request, int | None]] = []
         for _ in range(1 + dice.below(3)):
             if not free:
                 break
@@ -283,17 +294,27 @@ class Session:
             if self.client.is_replication and dice.chance(25):
                 request.flags = ("takeover", "active-only", *(("cache-transfer",) if dice.chance(20) else ()))
                 request.end = ENDLESS
+            ordered = self._order(request) if self.client.is_replication else None
             self.request(request)
-            pending.append(request)
+            pending.append((request, ordered))
             if dice.chance(50):
                 yield
-        for request in pending:
+        for request, ordered in pending:
             while dice.chance(20) and any(self.send_next(stream) for stream in list(self.streams.values())[:1] if self.has_room()):
                 yield
             rolled_back = self.answer(request)
+            if ordered is not None and request.vbucket in {vbucket for vbucket, _ in self.streams}:
+                # A consumer that was refused, or rolls back, has nothing to say yet.
+                self.tell(False, "dcp_add_stream", "response", opaque=ordered, status=SUCCESS, stream_opaque=request.opaque)
             yield
             if rolled_back and self.client.asks_back:
                 yield from self._ask_log(world.vbuckets[request.vbucket])
+
+    def _order(self, request: Request) -> int:
+        """Whoever joins two nodes tells the consumer, which is the TCP server, to ask for a stream."""
+        opaque = self.opaque()
+        self.tell(True, "dcp_add_stream", vbucket=request.vbucket, opaque=opaque, flags=request.flags)
+        return opaque
 
     def keep_alive(self) -> None:
         """Nobody is silent for two intervals of noops."""
@@ -515,6 +536,11 @@ class Session:
         yield
         status = self.dice.pick([NOT_MY_VBUCKET, ETMPFAIL, EACCESS, NOT_SUPPORTED])
         self.tell(not self.up, "dcp_stream_req", "response", opaque=request.opaque, status=status)
+
+    def _close_in_vain(self) -> Steps:
+        """For a stream that there is not: refused."""
+        sid: dict[str, Any] = {"sid": 1} if self.client.terms.stream_ids else {}
+        yield from self.ask(self.up, "dcp_close_stream", {"status": KEY_ENOENT}, vbucket=900 + self.dice.below(2), **sid)
 
     def _happen(self) -> Steps:
         """What concerns more than this connection."""

@@ -157,6 +157,7 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("whole", 4082),
         ("whole", 4208),
         ("whole", 4287),
+        ("disturbed", 40),
         ("cut", 4016),
         ("cut", 4113),
         ("lossy", 4079),
