@@ -88,6 +88,7 @@ OWNS: Mapping[str, Collection[str]] = {
         *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
         *("wrong-failover-entry", "unknown-vbucket-uuid"),
     ),
+    "reconnect-loop": ("read-again",),
     "login-refused": ("open-refused",),
     "failover": ("rollback", "stream-refused"),
     "rollback-not-followed": ("rollback",),

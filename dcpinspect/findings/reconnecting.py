@@ -157,6 +157,7 @@ def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int
         seqnos=(starts[-1],),
         shared=f"{done} again and again, from no higher seqno each time",
         facts={"asked": starts[-1], "times": len(rounds), "items sent again": items},
+        explains=rounds,
         is_over=None if is_over is False and not is_closed else is_over,
     )
     rows = streams.opened.row[rounds]

@@ -299,7 +299,7 @@ def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     tried = {"rollback-loop", "failover", "capture-hole", "capture-cut", "bad-magic", "oversized-body", "connection-reuse-inferred"}
     tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
     tried |= {"server-owes-seqno"}  # beside the rule about streams that stop
-    tried |= {"login-refused"}  # beside the rule about logins
+    tried |= {"login-refused", "reconnect-loop"}  # beside the rules about logins, and about what is read again
     tried |= {"name-clash", "open-twice", "flow-control-stall", "tcp-window-zero", "consumer-refused", *REFUSABLE}  # beside these rules
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

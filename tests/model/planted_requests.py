@@ -264,6 +264,20 @@ def _(talk: Talk) -> Said:
     return asked
 
 
+@plant("a client closes a stream and asks again for what it has", "read-again")
+def _(talk: Talk) -> Said:
+    talk.stream(VB)
+    start, last = 4, 5 + talk.dice.below(50)
+    talk.marker(VB, 0, last)
+    for seqno in (start, last):
+        talk.mutation(VB, seqno)
+    talk.ask("dcp_close_stream", vbucket=VB)
+    asked = talk.stream(VB, start, uuid=UUID)
+    talk.marker(VB, start + 1, last)
+    talk.mutation(VB, last)
+    return asked
+
+
 @plant("the end is reached, and no stream end comes", "stream-end-missing")
 def _(talk: Talk) -> Said:
     talk.stream(VB, 0, 4)

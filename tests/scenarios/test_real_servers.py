@@ -34,6 +34,7 @@ FINDINGS = {
         "note control-rejected (stream_buffer_size): connection 2: client",
         "note control-unknown-key (nonsense): connection 2: client",
         "note control-rejected (enable_expiry_opcode): connection 2: client",
+        "note read-again (re-read): connection 2, vb 3: client",
         "note legacy-layout: connection 1: normal",
     ],
     "6.0.5-dcp2": [
@@ -139,6 +140,7 @@ FINDINGS = {
         "warning rollback (start-never-received): connection 4, vb 3: client",
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note connection-closed (by-client): connection 3–4: client",
+        "note read-again (re-read): connection 4, vb 1: client",
     ],
     "resume-lost": [
         "error bad-stream-range (start-below-snapshot): connection 4, vb 3: client",
@@ -149,6 +151,7 @@ FINDINGS = {
         "warning rollback (no-uuid): connection 4, vb 3: client",
         "note capture-hole (s2c): connection 3–4: capture",
         "note connection-closed (by-client): connection 3–4: client",
+        "note read-again (re-read): connection 4, vb 1: client",
     ],
     "tcp-window-zero": [
         "warning tcp-window-zero (client): connection 1, vb 0: client",
@@ -197,6 +200,7 @@ FINDINGS = {
         "warning noop-unanswered (acknowledged): connection 3–4: client",
         "note connection-closed (by-client): connection 4–5: client",
         "note control-rejected (max_marker_version): connection 6: client",
+        "note read-again (restart): connection 3, vb 0: client",
     ],
     "v85-oso": [
         "note connection-closed (by-client): connection 3–5: client",

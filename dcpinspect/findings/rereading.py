@@ -1,0 +1,196 @@
+"""The rule about clients that ask again for what they have received."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from dcpinspect.findings.cases import counted
+from dcpinspect.findings.clients import Clients
+from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
+from dcpinspect.streams import words as w
+from dcpinspect.streams.rows import CUT_VALUE, LEAST, Stream
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, ENDED
+
+RESTART, RE_READ = "restart", "re-read"
+"""Causes: the client asks from 0, or from a seqno below what it has received."""
+_COMPLETE = (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO)
+_END_DISCONNECTED, _END_ROLLBACK = 3, 6
+
+RULES = (
+    Rule(
+        "read-again",
+        "stream",
+        "note",
+        "a consumer whose stream is over asks for the vbucket again below what it has received, on the same branch, and receives it again",
+        "the seqno of a rollback; the seqno before a snapshot that had not come whole; another name, filter, stream-id or branch; a"
+        " connection that begins before the old one is closed; nodes that replicate; capture loss that may hide a request, a rollback or"
+        " the end of the stream before",
+        "let the consumer store checkpoints and resume from them; nothing is left to do if it means to read everything each time",
+        (RESTART, RE_READ),
+        adds_up=True,
+        is_told_once=True,
+        whose="consumer",
+    ),
+)
+
+_WORDS = {RESTART: "asked from the start again", RE_READ: "asked from below what was received"}
+_NEXT = {
+    RE_READ: "let the consumer store checkpoints more often, if it must not receive items twice; nothing is left to do if it handles them"
+}
+
+
+class _Again(NamedTuple):
+    """A stream that brought again what the client had received."""
+
+    stream: int
+    before: int
+    """The stream with the last of what the client had received."""
+    high: int
+    """What that was, biased."""
+    seqnos: int
+    """How many seqnos came again."""
+
+
+class _Received:
+    """The seqnos that a client has received of a vbucket, one behind the other: above ``low``, up to ``high``, both biased."""
+
+    def __init__(self, stream: int, row: Stream) -> None:
+        self.stream, self.low, self.high = stream, int(row.request.start), int(row.position)
+        self.since_ns = int(row.at.time)
+        """When the client is known to have it all: it received the last of it, or asked for what comes next."""
+        self.rollbacks: set[int] = set()
+        """Where the client was rolled back to since."""
+
+    def rolled_back(self, row: Stream) -> None:
+        """Takes note of a rollback."""
+        self.rollbacks.add(int(row.rollback))
+        if row.request.start >= self.high:
+            self.since_ns = int(row.opened.time)
+
+    def add(self, stream: int, row: Stream) -> _Received:
+        """Returns what the client has received with another stream."""
+        start, position = int(row.request.start), int(row.position)
+        if start in self.rollbacks or not self.low <= start <= self.high:
+            return _Received(stream, row)
+        if position >= self.high:
+            self.stream, self.high, self.since_ns = stream, position, int(row.at.time)
+        self.rollbacks.clear()
+        return self
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """Yields all occurrences, client by client and vbucket by vbucket."""
+    context, clients = finished.context, Clients(finished.context)
+    delivered = _delivered(context)
+    for numbers in context.of_client.having(delivered, 2):
+        yield from _read_again(context, clients, numbers, delivered)
+
+
+def _delivered(context: Context) -> Mask:
+    """Returns a mask of streams that brought their client items from a seqno on that the client chose."""
+    streams, asked = context.streams, context.streams.request
+    is_chosen = (asked.form > 0) & (asked.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0) & (asked.filter != CUT_VALUE)
+    found: Mask = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
+    return found
+
+
+def _read_again(context: Context, clients: Clients, numbers: Sequence[int], delivered: Mask) -> Iterator[Occurrence]:
+    """Yields the occurrences of one client and vbucket, whose streams these are: one of each connection and cause."""
+    had: _Received | None = None
+    again: dict[tuple[int, str], list[_Again]] = defaultdict(list)
+    for number in numbers:
+        row = context.streams[number]
+        if row.answer == w.A_REFUSED:
+            continue
+        if row.answer == w.A_ROLLBACK:
+            if had is not None:
+                had.rolled_back(row)
+            continue
+        if not delivered[number]:  # who has a stream may have received something on it
+            had = None if row.answer != w.A_ACCEPTED or row.seen else had
+            continue
+        if had is not None and _is_again(context, clients, had, number):
+            count = min(int(row.position), had.high) - max(int(row.request.start), had.low)
+            cause = RE_READ if row.request.start > LEAST else RESTART
+            again[int(row.connection), cause].append(_Again(number, had.stream, had.high, count))
+        is_same = had is not None and context.logs.newest(had.stream) == context.logs.newest(number)
+        had = had.add(number, row) if had is not None and is_same else _Received(number, row)
+    yield from (_occurrence(context, cause, rounds) for (_, cause), rounds in again.items())
+
+
+def _is_again(context: Context, clients: Clients, had: _Received, number: int) -> bool:
+    old, row = context.streams[had.stream], context.streams[number]
+    start, before, connection = int(row.request.start), int(old.connection), int(row.connection)
+    if start >= had.high or row.first > had.high or row.position <= had.low or start in had.rollbacks:
+        return False
+    if old.snapshot >= 0 and _is_boundary(context, int(old.snapshot), start):
+        return False
+    branch = context.logs.newest(number)
+    if branch is None or branch != context.logs.newest(had.stream) or not _is_over(context, had.stream, number):
+        return False
+    sessions = [context.session(one) for one in (before, connection)]
+    if sessions[0].name is None or sessions[0].name != sessions[1].name or any(session.is_replication for session in sessions):
+        return False
+    if _filter(context, had.stream) != _filter(context, number):
+        return False
+    asked_ns, producer = int(row.opened.time), context.producer(before)
+    is_hidden = context.may_lack(before, producer, had.since_ns, asked_ns)
+    return not is_hidden and not clients.may_have_said(before, had.since_ns, asked_ns, vbucket=int(row.vbucket))
+
+
+def _is_boundary(context: Context, snapshot: int, start: int) -> bool:
+    """Returns whether who asks from a seqno leaves out no snapshot but this one, which has not come whole."""
+    row = context.snapshots[snapshot]
+    return row.state not in _COMPLETE and (not row.has_before or start >= min(row.before, row.start))
+
+
+def _is_over(context: Context, before: int, number: int) -> bool:
+    """Returns whether a stream was over when another one was asked for, and not for a rollback.
+
+    A connection that begins before the other one is closed may be that of another program, which takes over the name.
+    """
+    old, row, by_number = context.streams[before], context.streams[number], context.by_number
+    link = by_number[int(old.connection)]
+    if link.number != row.connection and link.closed and link.closed_ns <= by_number[int(row.connection)].first_ns:
+        return old.state != ENDED or old.reason != _END_ROLLBACK
+    if old.closed_row >= 0:
+        return bool(old.closed_time <= row.opened.time)
+    is_ended = old.state == ENDED and 0 <= old.reason < w.CONNECTION_CLOSED and old.reason not in (_END_DISCONNECTED, _END_ROLLBACK)
+    return bool(is_ended and old.finished.time <= row.opened.time)
+
+
+def _filter(context: Context, stream: int) -> tuple[object, object]:
+    value = context.value(stream) or {}
+    return value.get("scope"), value.get("collections")
+
+
+def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occurrence:
+    """Returns the occurrence of what a client received again on one connection."""
+    first, rows = rounds[0], context.streams.opened.row[[one.stream for one in rounds]]
+    old, start, high = context.streams[first.before], plain(context.streams.request.start[first.stream]), plain(first.high)
+    items = sum(one.seqnos for one in rounds)
+    found = occurrence(
+        context,
+        first.stream,
+        "read-again",
+        "note",
+        f"{_WORDS[cause]} (from row {rows[0]}): {counted(items, 'seqno')} delivered again",
+        (context.request(first.stream), context.place(old, old.at)),
+        cause=cause,
+        next_=_NEXT.get(cause),
+        seqnos=(start, high),
+        count=len(rounds),
+        facts={"asked": start, "received to": high, "seqnos delivered again": items},
+    )
+    return replace(found, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream]))
+
+
+RULE_SET = RuleSet(RULES, findings=findings)
