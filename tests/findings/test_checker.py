@@ -56,8 +56,8 @@ def test_the_story_of_a_loop() -> None:
     effects = [(one.rule, one.cause, one.vbuckets, one.connections) for one in found if one.effect_of == loop.id]
     assert sorted(effects, key=str) == [
         ("rollback", "purge", (30, 31), (2, 3, 4, 5)),
-        ("rollback", "unknown-uuid", (31,), (4,)),
-        ("unknown-vbucket-uuid", None, (31,), (4,)),
+        ("rollback", "uuid-never-given", (31,), (4,)),
+        ("unknown-vbucket-uuid", "uuid-never-given", (31,), (4,)),
     ]
     assert len(found) == 4
 
