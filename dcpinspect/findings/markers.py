@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,9 +18,11 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
+from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.gaps_between_streams import resumed_gaps
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.rows import LEAST, Snapshots, Stream, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.transitions import ENDED, INCOMPLETE
 
@@ -187,9 +190,13 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
     opened, names = _Opened(streams), _Names(context)
-    for gap in tables.all_gaps.of_cause(w.RESUMED):
+    gaps = tables.all_gaps.of_cause(w.RESUMED)
+    for place, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
+        is_renamed = place >= len(gaps)
+        if is_renamed and not _is_renamed(context, old, number):
+            continue
         if names.are_two(old, number):
             continue
         asked = opened.between(number, int(streams[old].at.time), int(streams[number].opened.time))
@@ -203,10 +210,38 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         message = f"resumed at {start}, received only to {after}: {what}"
         severity: Severity
         severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
+        if is_renamed and not is_elsewhere:
+            severity, advice = "note", _RENAMED
         seqnos, places = (start, after), [*places, *sets]
         yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=advice, seqnos=seqnos)
 
 
+def _of_programs(context: Context) -> Sequence[Extra]:
+    """Returns gaps between the streams of one program on one host, whatever its connections are named; none where all have one name."""
+    programs = dict(context.owners)
+    for number, owner in context.owners.items():
+        session = context.session(number)
+        if owner.is_named and session.name and session.agent and not session.is_replication:
+            programs[number] = replace(owner, name=f"{owner.host} {session.agent}@{session.bucket}")
+    names = {(programs[number].name, owner.name) for number, owner in context.owners.items()}
+    if len({program for program, _ in names}) == len(names):
+        return ()
+    by_number, unread = context.by_number, context.unread_requests
+    return resumed_gaps(context.streams, context.snapshots, programs, by_number, unread, context.sight)
+
+
+def _is_renamed(context: Context, old: int, new: int) -> bool:
+    """Returns whether a client had all that it asked for, and its program goes on under a name that was not used for the vbucket."""
+    before, after, of_client = context.streams[old], context.streams[new], context.of_client
+    has_all = before.request.form > 0 and before.request.end < GREATEST and before.position >= before.request.end
+    clients = {context.clients[int(stream.connection)] for stream in (before, after)}
+    if not has_all or len(clients) == 1 or of_client.before(new, 1) or of_client[int(of_client.of[old])][-1] != old:
+        return False
+    since_ns, until_ns = int(before.at.time), int(after.opened.time)
+    return not any(context.unread_requests.asked_between(client, int(before.vbucket), since_ns, until_ns) for client in clients)
+
+
+_RENAMED = "look at how the consumer writes checkpoints; nothing is wrong if two consumers on this host have the same agent"
 _LEFT = "look at the other nodes: the vbucket was on one of them in between, and the capture may lack what the consumer received there"
 _BRANCH = "look at the other nodes: one of them was promoted in between, and the capture may lack what the consumer received there"
 _GROUP = "look at the group's other members: the consumer had closed the stream, and one of them may have received these seqnos meanwhile"

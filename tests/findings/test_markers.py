@@ -400,6 +400,109 @@ def test_names_that_come_in_turn_are_those_of_two_clients() -> None:
     assert len(skipped(own[0], others[0])) == 1
 
 
+def program(
+    name: str,
+    start: int,
+    *,
+    port: int,
+    end: int | None = None,
+    agent: str = "app/1.0",
+    bucket: str = "b",
+    host: str = "10.0.0.1",
+    **more: Any,
+) -> Told:
+    """A connection that asks for vbucket 7 from ``start``, and is sent up to 8."""
+    talk = Told(name, port=port, host=host)
+    talk.hello(agent, "JSON", "Collections")
+    talk.ask("select_bucket", key=bucket)
+    talk.open(name, "producer")
+    stream = talk.stream(7, start=start, log=[(0xA, 0)], **({"end": end} if end is not None else {}), **more)
+    if start < 8:
+        stream.snapshot(start, 8, "memory")
+        stream.mutation(8, "k")
+    if end == 8:
+        stream.end()
+    return talk
+
+
+def to_8(name: str = "c:1", **more: Any) -> Told:
+    """A client that streams to 8, which is all that it asks for."""
+    return program(name, 0, end=8, port=50_001, **more)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize(
+    ("name", "server", "agent"),
+    [
+        ("c:1", "node1", "app/1.0"),
+        ("c:2", "node1", "app/1.0"),
+        ("c:1", "node2", "app/1.0"),
+        ("c:2", "node1", "app/2.0"),
+        ("c", "node1", "app/1.0"),
+    ],
+)
+def test_a_client_that_begins_beyond_its_finite_end_has_skipped_what_lies_between(name: str, server: str, agent: str, closes: bool) -> None:
+    first, again = to_8(), program(name, 11, port=50_002, agent=agent)
+    again.server = server
+    if closes:
+        first.close("client")
+    assert skipped(first, again) == [SKIPPED]
+
+
+def test_and_so_has_one_that_begins_beyond_it_on_the_same_connection() -> None:
+    talk = to_8()
+    talk.stream(7, start=11, log=[(0xA, 0)])
+    assert skipped(talk) == [SKIPPED]
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("name", ["d:1", "d", "another name"])
+def test_so_has_the_same_program_on_the_same_host_under_another_name(name: str, closes: bool) -> None:
+    """It is a note, since two programs may have one agent."""
+    first = to_8()
+    if closes:
+        first.close("client")
+    assert skipped(first, program(name, 11, port=50_002)) == [("note", *SKIPPED[1:])]
+
+
+@pytest.mark.parametrize(
+    "talks",
+    [
+        (to_8(), program("d:1", 8, port=50_002)),
+        (to_8(), program("d:1", 0, port=50_002)),
+        (to_8(), program("d:1", 11, port=50_002, agent="other/1.0")),
+        (to_8(), program("d:1", 11, port=50_002, host="10.0.0.9")),
+        (to_8(), program("d:1", 11, port=50_002, bucket="other")),
+        (to_8(), program("d:1", 11, port=50_002, flags=["from-latest"])),
+        (program("c:1", 0, port=50_001), program("d:1", 11, port=50_002)),
+        (to_8(), program("d:1", 11, port=50_002), program("c:1", 8, port=50_003)),
+        (program("d:1", 0, end=5, port=50_004), to_8(), program("d:1", 8, port=50_002)),
+        (to_8(), program("d:1", 8, port=50_003, end=11), program("d:1", 11, port=50_002)),
+    ],
+    ids=[
+        *("from its end", "from 0", "another agent", "another host", "another bucket", "from the latest", "without an end"),
+        *("the first goes on", "each has its own place", "the rest in between"),
+    ],
+)
+def test_another_name_that_may_be_another_client_is_no_skip(talks: tuple[Told, ...]) -> None:
+    assert skipped(*talks) == []
+
+
+def test_a_program_that_may_have_asked_where_nobody_captured_it_is_no_skip() -> None:
+    hidden = Told("d:1", port=50_003)
+    hidden.hello("app/1.0", "JSON", "Collections")
+    hidden.ask("select_bucket", key="b")
+    hidden.open("d:1", "producer")
+    stream = hidden.stream(8)
+    with hidden.lost():
+        for seqno in range(1, 40):
+            stream.snapshot(seqno - 1, seqno, "memory")
+            stream.mutation(seqno, "k")
+    stream.snapshot(39, 40, "memory")
+    stream.mutation(40, "k")
+    assert skipped(to_8(), hidden, program("e:1", 11, port=50_002)) == []
+
+
 def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:
     talk = opened()
     stream = streaming(talk)
