@@ -327,15 +327,14 @@ class Metrics:
     def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
         """Returns the pair of each connection; the pair has totals from now on."""
         tracker = self._tracker
-        sight, sessions, table = Visibility(tracker.state.known, links), tracker.conversation.sessions, tracker.state.connections
+        sight, sessions = Visibility(tracker.state.known, links), tracker.conversation.sessions
         for totals in self._pairs.values():
             totals.is_open = False
         found: dict[int, Pair] = {}
         clients = clients_of(links.values(), sessions, sight)
         for number in links:
             session = sessions.get(number) or Session()
-            has_dcp = bool(session.open_row) or (number < len(table) and (table.producer[number] >= 0 or table.streams[number] > 0))
-            if has_dcp:
+            if tracker.speaks_dcp(number):
                 client = clients[number]
                 name = client.name if client.is_named else f"{client.host} {UNKNOWN}"
                 found[number] = _label(name), _label(session.bucket or UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -82,7 +82,7 @@ RULES = (
         "capture",
         "note",
         "the capture begins inside a connection",
-        "",
+        "connections that were read as a whole from there on, and carry no DCP",
         "start the capture before the client connects; here, the settings of the connection are unknown",
         whose="capture",
     ),
@@ -139,7 +139,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         if link.unseen >= 0:
             yield _unseen(link)
         yield from _longer(link)
-    yield from _without_syn(context.links)
+    yield from _without_syn(context)
     yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
 
@@ -257,18 +257,24 @@ def _copy(numbered: tuple[int, Copy]) -> Occurrence:
     return Occurrence("seen-twice", "note", message, number, (), cause=where.replace(" ", "-"), shared=shared)
 
 
-def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:
+def _without_syn(context: Context) -> Iterator[Occurrence]:
     """Yields connections that begin without a SYN, and those of them that were taken for new connections."""
     latest: dict[tuple[str, str], int] = {}
-    for link in links:
+    for link in context.links:
         before = latest.get((link.client, link.server))
         if before is not None and not link.has_handshake:
             message = f"sequence numbers jump by {link.jump:,} bytes on the addresses of connection {before}: taken as a new connection"
             yield (cause := _of("connection-reuse-inferred", link.number, message))
             yield _mid_stream(link, cause.key)
-        elif not link.has_handshake:
+        elif not link.has_handshake and not _is_without_dcp(context, link):
             yield _mid_stream(link)
         latest[link.client, link.server] = link.number
+
+
+def _is_without_dcp(context: Context, link: Link) -> bool:
+    """Returns whether a connection carries no DCP, and nothing in it that was not read could be DCP."""
+    is_read = link.tls is None and link.lost_at_end == (None, None) and not any((*link.missing, *link.skipped))
+    return is_read and not context.tracker.speaks_dcp(link.number)
 
 
 def _mid_stream(link: Link, cause: Key | None = None) -> Occurrence:

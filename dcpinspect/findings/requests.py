@@ -170,7 +170,8 @@ RULES = (
         " where "
         "nobody captured. The consumer had closed the stream, or the vbucket had left the node, for more than 2 s in between; or it came "
         "back to the node with a new branch. It stays a warning if SET_VBUCKET commands of the capture made that branch, and the vbucket "
-        "was active again within 2 s. It is also a note if the same program on the same host had streamed to a finite end under another name",
+        "was active again within 2 s. It is also a note if the same program on the same host had streamed to a finite end under another "
+        "name",
         "another consumer; connections of two names, side by side or in turn; seqnos that another member of the consumer's group received "
         "in between; capture loss",
         "look at how the consumer writes checkpoints; it stored a position that it had not received",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.escape import escape, escape_rest
@@ -73,10 +73,20 @@ def report_lines(
         return
     yield ""
     hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
-    most = SCREEN - 2 - len(head) - len(hint)
-    yield from page.whole(causes) if with_effects else page.fitted(causes, most)
+    aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
+    last = list(page.aside(aside)) if aside else []
+    most = SCREEN - 2 - len(head) - len(hint) - len(last)
+    yield from page.whole(causes) if with_effects else page.fitted([one for one in causes if one not in aside], most)
+    yield from last
     yield ""
     yield from hint
+
+
+def _aside(causes: Sequence[Finding], without_dcp: Collection[int]) -> list[Finding]:
+    """Returns the notes, if there are several, that only concern connections without DCP, but for passwords that anybody can read."""
+    notes = [one for one in causes if one.severity == "note" and one.rule != "credentials-in-clear"]
+    found = [one for one in notes if one.connections and all(number in without_dcp for number in one.connections)]
+    return found if len(found) > 1 else []
 
 
 class _Page:
@@ -95,6 +105,12 @@ class _Page:
             yield indent + text
             return
         yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
+
+    def aside(self, notes: Sequence[Finding]) -> Iterator[str]:
+        """Yields one line for notes about connections without DCP."""
+        numbers = ranges(sorted({number for one in notes for number in one.connections}))
+        rules = ", ".join(dict.fromkeys(one.rule for one in notes))
+        yield self._clipped(f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} (connections {numbers}; --all)")
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""

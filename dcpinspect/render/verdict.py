@@ -41,6 +41,8 @@ class LookedAt:
     """What is wrong with the files themselves."""
     lost: int = 0
     """Number of bytes that are missing in the capture."""
+    without_dcp: frozenset[int] = frozenset()
+    """Connections that carry no DCP, beside others that do."""
 
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
@@ -49,10 +51,12 @@ class LookedAt:
         copies = tracker.left_out(links) if tracker is not None else ()
         sums, messages = reading.coverage.without(copies, {}).own, reading.messages
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        streams = 0
+        streams, without = 0, frozenset[int]()
         if tracker is not None:
+            without = frozenset(link.number for link in links if link.tls is None and not tracker.speaks_dcp(link.number))
+            without = without if len(without) < len(links) else frozenset()
             messages, streams = messages - tracker.copies.messages_of(copies), len(tracker.counted(links)[0].state.known.streams)
-        return cls(messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"])
+        return cls(messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"], without)
 
     def __str__(self) -> str:
         parts = [

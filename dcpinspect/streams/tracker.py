@@ -184,6 +184,12 @@ class Tracker:
         if self.noops is not None:
             self.noops.feed(batch, state, self.conversation.sessions)
 
+    def speaks_dcp(self, connection: int) -> bool:
+        """Returns whether anything was said on a connection that belongs to DCP."""
+        table, session = self.state.connections, self.conversation.sessions.get(connection)
+        is_met = connection < len(table) and (table.producer[connection] >= 0 or table.streams[connection] > 0)
+        return bool(is_met or (session is not None and session.open_row))
+
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), *, of_whole: OfWhole | None = None) -> Tables:
         """Returns all tables. Only the table of connections has those that show what another one shows.
 

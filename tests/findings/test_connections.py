@@ -199,6 +199,40 @@ def test_a_capture_that_begins_in_the_middle() -> None:
     assert ("note", "mid-stream-start", None) in told(talk)
 
 
+def administrator() -> Told:
+    """A connection that began before the capture, and carries no DCP."""
+    talk = Told("", port=50_009)
+    talk.hello("admin/1.0", "JSON")
+    talk.begin()
+    talk.ask("stat", key="vbucket")
+    return talk
+
+
+def test_a_connection_without_dcp_needs_no_beginning() -> None:
+    assert told(administrator()) == []
+    goodbye = Told("", port=50_009)
+    goodbye.begin()
+    goodbye.close("client")
+    assert told(goodbye) == []
+
+
+def test_but_one_of_which_something_is_missing_may_carry_dcp() -> None:
+    talk = administrator()
+    with talk.lost():
+        talk.ask("stat", key="vbucket")
+    talk.ask("stat", key="vbucket")
+    assert ("note", "mid-stream-start", None) in told(talk)
+
+
+@pytest.mark.parametrize("opcode", ["dcp_noop", "dcp_control", "dcp_buffer_acknowledgement"])
+def test_a_connection_that_has_only_little_of_dcp_has_a_beginning(opcode: str) -> None:
+    talk = opened()
+    talk.begin()
+    parts = {"dcp_noop": {}, "dcp_control": {"key": "enable_noop", "value": b"true"}, "dcp_buffer_acknowledgement": {"ack_bytes": 9}}
+    talk.send("server" if opcode == "dcp_noop" else "client", encode(opcode, opaque=5, **parts[opcode]))
+    assert ("note", "mid-stream-start", None) in told(talk)
+
+
 @pytest.mark.parametrize(
     ("key", "is_told"),
     [

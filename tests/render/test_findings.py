@@ -130,6 +130,30 @@ def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
     assert line == "nothing wrong: 2 messages, 1 stream, 100 % of bytes decoded, 1 byte lost"
 
 
+def beside(*findings: Finding, everything: bool = False) -> list[str]:
+    """The report where connections 2 to 4 carry no DCP, and others do."""
+    looked = LookedAt(9, 1, 9, 9, without_dcp=frozenset((2, 3, 4)))
+    told = report_lines(findings, ["a"], lambda text, _: text, with_effects=everything, width=100, looked=looked)
+    return [line for line in told if line and line[0] in "✖!·"]
+
+
+def note(rule: str, *connections: int) -> Finding:
+    return finding(rule=rule, severity="note", connections=connections, vbuckets=(), message="m")
+
+
+def test_notes_about_connections_without_dcp_are_one_line() -> None:
+    own, clear = note("connection-closed", 1, 2), note("credentials-in-clear", 2, 4)
+    bad, probes, old = finding(connections=(2,)), note("health-probe", 3, 4), note("legacy-layout", 2)
+    assert beside(bad, own, probes, old, clear) == [
+        "✖ seqno-not-increasing: 22 after 23",
+        "· connection-closed: m",
+        "· credentials-in-clear: m",
+        "· 2 notes about connections without DCP: health-probe, legacy-layout (connections 2–4; --all)",
+    ]
+    assert beside(own, probes, clear) == ["· connection-closed: m", "· health-probe: m", "· credentials-in-clear: m"]
+    assert len(beside(bad, own, probes, old, clear, everything=True)) == 5
+
+
 def test_packets_of_several_files_are_told_apart() -> None:
     shown = lines(finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap"))
     assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"

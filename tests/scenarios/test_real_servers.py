@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading import Reading
@@ -14,8 +16,8 @@ from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
 
 RECORDINGS = Path(__file__).parents[1] / "captures" / "real-server"
-IN_MOST = {"credentials-in-clear", "mid-stream-start"}
-"""Rules whose notes are right in nearly every recording: all clients log in with PLAIN, and each capture began while one was connected."""
+IN_MOST = {"credentials-in-clear"}
+"""A rule whose note is right in nearly every recording: all clients log in with PLAIN."""
 
 FINDINGS = {
     "6.0.5-dcp1": [
@@ -246,6 +248,23 @@ def test_a_recording_has_these_findings_and_no_others(name: str) -> None:
         tables = {table: records.records() for table, records in reading.by_name().items()}
     assert lines(findings) == FINDINGS[name]
     assert complaints(tables, findings) == []
+
+
+@pytest.mark.parametrize("name", ["failover-log-long", "6.0.5-dcp2", "v85-replication"])
+def test_connections_without_dcp_have_one_line_at_most(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each recording has connections of an administrator, and some of them began before."""
+    path = str(RECORDINGS / f"{name}.pcap.gz")
+    main(["connections", path, "-f", "ndjson"])
+    others = {link["connection"] for link in map(json.loads, capsys.readouterr().out.splitlines()) if link["role"] is None}
+    assert len(others) > 1
+    main(["check", path, "-f", "ndjson"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    notes = {one["rule"] for one in found if others.issuperset(one["connections"])} - {"credentials-in-clear"}
+    main(["check", path])
+    told = [line for line in capsys.readouterr().out.splitlines() if line[:1] == "·"]
+    assert [line for line in told if any(f"· {rule}:" in line for rule in notes)] == []
+    assert sum("connections without DCP" in line for line in told) == bool(notes)
+    assert sum("credentials-in-clear" in line for line in told) == 1
 
 
 @pytest.mark.parametrize("name", ["end-reasons", "durability", "v85-cache-transfer", "v85-marker22"])
