@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -228,7 +229,11 @@ def test_but_one_of_which_something_is_missing_may_carry_dcp() -> None:
 def test_a_connection_that_has_only_little_of_dcp_has_a_beginning(opcode: str) -> None:
     talk = opened()
     talk.begin()
-    parts = {"dcp_noop": {}, "dcp_control": {"key": "enable_noop", "value": b"true"}, "dcp_buffer_acknowledgement": {"ack_bytes": 9}}
+    parts: dict[str, dict[str, Any]] = {
+        "dcp_noop": {},
+        "dcp_control": {"key": "enable_noop", "value": b"true"},
+        "dcp_buffer_acknowledgement": {"ack_bytes": 9},
+    }
     talk.send("server" if opcode == "dcp_noop" else "client", encode(opcode, opaque=5, **parts[opcode]))
     assert ("note", "mid-stream-start", None) in told(talk)
 

@@ -416,7 +416,9 @@ def program(
     talk.hello(agent, "JSON", "Collections")
     talk.ask("select_bucket", key=bucket)
     talk.open(name, "producer")
-    stream = talk.stream(7, start=start, log=[(0xA, 0)], **({"end": end} if end is not None else {}), **more)
+    if end is not None:
+        more["end"] = end
+    stream = talk.stream(7, start=start, log=[(0xA, 0)], **more)
     if start < 8:
         stream.snapshot(start, 8, "memory")
         stream.mutation(8, "k")
