@@ -108,6 +108,8 @@ def _named(reading: Reading) -> dict[str, Any]:
     found |= {
         "layers": engine.transport._unusual._layers,
         "take_first": engine.transport.take_first,
+        "read_header": engine._proxies._found,
+        "begins": engine._evidence._begins,
         "tracker": reading.tracker,
         "checker": checker,
     }

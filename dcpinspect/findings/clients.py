@@ -353,10 +353,11 @@ class Clients:
         """Returns the seqno, biased, up to which the client of a stream had come in the vbucket when it asked for the stream, on earlier
         ones; None where there is none, or where nobody can tell."""
         context, streams = self._context, self._context.streams
-        earlier = [number for number in context.of_client.before(stream, MOST_EARLIER) if streams.has_position[number]]
-        if not earlier or len(earlier) == MOST_EARLIER:
+        before = context.of_client.before(stream, MOST_EARLIER)
+        earlier = np.asarray(before, dtype=np.int64)[streams.has_position[before] != 0]
+        if not 0 < len(earlier) < MOST_EARLIER:
             return None
-        for number in earlier:
+        for number in earlier[np.isin(streams.connection[earlier], list(self._incomplete))].tolist():
             row = streams[number]
             if context.sight.may_move(int(row.connection), row, context.snapshots, int(row.position_losses)):
                 return None

@@ -54,7 +54,7 @@ _NEXT_NS = 1_000_000
 """Where the client's port changed, too, or the server did not answer, the same packet is no further away."""
 _BODY = 256
 """Number of bytes of a message that are compared besides its header."""
-_PENDING = 1 << 16
+_PENDING = 1 << 9
 _CHOOSING = 40
 """The first bit of a hash that chooses."""
 _LAPS = 1 << 32
@@ -344,7 +344,7 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
     begins = links[1].first_ns - links[0].first_ns
     if not any(map(len, delays)):  # TLS without its secrets, or a server that does not answer
         near_ns = _NEAR_NS if min(links[0].first_seq) >= 0 else _NEXT_NS
-        is_translated = all(map(_has_handshake, links)) and links[0].first_seq == links[1].first_seq and has_port
+        is_translated = all(map(_has_handshake, links)) and links[0].first_seq == links[1].first_seq and has_port and _say_alike(links)
         return (TRANSLATION, begins, True) if is_translated and abs(begins) < near_ns else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(
@@ -360,6 +360,16 @@ def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
         return TRANSLATION, delay, True
     is_sure = count > ENOUGH or (count == ENOUGH and begins * delay > 0)  # a proxy connects once somebody connected to it
     return (PROXY, delay, is_sure) if is_inside else None
+
+
+def _say_alike(links: tuple[Link, Link]) -> bool:
+    """Whether two connections without messages have bytes in the same directions, as far as these were captured."""
+    one, two = links
+    return all(bool(one.skipped[way]) == bool(two.skipped[way]) or bool(one.missing[way]) or bool(two.missing[way]) for way in (0, 1))
+
+
+def _is_whole(link: Link, direction: int) -> bool:
+    return not link.missing[direction] and not link.skipped[direction]
 
 
 def _has_handshake(link: Link) -> bool:
@@ -380,13 +390,15 @@ def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Sample
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
     first, second = both[0][left[is_equal]], both[1][right[is_equal]]
     if not len(first):
-        return None if all(map(len, both)) else (first, second)
+        ways = (both[0], links[1]), (both[1], links[0])
+        lacks = any(_is_whole(other, direction) and bool((own.time < other.last_ns - _NEAR_NS).any()) for own, other in ways)
+        return None if lacks or all(map(len, both)) else (first, second)
     behind = []
     for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
         alone = own[~np.isin(own.hash, same.hash)]
         between = (alone.offset > same.offset.min()) & (alone.offset < same.offset.max())
         before = alone.offset < same.offset.min()
-        is_whole = not other.missing[direction] and not other.skipped[direction]
+        is_whole = _is_whole(other, direction)
         if is_whole and (between.any() or (before.any() and other.has_handshake)):
             return None
         if 2 * len(same) < int(between.sum()):

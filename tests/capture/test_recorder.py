@@ -55,7 +55,8 @@ def test_what_cannot_be_captured_is_said_in_a_line_of_json() -> None:
     wishes = Wishes(("nope",), None, "/tmp/never", "temporary files")  # noqa: S108 - it is not made
     command = [sys.executable, "-m", "dcpinspect.capture.recorder", wishes.to_json()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
-    said = json.loads(done.stdout)
+    said, end = map(json.loads, done.stdout.splitlines())
+    assert end == {"end": True}
     assert said["error"] == "UsageError"
     assert said["arguments"][0].startswith("-i nope: there is no such interface; ")
     assert done.stderr == ""
