@@ -98,7 +98,7 @@ class Flow(Struct[T]):
     offer: T = number(
         "Bytes behind the end that an IP header told: of the direction, if their end is one of its numbers.", reset=-1, of="nodes"
     )
-    unproven: T = number("Such bytes of which nothing tells whether they are of the direction.")
+    unproven: T = number("Such bytes that may be of the direction or not: no packet shows it.")
     holes: T = number("Holes made so far.")
     payload: T = number("Bytes captured.")
     unique: T = number("Bytes given out in chunks, or still waiting.")
