@@ -116,7 +116,7 @@ _NO_MEMORY = re.compile(
     re.IGNORECASE,
 )
 """What the dynamic linker, the threads of Python and DuckDB say where memory has ended."""
-_SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGT]i?B|bytes))?)")
+_SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes))?)")
 
 
 def memory_ended(error: BaseException) -> str | None:

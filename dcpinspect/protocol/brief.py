@@ -200,7 +200,10 @@ class BriefDirections:
         if len(rows) < MANY:
             return nothing, None
         found = messages_of(first, rows)
+        whole = np.flatnonzero(found.is_whole)
+        begins = np.searchsorted(found.of, whole)
         is_taken[rows[~found.is_whole]] = False
+        is_taken[rows[whole[~_are_plausible(found.framed.data, found.framed.start[begins])]]] = False
         is_taken = _both(connection, is_taken)
         is_left = is_taken[rows]
         if not is_left.any():
@@ -433,6 +436,12 @@ def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, R
     return item[:found], place[:found], size[:found], at
 
 
+def _are_plausible(data: Bytes, places: Rows) -> Mask:
+    """Returns whether the headers at these places begin a message as it should be; if not, ``Evidence`` suspects their connection."""
+    headers, start = gathered(data, places, np.full(len(places), HEADER))
+    return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
+
+
 def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: Mask, has_handshake: Mask) -> Rows:
     """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in a shorter way."""
     items = np.arange(len(start))
@@ -460,6 +469,8 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     kind = np.full(len(items), _STRANGE)
     sure, doubtful, inner = is_start & ~is_doubted, is_start & is_doubted, ~is_start
     kind[sure & is_all] = _MESSAGES
+    said = np.flatnonzero(sure & is_all)
+    kind[said[~_are_plausible(data, start[said])]] = _STRANGE
     kind[sure & (messages == 0) & ~is_bad & ~is_absurd] = _UNFINISHED
     kind[sure & (messages == 0) & is_bad & (behind == 0)] = _BAD_MAGIC
     kind[sure & (messages == 0) & is_absurd & (behind == 0)] = _ABSURD

@@ -230,12 +230,13 @@ class Evidence:
         self.just_reversed = []
         out: list[Part] = []
         news: dict[int, list[Part]] = {}
+        parts = list(parts)
+        self._look_at_beginnings(parts)
         for part in parts:
-            if self._is_taken(part):
-                out.append(part)
-                continue
             known = self._known[part.connection]
-            if known.is_proven > 0:
+            if known.is_taken:
+                out.append(part)
+            elif known.is_proven > 0:
                 out.append(part._replace(direction=part.direction ^ known.is_reversed))
             elif not known.is_proven:
                 news.setdefault(part.connection, []).append(part)
@@ -245,21 +246,21 @@ class Evidence:
             self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # connections without a message
         return out
 
-    def _is_taken(self, part: Part) -> bool:
-        """Returns whether messages of a connection on a port that was asked for are believed as they come."""
-        self._make_room(part.connection)
-        known, framed = self._known[part.connection], part.framed
-        if known.is_taken:
-            return True
-        if known.is_doubted or known.is_suspected:
-            return False
-        start = int(framed.start[0])
-        is_sure = not framed.heuristic[0] and _is_plausible(framed.data[start : start + HEADER].tobytes())
-        if is_sure or not self._begins(part.connection):
-            known.is_taken = 1
-            return True
-        known.is_suspected = 1
-        return False
+    def _look_at_beginnings(self, parts: Sequence[Part]) -> None:
+        """Believes or suspects connections on ports that were asked for by the first of their messages in the order of release."""
+        beginnings: dict[int, Part] = {}
+        for part in parts:
+            self._make_room(part.connection)
+            known = self._known[part.connection]
+            if not (known.is_taken or known.is_doubted or known.is_suspected):
+                beginnings[part.connection] = min(beginnings.get(part.connection, part), part, key=_first_release)
+        for connection, part in beginnings.items():
+            framed, start = part.framed, int(part.framed.start[0])
+            is_sure = not framed.heuristic[0] and _is_plausible(framed.data[start : start + HEADER].tobytes())
+            if is_sure or not self._begins(connection):
+                self._known.is_taken[connection] = 1
+            else:
+                self._known.is_suspected[connection] = 1
 
     def _decided(self, connection: int, news: list[Part], *, final: bool) -> Iterator[Part]:
         """Yields the parts held back, and the news, once these prove the connection; such parts come late."""
@@ -278,6 +279,10 @@ class Evidence:
             for part in case.held:
                 late = replace(part.framed, release=np.maximum(part.framed.release, release))
                 yield part._replace(direction=part.direction ^ known.is_reversed, framed=late)
+
+
+def _first_release(part: Part) -> tuple[int, int]:
+    return int(part.framed.release[0]), part.direction
 
 
 def _consider(case: _Case, first_byte: Sequence[int], news: list[Part], *, final: bool) -> tuple[bool | None, int]:

@@ -94,9 +94,15 @@ def _packets_of(content: bytes, network: int) -> list[damage.Packet]:
         found, again = (_told(_opened(file.name, size)) for size in _BUFFERS)
     assert found == again
     return [
-        damage.Packet(data[:_HEADERS].replace(_NETWORK, bytes([10, 0, network])) + data[_HEADERS:], *about, ("", "", 0), 0, 0, 0, False)
+        damage.Packet(_in_network(data[:_HEADERS], network) + data[_HEADERS:], *about, ("", "", 0), 0, 0, 0, False)
         for data, about, _ in found or ()
     ]
+
+
+def _in_network(headers: bytes, network: int) -> bytes:
+    for host in _HOSTS:
+        headers = headers.replace(bytes([10, 0, 0, host]), bytes([10, 0, network, host]))
+    return headers
 
 
 def _told(batches: Sequence[PacketBatch] | None) -> list[tuple[bytes, tuple[int, int, int], tuple[int, int, int]]] | None:
@@ -115,10 +121,10 @@ def _told(batches: Sequence[PacketBatch] | None) -> list[tuple[bytes, tuple[int,
 _BUFFERS = (1 << 20, 200)
 _NEXT_FILE = b"another file:"
 """Between files that are read together."""
-_NETWORK = bytes([10, 0, 0])
-"""Where the first files say that all came from."""
-_HEADERS = 34
-"""Bytes at the start of a packet, in which its addresses are."""
+_HOSTS = 1, 2
+"""The hosts of network 10.0.0 that the first files speak of."""
+_HEADERS = 88
+"""Bytes at the start of a packet, in which its addresses are, also those inside a tunnel."""
 
 
 def joined_files(contents: Sequence[bytes]) -> bytes:

@@ -7,11 +7,15 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import llvmlite
+import numpy as np
+import pyarrow as pa
 import pytest
+
+from dcpinspect.errors import memory_ended
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 LARGE = str(SAMPLES / "large.pcapng.gz")
@@ -47,8 +51,14 @@ def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_line_says_how_much_was_asked_for(tmp_path: Path) -> None:
-    assert "MiB more were asked for" in ran(tmp_path, ("check", LARGE), most=150 << 20)[2]
+@pytest.mark.parametrize(
+    ("allocate", "asked"),
+    [(lambda: np.empty(1 << 50, np.uint8), "(1.00 PiB more were asked for)"), (lambda: pa.allocate_buffer(1 << 50), str(1 << 50))],
+)
+def test_the_line_says_how_much_was_asked_for(allocate: Callable[[], object], asked: str) -> None:
+    with pytest.raises(MemoryError) as raised:
+        allocate()
+    assert asked in (memory_ended(raised.value) or "")
 
 
 def test_machine_code_that_cannot_be_loaded_is_one_line_and_the_same_answer(tmp_path: Path) -> None:
