@@ -64,7 +64,7 @@ def test_a_damaged_conversation_reads_the_same_again(sample: str, name: str, tmp
 def test_forged_packets_read_the_same_again(tmp_path: Path) -> None:
     rng = random.Random(7)
     total = 0
-    for _ in range(50):
+    for _ in range(120):
         packets = fuzz.packets(rng.randbytes(8 * rng.randrange(20, 120)))
         first, again = written_again(save(tmp_path / "x.pcap", packets), tmp_path / "y.pcapng")
         assert again == first

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.findings.wire import candidates
 from dcpinspect.findings.wire_rules import IDS, RULES
+from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
 from dcpinspect.protocol.xattr import encode_xattrs
@@ -182,7 +183,10 @@ def test_a_hole_elsewhere_leaves_what_can_be_read() -> None:
 
 
 def explained(made: MessageBatch) -> list[tuple[int, str]]:
-    return sorted({(index, problem.rule) for index in range(len(made)) for problem in made.annotate(index).problems if problem.rule in IDS})
+    found = {(index, problem.rule) for index in range(len(made)) for problem in made.annotate(index).problems if problem.rule in IDS}
+    decoded = made.decoded
+    refused = np.flatnonzero(~decoded.is_response & ((decoded.datatype & datatypes.JSON) == 0))  # who is asked refuses what is no JSON
+    return sorted(found - {(index, "json-bit-not-json") for index in refused.tolist()})
 
 
 def whole(data: bytes) -> tuple[bytes, list[tuple[int, int]]]:
