@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dcpinspect.findings.wire import candidates
 from dcpinspect.findings.wire_rules import IDS, RULES
-from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.encode import encode, encode_parts
+from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
 from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
@@ -184,9 +184,13 @@ def test_a_hole_elsewhere_leaves_what_can_be_read() -> None:
 
 def explained(made: MessageBatch) -> list[tuple[int, str]]:
     found = {(index, problem.rule) for index in range(len(made)) for problem in made.annotate(index).problems if problem.rule in IDS}
-    decoded = made.decoded
-    refused = np.flatnonzero(~decoded.is_response & ((decoded.datatype & datatypes.JSON) == 0))  # who is asked refuses what is no JSON
-    return sorted(found - {(index, "json-bit-not-json") for index in refused.tolist()})
+    refused = {row for group in made.decoded.groups if is_text(group.choice.layout) for row in group.rows.tolist()}
+    refused -= set(np.flatnonzero(made.decoded.is_response).tolist())  # who is asked in a text that is no JSON refuses it
+    return sorted(found - {(index, "json-bit-not-json") for index in refused})
+
+
+def is_text(layout: Layout | None) -> bool:
+    return layout is not None and any(isinstance(item, Field) and item.kind is Kind.JSON for item in layout.value)
 
 
 def whole(data: bytes) -> tuple[bytes, list[tuple[int, int]]]:
