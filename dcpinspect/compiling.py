@@ -62,7 +62,7 @@ def _numba_config() -> Any:
     config: Any = numba.config  # numba fills this module at run time
     if config.DISABLE_JIT:
         msg = "NUMBA_DISABLE_JIT is set"
-        raise ImportError(msg)
+        raise ModuleNotFoundError(msg)
     return config
 
 
