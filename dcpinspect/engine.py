@@ -122,7 +122,7 @@ class Engine:
         self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
-        self._evidence = Evidence(lambda connection: bool(self._endpoints.has_handshake[connection - 1]))
+        self._evidence = Evidence(self._begins)
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
@@ -461,6 +461,10 @@ class Engine:
         number = _number(connection, direction)
         framer = self._framers.get(number)
         return framer.account if framer is not None else self._accounts.get(number)
+
+    def _begins(self, connection: int, direction: int) -> bool:
+        """Returns whether the first byte of a direction was captured."""
+        return bool(self._endpoints.has_handshake[connection - 1]) and self._account(connection, direction).first_hole != 0
 
     def _sizes(self, numbers: Rows) -> FramingSizes:
         """Returns what became of the bytes of these directions so far."""

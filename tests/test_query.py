@@ -71,7 +71,9 @@ def test_groups_and_joins_are_computed() -> None:
 
 
 def test_seqnos_are_unsigned_and_sums_exact(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "x.pcap", server=b"".join(encode("dcp_mutation", by_seqno=2**64 - 1 - n) for n in range(3)))
+    path = builders.capture(
+        tmp_path / "x.pcap", server=b"".join(encode("dcp_mutation", key=b"k", by_seqno=2**64 - 1 - n) for n in range(3))
+    )
     assert ask("select max(by_seqno) most, sum(by_seqno) total from messages where by_seqno > 18446744073709551613", str(path)) == [
         {"most": 2**64 - 1, "total": 2**65 - 3}
     ]

@@ -145,8 +145,8 @@ class Connections(Doubted[Ints], Table[Doubted]):
 class Evidence:
     """The connections in doubt. Nothing here depends on how packets came in batches."""
 
-    def __init__(self, begins: Callable[[int], bool] = lambda _: False) -> None:
-        """``begins``: returns whether the first bytes of a connection are known."""
+    def __init__(self, begins: Callable[[int, int], bool] = lambda *_: False) -> None:
+        """``begins``: returns whether the first byte of this direction of a connection was captured."""
         self._begins = begins
         self._known = Connections.zeros(64)
         self._cases: dict[int, _Case] = {}  # from a connection's first message until it is decided
@@ -257,7 +257,7 @@ class Evidence:
         for connection, part in beginnings.items():
             framed, start = part.framed, int(part.framed.start[0])
             is_sure = not framed.heuristic[0] and _is_plausible(framed.data[start : start + HEADER].tobytes())
-            if is_sure or not self._begins(connection):
+            if is_sure or not self._begins(connection, part.direction):
                 self._known.is_taken[connection] = 1
             else:
                 self._known.is_suspected[connection] = 1

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.growing import grown
-from dcpinspect.protocol.columns import Mask, numbers_at
+from dcpinspect.protocol.columns import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.links import Link
@@ -57,6 +57,7 @@ _BODY = 256
 _PENDING = 1 << 9
 _CHOOSING = 40
 """The first bit of a hash that chooses."""
+_LAST_LEVEL = 64 - _CHOOSING
 _LAPS = 1 << 32
 _MIX = np.array((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), dtype=np.uint64)
 _TELLING = np.ones(256, dtype=np.bool_)
@@ -114,7 +115,7 @@ class Copies:
             self._levels = grown(self._levels, 2 * len(self.messages), self._least_level)
         self.messages[: len(counts)] += counts
         way = 2 * batch.connection + batch.direction
-        hashes = numbers_at(batch.data, batch.start + 8, 8) * _MIX[0] + numbers_at(batch.data, batch.start + 16, 8) * _MIX[1]
+        hashes = _mixed(*(numbers_at(batch.data, batch.start + at, 8) for at in (0, 8, 16)))
         rows = np.flatnonzero(_is_kept(hashes.view(np.int64), self._levels[way]) & _TELLING[batch.decoded.opcode])
         lacks_header = batch.missing.row[batch.missing.start < HEADER_SIZE]
         if len(lacks_header):
@@ -122,8 +123,7 @@ class Copies:
         if not len(rows):
             return
         found = Samples.zeros(len(rows))
-        # the bits that choose samples stay: they are above these
-        found.hash = (hashes[rows] ^ numbers_at(batch.data, batch.start[rows], 8) * _MIX[2] >> np.uint64(_CHOOSING)).view(np.int64)
+        found.hash = hashes[rows].view(np.int64)
         found.way, found.time, found.offset, found.body = way[rows], batch.time_ns[rows], batch.stream_offset[rows], rows
         found = self._thinned(_distinct(found))
         is_cut, memory = np.isin(found.body, batch.missing.row), batch.data.data
@@ -210,8 +210,17 @@ class Copies:
         return self._told[1]
 
 
+def _mixed(*words: Array) -> Array:
+    """Returns a hash of each header, given its words; each bit of it depends on all that are below."""
+    mixed = words[0] * _MIX[0]
+    for word, factor in zip(words[1:], _MIX[1:], strict=True):
+        mixed = (mixed ^ mixed >> np.uint64(32) ^ word) * factor
+    return mixed
+
+
 def _is_kept(hashes: Ints, levels: Ints | int) -> Mask:
-    return np.asarray((hashes >> _CHOOSING & (1 << levels) - 1) == 0, dtype=np.bool_)
+    """Returns whether samples with these hashes are kept at these levels; above the last one nothing is, however alike the hashes are."""
+    return np.asarray(((hashes >> _CHOOSING & (1 << levels) - 1) == 0) & (levels <= _LAST_LEVEL), dtype=np.bool_)
 
 
 def _distinct(samples: Samples) -> Samples:

@@ -134,7 +134,7 @@ def test_tls_1_2_without_its_handshake_says_that_it_cannot_be_read(
     elif has_keys:
         advice = "the key log does not open it; 'dcpinspect connections' says why"
     else:
-        advice = "give the client's key log with --keylog, or capture between the server and what ends TLS, where it is plain"
+        advice = "give the client's key log with --keylog, or record the plain port (11210)"
     assert advice in capsys.readouterr().err
 
 

@@ -4,14 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench import floods
 from dcpinspect.capture.open import open_capture
+from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from dcpinspect.transport.tls.keylog import KeyLog
+from tests import builders
 from tests.builders import Conversation, Recorded, recorded
 from tests.captures import field, real_server
 from tests.doubled import Doubled, packets_of, passed_on, said_of, tcp_of, translated, written
@@ -180,3 +183,23 @@ def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(t
         assert reading.tracker is not None
         assert len(reading.links) > copies.MOST_PAIRS
         assert len(reading.tracker.copies.among(reading.links)) <= copies.MOST_PAIRS  # each of the many took a comparison before
+
+
+def test_messages_that_differ_only_in_their_first_words_are_sampled_too(tmp_path: Path) -> None:
+    """A client that closes 1,024 streams with one opaque: many headers that agree in all but the vbucket."""
+    requests = b"".join(encode("dcp_close_stream", vbucket=vbucket) for vbucket in range(1024))
+    sample = copies.Copies()
+    with Reading([str(builders.capture(tmp_path / "x.pcap", client=requests))]) as reading:
+        for batch in reading:
+            sample.feed(batch)
+    assert sample.messages.tolist() == [0, 1024]
+    assert 1 < len(sample._settle()) <= copies.MOST
+
+
+def test_messages_whose_hashes_are_all_alike_are_no_sample() -> None:
+    samples = copies.Samples.zeros(2 * copies.MOST)
+    samples.way = np.repeat((2, 3), (copies.MOST, copies.MOST))
+    samples.way[:1] = 3
+    sample = copies.Copies()
+    sample._levels = np.zeros(4, dtype=np.int64)
+    assert sample._thinned(samples).way.tolist() == [2] * (copies.MOST - 1)
