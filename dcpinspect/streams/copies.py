@@ -212,7 +212,7 @@ class Copies:
 
 def _mixed(*words: Array) -> Array:
     """Returns a hash of each header, given its words; each bit of it depends on all that are below."""
-    mixed = words[0] * _MIX[0]
+    mixed: Array = words[0] * _MIX[0]
     for word, factor in zip(words[1:], _MIX[1:], strict=True):
         mixed = (mixed ^ mixed >> np.uint64(32) ^ word) * factor
     return mixed
