@@ -46,6 +46,7 @@ def io(
 ) -> int:
     """Count messages and bytes by command over time: a row for each span of time, and a chart for each command."""
     # deferred: NumPy and the decoder, which --help and completion do not need
+    from dcpinspect.counting import count_once
     from dcpinspect.reading import Reading
     from dcpinspect.render.io import io_lines
     from dcpinspect.tables.io import Intervals
@@ -69,16 +70,12 @@ def io(
     )
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
-        counted, shown = Intervals(length), 0
         with opened(output, format_, captures) as out:
-            for batch in interrupts.until_asked(reading):
-                rows = selection.rows(batch)
-                shown += len(rows)
-                counted.feed(batch, rows)
+            counted, copies = count_once(reading, interrupts.until_asked(reading), lambda: Intervals(length), selection.rows)
             with so_far():
 
                 def lines(paint: Paint) -> Iterator[str]:
                     return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
 
                 format_.report(out, Report(lines, counted.records), guard=csv_guard)
-        return remarks(reading, shown=shown)
+        return remarks(reading, shown=counted.messages, counted_copies=copies)

@@ -12,7 +12,7 @@ from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from dcpinspect.capture.open import Problem
     from dcpinspect.reading import Reading
@@ -71,13 +71,15 @@ def remarks(
     checks: bool = False,
     side: str = "",
     told: int = 0,
+    counted_copies: Collection[int] = (),
 ) -> int:
     """Prints remarks on the captures on standard error. Returns the exit status of the command.
 
     ``is_whole``: False if the command stopped before the end of the captures. ``stats``: adds the table of all packets and bytes.
     ``shown``: number of messages that met the conditions, without those that were ``skipped``. ``checks``: the command looks for problems,
     so captures without messages are a failure. ``side``: names the reading, if there are two.
-    ``told``: number of damaged places that were told before.
+    ``told``: number of damaged places that were told before. ``counted_copies``: connections that were counted, although they show what
+    another one shows.
     """
     from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does not need
 
@@ -98,6 +100,13 @@ def remarks(
             complain(f"--skip left out all {skipped:,} messages")
         elif shown == 0:
             complain(f"none of {reading.messages:,} messages met the conditions")
+        if counted_copies:
+            numbers = ", ".join(map(str, sorted(counted_copies)[:MOST_NAMED]))
+            more = f" and {len(counted_copies) - MOST_NAMED:,} more" if len(counted_copies) > MOST_NAMED else ""
+            complain(
+                f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a file first "
+                "('dcpinspect connections' has copy_of)"
+            )
         lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
         for line in lost[:MAX_LINES]:
             complain(line)

@@ -43,8 +43,7 @@ def stats(
     With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
-    import numpy as np
-
+    from dcpinspect.counting import count_once
     from dcpinspect.reading import Reading
     from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
@@ -68,21 +67,14 @@ def stats(
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         if is_all:
             reading.track(redactor)
-        counted = Statistics(of_all=is_all)
         with opened(output, format_, captures) as out:
-            for batch in interrupts.until_asked(reading):
-                counted.feed(batch.redacted(redactor), selection.rows(batch))
-            copies = list(reading.tracker.left_out(reading.links)) if reading.tracker is not None else []
-            if copies and reading.capture.size is not None and reading.is_through:
-                counted = Statistics()
-                with Reading(captures, **reading.options) as again:  # who is a copy is only known by now
-                    for batch in again:
-                        counted.feed(batch.redacted(redactor), np.flatnonzero(~np.isin(batch.connection, copies)))
+            batches = interrupts.until_asked(reading)
+            counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
             with so_far():
                 rows = counted.rows(reading)
                 told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
                 format_.report(out, told, guard=csv_guard)
-        return remarks(reading, shown=counted.messages)
+        return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 
 def _records(rows: Sequence[Row]) -> Records:

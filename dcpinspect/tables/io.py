@@ -65,6 +65,11 @@ class Intervals:
         self._keys, self._sums = keys, sums
 
     @property
+    def messages(self) -> int:
+        """Number of messages that were counted."""
+        return int(self._sums[:, 0].sum())
+
+    @property
     def interval_ns(self) -> int:
         """Length of a span; after this was read, no more messages may be counted."""
         reach = self._reach(self._keys // _CODES * self._unit_ns)

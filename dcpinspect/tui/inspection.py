@@ -24,11 +24,13 @@ from dcpinspect.render.coverage import nothing_found
 from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Statistics
 from dcpinspect.store.store import KEEP, Store
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.advice import here
 from dcpinspect.tui.heat import HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.notes import Notes
-from dcpinspect.tui.of_connection import of_connection
+from dcpinspect.tui.of_connection import BATCH, of_connection
 from dcpinspect.tui.results import Results
 
 State = Literal["reading", "done", "stopped", "failed"]
@@ -169,6 +171,7 @@ class Inspection:
                         break
                     look()
                 is_whole = self._is_wanted.is_set() or self.is_live
+                self._leave_out_copies()
                 give_back()
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
@@ -183,6 +186,19 @@ class Inspection:
                 self.error, self.state = "reading stopped because of a fault in dcpinspect", "failed"
             self._is_over.set()
             changed()
+
+    def _leave_out_copies(self) -> None:
+        """Counts again where connections show what others show, which is only known by now."""
+        assert self.reading.tracker is not None
+        copies = self.reading.tracker.left_out(self.reading.links)
+        if not copies:
+            return
+        self._statistics, self._heat = Statistics(), HeatCounter()
+        rows = self.store.matching(FilterRows(parse_filter(f"not connection in ({', '.join(map(str, sorted(copies)))})")))
+        for start in range(0, len(rows), BATCH):
+            batch = self.store.messages(rows[start : start + BATCH].astype(np.int64))
+            self._statistics.feed(batch)
+            self._heat.feed(batch)
 
     def _work_out(self, *, is_whole: bool) -> None:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)

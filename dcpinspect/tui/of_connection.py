@@ -22,7 +22,7 @@ from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.vbucket_cells import whole
 
-_BATCH = 1 << 16
+BATCH = 1 << 16
 """Number of messages that are counted at once."""
 
 
@@ -79,10 +79,10 @@ def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) ->
     assert results.connection is not None
     rows = store.matching(FilterRows(filter_of(results.connection))).astype(np.int64)
     statistics, round_trips, heat = MessageStats(), RoundTrips(), HeatCounter()
-    for start in range(0, len(rows), _BATCH):
+    for start in range(0, len(rows), BATCH):
         if not goes_on(start / len(rows)):
             return None
-        batch = store.messages(rows[start : start + _BATCH])
+        batch = store.messages(rows[start : start + BATCH])
         statistics.feed(batch, np.arange(len(batch)))
         round_trips.feed(batch)
         heat.feed(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.tables.io import IO
+from tests.captures import field
+from tests.doubled import packets_of, passed_on, written
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 
@@ -71,3 +74,9 @@ def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[s
 def test_an_interval_is_a_length_of_time(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["io", LOOP, "--interval", interval]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: --interval {interval}: write a length of time")
+
+
+def test_messages_of_a_copy_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets = packets_of(field("t00-base"))
+    of_alone = rows(capsys, str(written(tmp_path, packets)), "--interval", "1s")
+    assert rows(capsys, str(written(tmp_path, passed_on(packets))), "--interval", "1s") == of_alone != []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +116,15 @@ def test_messages_of_a_copy_are_not_counted(tmp_path: Path, capsys: pytest.Captu
         names = ("section", "name", "side", "count", "bytes", "connection")
         return [tuple(map(row.get, names)) for row in rows(capsys, str(path), *options) if row["section"] != "capture"]
 
-    alone = counts(written(tmp_path, packets))
-    assert counts(written(tmp_path, passed_on(packets))) == alone
-    assert counts(written(tmp_path, passed_on(packets)), "--copies") != alone
+    for options in ((), ("--opcode", "dcp_mutation")):
+        alone = counts(written(tmp_path, packets), *options)
+        assert counts(written(tmp_path, passed_on(packets)), *options) == alone
+        assert counts(written(tmp_path, passed_on(packets)), *options, "--copies") != alone
+
+
+def test_a_pipe_is_counted_as_it_came_and_says_so(tmp_path: Path) -> None:
+    data = written(tmp_path, passed_on(packets_of(field("t00-base")))).read_bytes()
+    for command in ("stats", "io"):
+        ran = subprocess.run([sys.executable, "-m", "dcpinspect", command, "-"], input=data, capture_output=True, check=True)
+        (line,) = ran.stderr.decode().splitlines()
+        assert "counted twice, since a pipe is read once: connection 2; save it to a file first" in line

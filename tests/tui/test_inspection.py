@@ -7,6 +7,8 @@ import pytest
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading
 from dcpinspect.tui.inspection import Inspection
+from tests.captures import field
+from tests.doubled import packets_of, passed_on, written
 from tests.tui.screens import SAMPLES
 
 
@@ -53,3 +55,15 @@ def test_a_file_that_changes_behind_it_is_told(tmp_path: Path) -> None:
     with pytest.raises((CaptureError, OSError)):
         inspection.store.messages([1])
     inspection.close()
+
+
+def test_messages_of_a_copy_are_in_no_chart_or_statistic(tmp_path: Path) -> None:
+    packets = packets_of(field("t00-base"))
+    told = []
+    for shown in (packets, passed_on(packets)):
+        inspection = loaded(written(tmp_path, shown))
+        results = inspection.results
+        counts = [(row["name"], row["count"]) for row in results.statistics if row["section"] == "messages"]
+        told.append((counts, results.charts.sizes.tolist(), results.charts.by_connection[1].tolist()))
+        inspection.close()
+    assert told[0] == told[1]
