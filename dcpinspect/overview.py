@@ -17,6 +17,8 @@ from dcpinspect.tables.records import Records
 
 Overview = dict[str, Any]
 """A record of ``INFO``: values by the names of its columns."""
+_MOST_NAMED = 4
+"""Number of captures that are named in a command."""
 
 
 def overview(reading: Reading) -> Overview:
@@ -145,7 +147,8 @@ def _next(reading: Reading) -> str | None:
         command, options = "info", [*options, "--port auto"]
     else:
         return None
-    return " ".join(["dcpinspect", command, *(shlex.quote(file.name) for file in reading.capture.files), *options])
+    names = map(shlex.quote, reading.named) if len(reading.named) <= _MOST_NAMED else ["FILE…"]
+    return " ".join(["dcpinspect", command, *names, *options])
 
 
 def overview_records(found: Overview) -> Records:

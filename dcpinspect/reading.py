@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.folders import named
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.decoding import Frames
@@ -114,6 +115,8 @@ class Reading:
         ``keys``: secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
+        self.named = named(capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files])
+        """What is read, as it was given: captures, and directories of captures."""
         if (self.capture.size or 0) >= MUCH:
             expect_much()
         ports = (*DEFAULT_PORTS, *extra_ports)

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from dcpinspect.errors import CaptureError
 
@@ -20,7 +21,19 @@ _MAGICS = tuple(
 class Inside(str):
     """A capture that was found in a directory. If it cannot be read, the others still are: a ring's newest file may still be empty."""
 
-    __slots__ = ()
+    directory: str
+    """The directory, as it was given."""
+
+    def __new__(cls, path: str, directory: str) -> Self:
+        """Returns the name of the capture."""
+        capture = super().__new__(cls, path)
+        capture.directory = directory
+        return capture
+
+
+def named(captures: Sequence[str]) -> list[str]:
+    """Returns what the user named: captures, and the directories of those that were found in one."""
+    return list(dict.fromkeys(name.directory if isinstance(name, Inside) else name for name in captures))
 
 
 def captures_in(directory: str, without: str = "") -> Iterator[str]:
@@ -53,7 +66,7 @@ def with_folders(names: Sequence[str]) -> list[str]:
                 os.scandir(name).close()
             except OSError as error:
                 raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
-        inside = [Inside(path) for path in captures_in(name)] if os.path.isdir(name) else [name]
+        inside = [Inside(path, name) for path in captures_in(name)] if os.path.isdir(name) else [name]
         if not inside and any(os.path.isdir(os.path.join(name, one, _OF_PIPELINE)) for one in (".", "..")):
             raise CaptureError(
                 name, None, "belongs to the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'"

@@ -136,3 +136,12 @@ def test_a_directory_is_read_without_its_empty_file(tmp_path: Path, capsys: pyte
     assert said.out.splitlines()[0].startswith(f"files     {tmp_path / 'r_1.pcap'}")
     assert said.err == f"dcpinspect: {empty}: left out, for it is empty; all that is readable was read\n"
     assert main(["info", str(tmp_path / "r_1.pcap"), str(empty)]) == 2
+
+
+def test_what_to_run_next_has_the_names_that_were_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"{number}.pcap" for number in range(5)]
+    for path in paths:
+        path.write_bytes((SAMPLES / "rollback.pcap").read_bytes())
+    for names, named in (([tmp_path], str(tmp_path)), (paths[:2], f"{paths[0]} {paths[1]}"), (paths, "FILE…")):
+        assert main(["info", *map(str, names)]) == 0
+        assert f"next      dcpinspect check {named}" in capsys.readouterr().out.splitlines()
