@@ -54,7 +54,7 @@ class PacketWishes:
     decrypted: bool = False
     """Whether messages of TLS are written in plain text, in packets made from them, instead of the captured packets."""
     redactor: Redactor | None = None
-    """For ``decrypted``: packets are made from all messages, and private data is replaced by zeros."""
+    """For ``decrypted``: packets are made from all messages, private data is replaced by zeros, and comments are left out."""
 
     @property
     def is_private(self) -> bool:
@@ -207,7 +207,7 @@ class Subset:
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
         captures = self._reading.capture.files
-        notes = [note for file in captures for note in file.notes]
+        notes = [note for file in captures for note in file.notes] if self._wishes.redactor is None else []
         if self._plain is not None and self._plain.note is not None:
             notes.append(self._plain.note)
         writer = PcapNgWriter(sink, list(dict.fromkeys(notes)))
@@ -305,7 +305,9 @@ class Subset:
         with open_capture(name if file.spool is None else file.spool.name) as capture:
             for batch in capture:
                 self.position = before + capture.position
-                yield dataclasses.replace(batch, first_packet=file.first_packet + done)
+                # comments may quote anything
+                options = batch.options if self._wishes.redactor is None else None
+                yield dataclasses.replace(batch, first_packet=file.first_packet + done, options=options)
                 done += len(batch)
                 if done >= wanted:
                     return

@@ -19,6 +19,8 @@ MECHANISMS = frozenset({b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN
 """Names of SASL mechanisms that servers have or had."""
 _NUMBER = re.compile(r"(?:0x)?[0-9A-Fa-f]{1,16}|[0-9]{1,20}", re.ASCII)
 """A number of at most 64 bits, with hexadecimal or decimal digits."""
+_VERSION = re.compile(rb"\d+(?:\.\d+)*(?:[-_]\d+)?(?:[-_](?:g[0-9a-f]{4,40}|enterprise|community))?")
+"""The version of a server, as ``7.6.2-3721-enterprise``."""
 _OPTIONS = frozenset({"uid", "sid", "collections", "scope", "purge_seqno", "cts"})
 """Members of a stream request that servers know."""
 _TRANSFER_OPTIONS = frozenset({"free_memory", "all_keys"})
@@ -57,6 +59,21 @@ def value_of_control(text: bytes, key: bytes, replace: Replace) -> bytes:
     """Shows what a known key of DCP control can be set to: a number, a boolean, or one of its words."""
     control = control_key(key.decode(errors="replace"))
     return text if control is not None and control.takes(text.decode(errors="replace")) else replace(text)
+
+
+def version_of_server(text: bytes, _: bytes, replace: Replace) -> bytes:
+    """Shows the version of a server."""
+    return text if _VERSION.fullmatch(text) else replace(text)
+
+
+def error_map(text: bytes, _: bytes, replace: Replace) -> bytes:
+    """Shows a JSON object: the server's build says what is in it."""
+    import orjson  # deferred, as below
+
+    try:
+        return text if isinstance(orjson.loads(text), dict) else replace(text)
+    except orjson.JSONDecodeError:
+        return replace(text)
 
 
 def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:

@@ -3,22 +3,30 @@
 Every text is replaced but for the protocol's own words, since any peer can send any text in any place: ``Field.is_private`` and
 ``Field.shown`` say which field is what. Each text becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under
 one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay.
+Of a section whose parts do not fit into it, the numbers are texts, too: nobody knows that they were meant to be numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 
 from dcpinspect.protocol.fields import Field, Kind
-from dcpinspect.protocol.message import FieldValue, Message, Value
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.message import FieldValue, Message, Problem, Value
 
 DIGITS = 32
 """Number of digits of a replacement: 128 bits, so that two texts never share one by chance."""
 _CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
 """Kinds of which no byte stays; their contents are told beside them."""
+_UNDIVIDED = ("length-mismatch", "failover-log-size", "cache-transfer-record", "bad-framing-extras")
+"""Rules of sections whose parts do not fit into them."""
+_QUOTING = (*_UNDIVIDED, "bad-snappy", "bad-xattr-section", "system-event-length")
+"""Rules whose reasons quote what is there: lengths, and names of xattrs."""
+_QUOTED = re.compile(r"b?'.*'|b?\".*\"|\d+")
 
 
 class Redactor:
@@ -44,7 +52,11 @@ class Redactor:
     def message(self, message: Message) -> Message:
         """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
         data, key = bytearray(message.data), message.key or b""
-        fields = [self._field(field, data, key, is_private=False) for field in message.fields]
+        undivided = _undivided(message)
+        fields = [
+            self._field(field, data, key, is_private=False, is_divided=not any(low <= field.offset < high for low, high in undivided))
+            for field in message.fields
+        ]
         changed = [after for before, after in zip(message.fields, fields, strict=True) if before is not after]
         for field in changed:
             if field.name == "key" and message.key is not None:
@@ -53,26 +65,30 @@ class Redactor:
         if value is not None and (of_value := [field for field in changed if field.offset >= message.size - value.size]):
             message.value = self._value(value, of_value[0].spec, key)
         message.fields = fields
+        message.problems = [_unquoted(problem) for problem in message.problems]
         message.data = bytes(data)
         return message
 
-    def _field(self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool) -> FieldValue:
+    def _field(self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool, is_divided: bool) -> FieldValue:
         """Returns the field itself, or a copy with private parts replaced; ``is_private``: the field around it is private, and it has no
-        ``spec`` itself. ``key``: of the message."""
+        ``spec`` itself. ``key``: of the message. ``is_divided``: the parts of its section fit into it; if not, no number stays.
+        """
         spec = field.spec
         if field.hidden:
             _overwrite(field, data)
             return field if spec is None or not spec.told else dataclasses.replace(field, meaning=f"hidden, {field.size} bytes")
         if spec is None and isinstance(field.value, int):  # the collection of a key, the bits of a number
-            return field
+            return field if is_divided else self._number(field, data)
         if spec is not None:
-            is_private = spec.is_private
+            is_private = spec.is_private or not is_divided
             if spec.kind.size:
                 return self._number(field, data) if is_private else field
         is_frames = field.name == "framing_extras"
         parts = tuple(
             # Elements of framing extras: known ones say what is private in them.
-            self._field(part, data, key, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
+            self._field(
+                part, data, key, is_private=is_private and not (is_frames and (part.fields or part.size == 1)), is_divided=is_divided
+            )
             for part in field.fields
         )
         if is_private and spec is not None and spec.shown is not None:
@@ -107,9 +123,9 @@ class Redactor:
         return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
 
     def _number(self, field: FieldValue, data: bytearray) -> FieldValue:
-        """Returns a copy of a number that is a document, or changes one: no text can stand for it."""
+        """Returns a copy of a number that is a document, or changes one, or may be anything: no text can stand for it."""
         _overwrite(field, data)
-        return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", hidden=True, redacted=True)
+        return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", fields=(), hidden=True, redacted=True)
 
     def _value(self, value: Value, spec: Field | None, key: bytes) -> Value:
         body = self.replacement(value.body) if spec is None or spec.shown is None else self.told(spec, value.body, key)
@@ -117,6 +133,23 @@ class Redactor:
             body = b'"' + body + b'"'
         xattrs = tuple((self.replacement(name), b'"' + self.replacement(text) + b'"') for name, text in value.xattrs)
         return dataclasses.replace(value, body=body, xattrs=xattrs)
+
+
+def _undivided(message: Message) -> list[tuple[int, int]]:
+    """Returns the ranges [start, end) of the sections whose parts do not fit into them."""
+    header = message.header
+    if header is None:
+        return []
+    framed = HEADER_SIZE + message.framing_size
+    sections = {"framing_extras": (HEADER_SIZE, framed), "value": (framed + header.extras_size + header.key_size, message.size)}
+    paths = {one.field.partition(".")[0] for one in message.problems if one.rule in _UNDIVIDED and one.severity == "error"}
+    return [place for name, place in sections.items() if name in paths]
+
+
+def _unquoted(problem: Problem) -> Problem:
+    """Returns a problem in words that quote nothing of what is there."""
+    is_of_body = problem.rule in _QUOTING and problem.offset >= HEADER_SIZE
+    return dataclasses.replace(problem, reason=_QUOTED.sub("…", problem.reason)) if is_of_body else problem
 
 
 def _overwrite(field: FieldValue, data: bytearray) -> None:

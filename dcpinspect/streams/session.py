@@ -20,6 +20,7 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.flags import PRODUCER
 from dcpinspect.protocol.layouts.flow import CONTROL_KEY, CONTROL_VALUE
+from dcpinspect.protocol.layouts.session import SERVER_VERSION
 from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -398,7 +399,8 @@ class Conversation:
         elif opcode == Opcode.HELLO and good:
             session.features, session.hello_row = _features(batch, row), int(batch.row[row])
         elif opcode == Opcode.VERSION and good:
-            session.server_version = text(value_bytes(batch, row))
+            version = value_bytes(batch, row)
+            session.server_version = text(version if batch.redactor is None else batch.redactor.told(SERVER_VERSION, version))
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
             session.open_status = status
         elif opcode == Opcode.SELECT_BUCKET and asked is not None:
@@ -563,6 +565,8 @@ def _told(raw: bytes, redactor: Redactor | None) -> str:
 def _features(batch: MessageBatch, row: int) -> tuple[str, ...]:
     """Returns the names of the features in a HELLO or its answer."""
     value = value_bytes(batch, row) if batch.decoded.fits[row] else b""
+    if batch.redactor is not None and len(value) % 2:
+        return ()  # as in its fields, what is no list of numbers is a text
     return tuple(feature_name(code) for code in np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist())
 
 

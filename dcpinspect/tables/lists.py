@@ -24,7 +24,10 @@ def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
     has_some = np.zeros(len(batch), np.bool_)
     for choice, members in ((group.choice, group.rows) for group in batch.decoded.groups):
         if choice.layout is not None and choice.value_fits and run.name in {item.name for item in choice.layout.value}:
-            has_some[members] = batch.decoded.value.size[members] >= least
+            size = batch.decoded.value.size[members]
+            # of fixed records that do not fill the value, nothing says that they are numbers
+            is_shown = (size % least == 0) | (batch.redactor is None or not _is_fixed(run))
+            has_some[members] = (size >= least) & is_shown
     chosen = rows[has_some[rows]]
     if not len(chosen):
         return pa.nulls(len(rows))

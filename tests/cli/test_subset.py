@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng import comments_of
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
 from dcpinspect.reading import Reading
@@ -170,6 +171,23 @@ def test_a_closed_pipe_leaves_the_packets_of_what_was_read(tmp_path: Path) -> No
     with Reading([str(path)]) as part:
         messages = sum(map(len, part))
     assert 500 < messages < 20_000
+
+
+@pytest.mark.parametrize("command", ["read", "check"])
+def test_redacted_packets_have_no_comment_of_the_capture(command: str, tmp_path: Path) -> None:
+    """Not those on its packets, such as a SYN that is copied, and not those on the whole."""
+    given, path = tmp_path / "given.pcapng", tmp_path / "x.pcapng"
+    with open_capture(SAMPLES / "rollback.pcap") as capture, given.open("wb") as file:
+        writer = PcapNgWriter(file, [b"taken for alice"])
+        for batch in capture:
+            writer.write(batch, comments=dict.fromkeys(range(len(batch)), "alice saw this"))
+    for more, is_there in ((["--decrypted"], True), (["--decrypted", "--redact"], False)):
+        assert main([command, str(given), "-w", str(path), *more]) in (0, 1)
+        with open_capture(path) as capture:
+            comments = [text for batch in capture for index in range(len(batch)) for text in comments_of(batch, index)]
+            comments += capture.files[0].notes
+        assert any(b"alice" in text for text in comments) == is_there
+        assert any(b"redacted messages" in text for text in comments) != is_there
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ import pytest
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.fields import Field, Item
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words, name_of_control, stream_options, value_of_control
+from dcpinspect.protocol.own_text import (
+    MECHANISMS,
+    ListOfWords,
+    Words,
+    error_map,
+    name_of_control,
+    stream_options,
+    value_of_control,
+    version_of_server,
+)
 
 
 def replaced(_: bytes) -> bytes:
@@ -90,6 +99,21 @@ def test_everything_else_of_a_stream_request_is_replaced(text: bytes, shown: byt
     assert stream_options(text, b"", replaced) == shown
 
 
+@pytest.mark.parametrize("text", [b"7.6.2-3721-enterprise", b"8.0.0-3777", b"1.4.4_209_g7b9e75f", b"7.2", b"4.5.1-2844-community"])
+def test_the_version_of_a_server_is_shown(text: bytes) -> None:
+    assert version_of_server(text, b"", replaced) == text
+
+
+@pytest.mark.parametrize("text", [b"alice", b"7.6.2 alice", b"7.6.2-alice", b"", b"\xff\x00\x01"])
+def test_what_is_no_version_is_replaced(text: bytes) -> None:
+    assert version_of_server(text, b"", replaced) == b"?"
+
+
+def test_an_error_map_is_a_json_object() -> None:
+    assert error_map(b'{"version":2}', b"", replaced) == b'{"version":2}'
+    assert {error_map(text, b"", replaced) for text in (b"alice", b'["alice"]', b"\xff")} == {b"?"}
+
+
 def told(items: tuple[Item, ...]) -> list[Field]:
     return list(chain.from_iterable([item] if isinstance(item, Field) else told(item.fields) for item in items))
 
@@ -103,7 +127,7 @@ def test_few_commands_show_any_text() -> None:
         if not field.kind.size and not (field.is_private and field.shown is None)
     }
     assert texts == {
-        (0x0B, "value", False),
+        (0x0B, "value", True),
         (0x20, "value", True),
         (0x21, "key", True),
         (0x22, "key", True),
@@ -116,5 +140,5 @@ def test_few_commands_show_any_text() -> None:
         (0xDA, "scan_id", False),
         (0xDB, "scan_id", False),
         (0xDC, "scan_id", False),
-        (0xFE, "value", False),
+        (0xFE, "value", True),
     }

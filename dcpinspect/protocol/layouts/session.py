@@ -6,7 +6,7 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words
+from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words, error_map, version_of_server
 
 _SPEC = "BinaryProtocol.md"
 _SASL = "sasl.md"
@@ -15,6 +15,7 @@ _FEATURES = Records("features", (Field("feature", 0, Kind.FEATURE, "feature", "f
 _JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
 _TEXT = (Field("value", 0, Kind.TEXT, "text", "Value"),)
 _SECRET = (Field("value", 0, Kind.SECRET, "authentication data", "Value"),)
+SERVER_VERSION = Field("value", 0, Kind.TEXT, "text", "Value", shown=version_of_server)
 _MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key", shown=Words(MECHANISMS))
 _BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key")
 
@@ -61,15 +62,14 @@ LAYOUTS = (
     _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_JSON),
     _layout(Opcode.SET_CLUSTER_CONFIG, "response"),
     _layout(Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, Kind.U16, "newest version the client understands", "version"),)),
-    # The server's build says what is in these two.
-    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, Kind.JSON, "JSON document", "Value", private=False),)),
+    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, Kind.JSON, "JSON document", "Value", shown=error_map),)),
     _layout(Opcode.NOOP, "request"),
     _layout(Opcode.NOOP, "response"),
     _layout(Opcode.QUIT, "request"),
     _layout(Opcode.QUIT, "response"),
     _layout(Opcode.QUITQ, "request"),
     _layout(Opcode.VERSION, "request"),
-    _layout(Opcode.VERSION, "response", value=(Field("value", 0, Kind.TEXT, "text", "Value", private=False),)),
+    _layout(Opcode.VERSION, "response", value=(SERVER_VERSION,)),
     _layout(
         Opcode.STAT,
         "request",
