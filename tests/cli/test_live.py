@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -314,6 +316,32 @@ def test_a_full_disk_ends_it_with_the_reason_and_the_numbers(ring: tuple[str, ..
     assert re.fullmatch(r"dcpinspect: lo: [\d,]+ packets captured in .*x\.pcapng, 0 dropped by the kernel", captured)
     assert reason == f"dcpinspect: --write {tmp_path}/x.pcapng: No space left on device; it has the packets before that"
     assert len(rows) == recorded
+
+
+def test_what_is_stopped_and_goes_on_has_lost_nothing_that_it_does_not_count(namespace: str, tmp_path: Path) -> None:
+    """As with Ctrl-Z and fg, ten times, while messages come."""
+    path = tmp_path / "x.ndjson"
+    with live(namespace, "-i", "lo", "-o", str(path), "--no-fields") as running:
+        pid = running.process.pid
+        both = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+        def stop_and_go() -> None:
+            for _ in range(10):
+                for number in (signal.SIGSTOP, signal.SIGCONT):
+                    for process in both:
+                        os.kill(process, number)
+                    time.sleep(0.05)
+
+        stopping = threading.Thread(target=stop_and_go)
+        stopping.start()
+        messages = flood(namespace, 5_000, 500, before_last=stopping.join)
+        running.end()
+    _, dropped, count = summary(running)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(rows) == count
+    seqnos = [row["by_seqno"] for row in rows if row["direction"] == "s2c"]
+    assert dropped or seqnos == list(range(1, len(messages) + 1))
+    assert seqnos[-1] == len(messages)
 
 
 def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(namespace: str, tmp_path: Path) -> None:
