@@ -41,6 +41,9 @@ class Limits:
 class NoRoom(OutputError):  # noqa: N818  a state of the disk, which may pass
     """The disk took no more. The file has the packets before."""
 
+    size = packets = 0
+    """How much of what was to be written the file has all the same: whole blocks, in bytes, and their number."""
+
 
 class RecordedFiles:
     """The files to which packets are written, block by block. If the disk takes a block only in part, it is taken back, so that files stay
@@ -124,7 +127,7 @@ class RecordedFiles:
         if self._file is None:
             self._begin()
         self._describe()
-        self._write(blocks)
+        self._write(blocks, is_packets=True)
         self.packets += packets
         self._mark()
 
@@ -213,16 +216,29 @@ class RecordedFiles:
         self._write(memoryview(data))
         return len(data)
 
-    def _write(self, view: memoryview) -> None:
+    def _write(self, view: memoryview, *, is_packets: bool = False) -> None:
         assert self._file is not None
         done = 0
         try:
             while done < len(view):
                 done += self._file.write(view[done:])
         except OSError as error:
+            size, packets = _whole_blocks(view[:done]) if is_packets else (0, 0)
             with suppress(OSError):  # a device has no size
-                os.ftruncate(self._file.fileno(), self._good)
-                self._file.seek(self._good)  # what is still written belongs here, and not behind a hole
+                os.ftruncate(self._file.fileno(), self._good + size)
+                self._file.seek(self._good + size)  # what is still written belongs here, and not behind a hole
+                self._mark()
+            self.packets += packets
             kind = NoRoom if error.errno in FULL else OutputError
-            before = "; it has the packets before that" if self.packets else ""
-            raise kind(f"{self._name}: {error.strerror}{before}") from error
+            refused = kind(f"{self._name}: {error.strerror}{'; it has the packets before that' if self.packets else ''}")
+            if isinstance(refused, NoRoom):
+                refused.size, refused.packets = size, packets
+            raise refused from error
+
+
+def _whole_blocks(view: memoryview) -> tuple[int, int]:
+    """Returns the bytes and the number of pcapng blocks that are whole; numbers are little endian."""
+    end = count = 0
+    while len(view) >= end + 8 and end + (size := int.from_bytes(view[end + 4 : end + 8], "little")) <= len(view):
+        end, count = end + size, count + 1
+    return end, count

@@ -301,6 +301,7 @@ class Recorder:
         try:
             self._files.put(blocks, packets)
         except NoRoom as error:
+            blocks, packets = blocks[error.size :], packets - error.packets
             if self._wishes.is_spool and self._files.drop_oldest():
                 self._put(blocks, packets)
                 return
