@@ -22,7 +22,7 @@ from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.message import Collections, Context, Generation
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
 
 
 class CollectionsState(IntEnum):
@@ -47,6 +47,8 @@ marker."""
 
 _ALSO_FIRST = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SNAPSHOT_MARKER)
 """Events whose layout v1 the first generation has too. A marker with 20 bytes of extras is the UPR_SNAPSHOT_MARKER of its second page."""
+_NEVER_FIRST = {Opcode.HELLO, *(opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP)}
+"""Commands that the first generation does not have. Its commands end before the noop, and newer ones have greater numbers."""
 
 
 def generation_of(layout: Layout) -> int:
@@ -55,7 +57,7 @@ def generation_of(layout: Layout) -> int:
         return GENERATION_UNKNOWN
     if layout.generation == "upr":
         return UPR
-    if layout.opcode == Opcode.HELLO or Opcode.DCP_NOOP <= layout.opcode <= Opcode.DCP_CACHE_TRANSFER_END:
+    if layout.opcode in _NEVER_FIRST:
         return LATER
     is_newer = layout.opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_MUTATION) or (layout.opcode in _ALSO_FIRST and layout.generation != "v1")
     return LATER if is_newer and layout.side == "request" else GENERATION_UNKNOWN

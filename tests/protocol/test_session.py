@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context
-from dcpinspect.protocol.session import GENERATION_UNKNOWN, LATER, STATE_NAMES, UPR, CollectionsState, Fact, Sessions, context
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.session import (
+    GENERATION_UNKNOWN,
+    LATER,
+    STATE_NAMES,
+    UPR,
+    CollectionsState,
+    Fact,
+    Sessions,
+    context,
+    generation_of,
+)
 
 OFF, ON, UNKNOWN, INFERRED = CollectionsState.OFF, CollectionsState.ON, CollectionsState.UNKNOWN, CollectionsState.INFERRED
 
@@ -114,3 +126,9 @@ def test_any_division_into_batches_reads_the_same(
         return out
 
     assert read([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]) == read([0, len(rows)])
+
+
+def test_every_command_after_those_of_the_first_generation_shows_a_later_one() -> None:
+    later = {opcode for opcode in Opcode if Trait.DCP in opcode.traits and opcode >= Opcode.DCP_NOOP}
+    shows = {layout.opcode: generation_of(layout) for layout in LAYOUTS if layout.opcode in later and not layout.server}
+    assert shows == dict.fromkeys(later, LATER)
