@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import dcpinspect
 from dcpinspect.export.json import message_object
 from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tables.schema import BASE, BY_NAME, COLUMNS, ON_REQUEST, SPECIFIC
-from tests.protocol.vectors import BY_ID
+from tests import builders
+from tests.protocol.vectors import ALL, BY_ID
 from tests.tables.build import batch
 
 _TABLE_ONLY = {"time_ns", "key_bytes", "status_name", "value_size", "missing_bytes", "problem", "relative_ns", "request_key"}
@@ -59,3 +63,13 @@ def test_a_column_that_many_commands_have_names_some_of_them() -> None:
 
 def test_a_column_is_as_wide_as_the_widest_field() -> None:
     assert (BY_NAME["version"].kind, BY_NAME["deleted"].kind) == ("u16", "u32")
+
+
+def test_no_column_is_empty_in_a_capture_of_all_published_messages(tmp_path: Path) -> None:
+    messages = [vector.data for vector in ALL if vector.consistent or vector.corrected]
+    requests, responses = (b"".join(data for data in messages if data[0] in magics) for magics in ((0x80, 0x08), (0x81, 0x18)))
+    path = builders.capture(tmp_path / "x.pcap", client=requests, server=responses)
+    names = [column.name for column in (*COLUMNS, *ON_REQUEST)]
+    with dcpinspect.open(path) as recording:
+        table = recording.messages(names).read_all()
+    assert [name for name in names if table[name].null_count == len(table)] == []
