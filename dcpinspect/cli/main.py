@@ -31,33 +31,44 @@ if TYPE_CHECKING:
 PROGRAM = "dcpinspect"
 COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 
-COMMANDS = {
-    "read": "Print the messages of captures.",
-    "live": "Print the messages on network interfaces as they come.",
-    "watch": "Tell findings as they become certain, for weeks.",
-    "tui": "Open captures in the terminal UI.",
-    "export": "Write the messages of captures to a file.",
-    "info": "Print who is in captures, when, which buckets, how complete.",
-    "check": "Print what is wrong, on which side, and what to do.",
-    "streams": "Print every stream: request, answer, delivery and end.",
-    "vbuckets": "Print the state of every vbucket, client by client.",
-    "snapshots": "Print every snapshot, and whether it is complete.",
-    "gaps": "Print the seqnos that were not delivered, and why.",
-    "rollbacks": "Print why streams were rolled back, and the request that would work.",
-    "timeline": "Show one vbucket, seqno by seqno and event by event.",
-    "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
-    "io": "Count messages and bytes by command over time, with charts.",
-    "follow": "Show the conversation on one connection.",
-    "diff": "Compare two captures of the same streams.",
-    "report": "Write what was found as one file to hand over.",
-    "log": "Print what the server's log says of streams.",
-    "connections": "Print every connection: client, settings and state.",
-    "sql": "Run a SQL query over captures.",
-    "pipeline": "Turn directories of captures into tables, with Spark.",
-    "explain": "Explain a command, a status, a control key or the bytes of a message.",
-    "schema": "Print the JSON Schema of an output.",
+SECTIONS = {
+    "Read": {
+        "info": "Print who is in captures, when, which buckets, how complete.",
+        "read": "Print the messages of captures.",
+        "tui": "Open captures in the terminal UI.",
+        "connections": "Print every connection: client, settings and state.",
+        "follow": "Show the conversation on one connection.",
+        "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
+        "io": "Count messages and bytes by command over time, with charts.",
+        "sql": "Run a SQL query over captures.",
+        "export": "Write the messages of captures to a file.",
+    },
+    "Judge": {
+        "check": "Print what is wrong, on which side, and what to do.",
+        "vbuckets": "Print the state of every vbucket, client by client.",
+        "timeline": "Show one vbucket, seqno by seqno and event by event.",
+        "streams": "Print every stream: request, answer, delivery and end.",
+        "snapshots": "Print every snapshot, and whether it is complete.",
+        "gaps": "Print the seqnos that were not delivered, and why.",
+        "rollbacks": "Print why streams were rolled back, and the request that would work.",
+        "report": "Write what was found as one file to hand over.",
+    },
+    "Compare": {
+        "diff": "Compare two captures of the same streams.",
+        "log": "Print what the server's log says of streams.",
+    },
+    "Watch": {
+        "live": "Print the messages on network interfaces as they come.",
+        "watch": "Tell findings as they become certain, for weeks.",
+        "pipeline": "Turn directories of captures into tables, with Spark.",
+    },
+    "Explain": {
+        "explain": "Explain a command, a status, a control key or the bytes of a message.",
+        "schema": "Print the JSON Schema of an output.",
+    },
 }
-"""Name and summary of every command, in the order of ``--help``."""
+"""Name and summary of every command, by what it is for, in the order of ``--help``."""
+COMMANDS = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
 
 GROUPS = {
     "pipeline": {
@@ -115,9 +126,20 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
 
 
+class _Program(TyperGroup):
+    """The command group; its help lists the commands by section."""
+
+    def format_commands(self, _context: Any, formatter: Any) -> None:
+        """Writes the summaries, whole."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(f"{name:<11}", summary) for name, summary in commands.items()])
+
+
 def program() -> TyperGroup:
     """Returns the command group with every command, without importing any of them."""
     app = typer.Typer(
+        cls=_Program,
         rich_markup_mode=None,  # plain help: importing rich to print it would cost more than all the rest of --help
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )

@@ -14,7 +14,7 @@ import pytest
 
 import dcpinspect
 from dcpinspect.cli import main as cli
-from dcpinspect.cli.main import COMMANDS, DeferredCommand, main, program
+from dcpinspect.cli.main import COMMANDS, SECTIONS, DeferredCommand, main, program
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from tests import builders
 from tests.peers.truth import SAMPLES
@@ -50,11 +50,13 @@ def raising(error: BaseException) -> Callable[[], object]:
     return action
 
 
-def test_help_lists_every_command() -> None:
+def test_help_lists_every_command_by_section_with_its_whole_summary() -> None:
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    listed = [line.split() for line in done.stdout.partition("Commands:\n")[2].splitlines()]
-    assert [words[0] for words in listed] == list(COMMANDS)
+    listed = " ".join(done.stdout.partition("\nRead:\n")[2].split())
+    told = [f"{section}: " + " ".join(f"{name} {summary}" for name, summary in commands.items()) for section, commands in SECTIONS.items()]
+    assert f"Read: {listed}" == " ".join(told)
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_no_arguments_print_the_help() -> None:
