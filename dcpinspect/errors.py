@@ -7,6 +7,7 @@ because what came from outside is escaped when the text is made.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import ClassVar
@@ -108,7 +109,14 @@ class SpoolError(DcpInspectError):
 
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
         wanted = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
-        super().__init__(f"{escape(os.fspath(folder))}: {cause.strerror or cause}; set TMPDIR to a folder {wanted}")
+        super().__init__(f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder {wanted}")
+
+
+def reason(error: OSError) -> str:
+    """Returns why the system refused something, in its own words: libraries wrap them in theirs."""
+    if error.errno == errno.EBADF:
+        return "is closed"
+    return os.strerror(error.errno) if error.errno else error.strerror or str(error)
 
 
 _NO_MEMORY = re.compile(

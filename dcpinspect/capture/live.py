@@ -113,7 +113,7 @@ class LiveCapture:
         kept = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
         spool = {} if self._spool is None else {"each": kept, "files": SPOOL_FILES, "is_spool": True}
         where = (
-            ("temporary files", os.path.join(self._spool, "packets"))
+            (f"{escape(os.path.dirname(self._spool))}, the folder for temporary files (TMPDIR)", os.path.join(self._spool, "packets"))
             if self._spool is not None
             else (f"--write {escape(path or '')}", path)
         )

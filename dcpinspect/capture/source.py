@@ -16,6 +16,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
+from dcpinspect.capture.folders import Inside
 from dcpinspect.capture.follow import Growing
 from dcpinspect.capture.mended import HEAD, NO_TERMINAL, Mended, is_from_terminal, text_before
 from dcpinspect.capture.remote import RemoteFile
@@ -62,6 +63,10 @@ class _Prefixed:
 
     def close(self) -> None:
         self.rest.close()
+
+
+_met: set[str] = set()
+"""Names of the captures that were there when they were first opened: most are read more than once."""
 
 
 class Source:
@@ -158,9 +163,12 @@ class Source:
         try:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
+            if self.name in _met or isinstance(self.name, Inside):
+                raise CaptureError(self.name, None, "was removed while it was read", "keep captures until the command has ended") from None
             raise missing(self.name) from None
         except OSError as error:
             raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
+        _met.add(self.name)
         self.is_stream = not raw.seekable()
         return raw
 

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from dcpinspect import __version__
 from dcpinspect.cli import terminal
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DcpInspectError, UsageError, memory_ended
+from dcpinspect.errors import DcpInspectError, UsageError, memory_ended, reason
 from dcpinspect.escape import escape
 from dcpinspect.suggest import did_you_mean
 
@@ -91,12 +91,14 @@ BROKEN_PIPE = 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status; errors become one line on standard error."""
     _replace_closed_streams()
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
-        sys.stdout.flush()  # flushes here, where a closed pipe can be handled, and not while the interpreter shuts down
+        status = _run(arguments)
+        with terminal.named():
+            sys.stdout.flush()  # flushes here, where a closed pipe can be handled, and not while the interpreter shuts down
         return status
     except typer.TyperException as error:
-        complain(_explain(error))
+        complain(_file_like_an_option(arguments) or _explain(error))
         return error.exit_code
     except DcpInspectError as error:
         complain(error, error.details)
@@ -110,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.strerror is None:
             raise
-        complain(error.strerror if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {error.strerror}")
+        complain(reason(error) if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {reason(error)}")
         return 2
     except Exception as error:
         if (ended := memory_ended(error)) is None:
@@ -120,10 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Replaces streams that were closed when the program started (``>&-``) by one that reads and writes nothing."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    """Replaces streams that were closed when the program started: standard input is empty (``<&-``), what is written to standard output
+    fails (``>&-``), and nobody reads standard error (``2>&-``)."""
+    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
+            setattr(sys, name, open(os.open(os.devnull, access), mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
 
 
 class _Program(TyperGroup):
@@ -183,7 +186,8 @@ class DeferredCommand(TyperCommand):
 
             extra["obj"] = config.load(tables())
             extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
-        return command.make_context(info_name, _with_empty_values(args), parent, **extra)
+        with terminal.named():  # --help prints
+            return command.make_context(info_name, _with_empty_values(args), parent, **extra)
 
 
 @cache  # 8 ms, for programs that call main() often, such as our tests
@@ -352,7 +356,9 @@ def _run(arguments: list[str]) -> int:
     arguments = _with_command(arguments)
     # typer's own main() would turn a closed pipe into status 1, which here means "findings"
     try:
-        with group.make_context(PROGRAM, arguments) as context:
+        with terminal.named():  # as above, and --version
+            context = group.make_context(PROGRAM, arguments)
+        with context:
             status = group.invoke(context)
     except typer.Exit as end:
         return end.exit_code
@@ -396,6 +402,12 @@ TSHARK = {
 """What to use here in place of options of tshark."""
 OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
 """Options of -w that apply to whole connections."""
+
+
+def _file_like_an_option(arguments: Sequence[str]) -> str:
+    """Returns what to write for a file whose name begins as an option does; empty if there is none."""
+    name = next((one for one in arguments if one.startswith("-") and os.path.isfile(one)), None)
+    return "" if name is None else f"{escape(name)}: is taken for options; write ./{escape(name)}"
 
 
 def _explain(error: typer.TyperException) -> str:

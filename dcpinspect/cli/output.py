@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from dcpinspect.cli import interrupts, terminal
 from dcpinspect.cli.config import config_path
-from dcpinspect.errors import OutputError, UsageError
+from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, to_ascii
 from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
 from dcpinspect.export.target import Target
@@ -116,8 +116,7 @@ class StandardOutput(Output):
     def write(self, data: bytes | memoryview) -> int:
         """Takes all of ``data``, and returns its size."""
         self._taken += len(data)
-        with _named():
-            terminal.put(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
+        terminal.put(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
         return len(data)
 
     def tell(self) -> int:
@@ -126,16 +125,5 @@ class StandardOutput(Output):
 
     def flush(self) -> None:
         """Sends buffered bytes to the reader of standard output."""
-        with _named(), interrupts.writing():
+        with terminal.named(), interrupts.writing():
             sys.stdout.buffer.flush()
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    """Adds the name of standard output to errors of the system."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(f"standard output: {error.strerror}; what was written so far is not complete") from error

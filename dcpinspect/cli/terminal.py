@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from dcpinspect.cli import interrupts
+from dcpinspect.errors import OutputError, reason
 from dcpinspect.escape import one_line, to_ascii
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
@@ -62,9 +63,22 @@ def put(text: str | bytes | memoryview) -> None:
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()
     rest = memoryview(text)
-    with interrupts.writing():
+    with named(), interrupts.writing():
         while len(rest):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
             rest = rest[sys.stdout.buffer.write(rest) :]
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Adds the name of standard output to errors of the system."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OutputError(f"standard output: {reason(error)}; what was written so far is not complete") from error
 
 
 def safe_lines(text: bytes) -> bytes:

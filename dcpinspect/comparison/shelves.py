@@ -39,8 +39,12 @@ class Shelves:
         if kind is None:
             for number in range(SHELVES):
                 self._flush(number)
-        for writer in self._writers.values():
-            writer.close()
+        try:
+            for writer in self._writers.values():
+                writer.close()
+        except OSError as error:
+            if kind is None:
+                raise SpoolError(self._folder, error) from error
 
     def put(self, batch: Any) -> None:
         """Adds the next events. Raises SpoolError."""

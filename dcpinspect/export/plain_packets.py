@@ -168,6 +168,7 @@ class PlainPackets:
         try:
             file.seek(0, os.SEEK_END)
             file.write(array.tobytes())
+            file.flush()
         except OSError as error:
             folder = escape(tempfile.gettempdir())
             what = f"{folder}: {error.strerror}; plain text is kept there until it is written, TMPDIR names another folder"

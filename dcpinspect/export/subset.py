@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -107,7 +107,8 @@ class Subset:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._stack.close()
+        with suppress(OSError):  # nobody wants what could not be written to temporary files by now
+            self._stack.close()
 
     def follow(self, reading: Reading) -> None:
         """Sets the reading that this is the keeper of, before it begins."""
@@ -286,6 +287,7 @@ class Subset:
         if file.writer is not None and file.spool is not None:
             try:
                 file.writer.write(packets)
+                file.spool.flush()
             except OSError as error:
                 folder = escape(os.path.dirname(file.spool.name))
                 what = (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import words as w
@@ -164,6 +165,8 @@ class ExplainedGaps:
         """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``told``: what another stream says of a gap, by
         its number as in ``disputes``. ``sessions``: by connection."""
         self._facts, self._sessions = facts, sessions
+        self.files: Sequence[str] = ()
+        """The captures, if frames are named with theirs."""
         self.table = gaps = known.gaps
         """The gaps that the kernel wrote, in its order."""
         self._extras = extras
@@ -423,13 +426,22 @@ class ExplainedGaps:
                 break  # this one stands for those before it, which have left
             first = int(self._losses.previous[first])
             most += most_events(int(self._losses.end[first] - self._losses.start[first]))
-        start, frame = self._losses[first].start, self._losses[first].before_frame
+        start = self._losses[first].start
         direction = DIRECTIONS[int(self._losses.direction[loss])]
-        after = int(self._losses.after_frame[loss]) & _FRAME
-        between = f"between frames {frame & _FRAME} and {after}" if frame else f"before frame {after}"
+        between = self._between(int(self._losses[first].before_frame), int(self._losses.after_frame[loss]))
         what = "bytes" if count <= 1 else f"{count} stretches within bytes"
         room = f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
         return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}{room}"
+
+    def _between(self, before: int, after: int) -> str:
+        """Returns in words the frames around a loss, and their files if there are several; ``before``: 0 if there is none."""
+        files = [f" of {escape(self.files[one >> FILE_SHIFT])}" if self.files else "" for one in (before, after)]
+        numbers = before & _FRAME, after & _FRAME
+        if not before:
+            return f"before frame {numbers[1]}{files[1]}"
+        if files[0] == files[1]:
+            return f"between frames {numbers[0]} and {numbers[1]}{files[1]}"
+        return f"between frame {numbers[0]}{files[0]} and frame {numbers[1]}{files[1]}"
 
     def _extra_evidence(self, gap: Extra) -> str:
         if gap.cause == w.ROLLBACK:

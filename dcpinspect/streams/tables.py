@@ -72,7 +72,10 @@ class Tables:
 
     def with_files(self, files: Sequence[str]) -> Tables:
         """Returns these tables with records that say in which capture they begin, if ``files`` names captures."""
-        return Tables(self.seen, self._made, self.links, files) if files else self
+        if not files:
+            return self
+        self.seen.gaps.files = files
+        return Tables(self.seen, self._made, self.links, files)
 
     def with_connections(self, connections: Callable[[], Records], links: Sequence[Link], copies: Mapping[int, Copy]) -> Tables:
         """Returns these tables with a table of more connections. ``copies``: connections that show what another one shows."""
