@@ -52,8 +52,9 @@ class CaptureTree(DirectoryTree):
     BINDINGS: ClassVar[list[Any]] = [Binding("backspace,left", "up", "Folder above"), Binding("right", "select_cursor", "Open")]
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
-        """Returns folders and captures only, without hidden ones."""
-        return [path for path in paths if not path.name.startswith(".") and (_is_folder(path) or is_capture(str(path)))]
+        """Returns folders and captures only, without hidden ones, and without pipes, sockets and devices, which might be waited for."""
+        shown = (path for path in paths if not path.name.startswith("."))
+        return [path for path in shown if _is_folder(path) or (os.path.isfile(path) and is_capture(str(path)))]
 
     def __init__(self, path: Path, glyphs: Glyphs) -> None:
         super().__init__(path, id="open-tree")

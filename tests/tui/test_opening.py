@@ -44,8 +44,10 @@ def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> N
 
 def test_files_are_captures_and_folders_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "below").mkdir()
+    os.mkfifo(tmp_path / "pipe.pcap")
     for name in ("a.pcap", "b.pcapng.gz", "notes.txt", ".hidden.pcap", "below/c.pcap", "esc\x1b[31m.pcap"):
         (tmp_path / name).touch()
+    (tmp_path / "linked.pcap").symlink_to(tmp_path / "pipe.pcap")
     (tmp_path / "nameless").write_bytes(Path(ROLLBACK).read_bytes()[:24])
     monkeypatch.chdir(tmp_path / "below")
 
