@@ -14,7 +14,6 @@ from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, Trait
-from dcpinspect.protocol.roles import opcodes_with
 
 _FAILOVER_LOG = 16
 """Bytes of the shortest failover log, which an accepted stream request is answered with."""
@@ -34,7 +33,7 @@ MESSAGE = HEADER_SIZE
 REQUEST = _least([Opcode.DCP_STREAM_REQ])
 ANSWER = HEADER_SIZE + _FAILOVER_LOG
 MARKER, OLD_MARKER = _least([Opcode.DCP_SNAPSHOT_MARKER], legacy=False), _least([Opcode.DCP_SNAPSHOT_MARKER])
-EVENT = _least([opcode for opcode in range(256) if opcodes_with(Trait.EVENT)[opcode]])
+EVENT = _least(opcode for opcode in Opcode if Trait.EVENT in opcode.traits)
 SEQNO_ADVANCED = _least([Opcode.DCP_SEQNO_ADVANCED])
 """Bytes of the shortest message of a kind; ``MESSAGE``: of any. Markers of the first specification, ``OLD_MARKER``, have no range."""
 
