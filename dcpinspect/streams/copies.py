@@ -16,7 +16,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Self
 
@@ -106,6 +106,7 @@ class Copies:
         self.messages: Ints = np.zeros(0, dtype=np.int64)
         """Number of messages so far, by connection."""
         self._told: tuple[object, tuple[dict[int, Copy], Collection[int]]] = None, ({}, ())
+        self._compared_before: _Comparisons = {}
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
@@ -205,8 +206,9 @@ class Copies:
         if self._told[0] != key:
             most = 2 * (1 + max(link.number for link in links))
             self._levels = grown(self._levels, most, self._least_level) if most > len(self._levels) else self._levels
-            seen = _Seen(samples, self._levels, {link.number: link for link in links})
+            seen = _Seen(samples, self._levels, {link.number: link for link in links}, self.messages, self._compared_before)
             self._told = key, _copies(seen, self.messages)
+            self._compared_before = seen.compared
         return self._told[1]
 
 
@@ -235,6 +237,13 @@ def _distinct(samples: Samples) -> Samples:
     return first
 
 
+_Comparison = tuple[str, int, bool] | None
+"""What a conversation passed between two connections, how much later requests come on the second, and whether that is certain; None if they
+do not show the same one."""
+_Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
+"""By pair of connections: what was known of them, and what their comparison gave."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The samples and connections of a reading."""
@@ -242,6 +251,20 @@ class _Seen:
     samples: Samples
     levels: Ints
     by_number: Mapping[int, Link]
+    messages: Ints
+    """Number of messages, by connection."""
+    compared_before: _Comparisons
+    compared: _Comparisons = field(default_factory=dict)
+
+    def compare(self, one: int, two: int) -> _Comparison:
+        """Compares two connections, unless nothing has come since they were compared."""
+        pair = one, two
+        known = *(self.by_number[number] for number in pair), *(self.messages[number : number + 1].tolist() for number in pair)
+        of_pair = self.compared.get(pair) or self.compared_before.get(pair)
+        if of_pair is None or of_pair[0] != known:
+            of_pair = known, _compared(self, one, two)
+        self.compared[pair] = of_pair
+        return of_pair[1]
 
     def of(self, connection: int, direction: int) -> Samples:
         """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
@@ -259,7 +282,7 @@ def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[in
     unsure = {link.number for link in seen.by_number.values() if link.first_ns > since_ns and not says[link.number]}
     for one, two in islice(_candidates(seen, since_ns), MOST_PAIRS):
         ends = _root(same, one), _root(same, two)
-        if ends[0] != ends[1] and (how := _compared(seen, one, two)) is not None:
+        if ends[0] != ends[1] and (how := seen.compare(one, two)) is not None:
             if how[2]:
                 same[max(ends)] = min(ends)
             elif seen.by_number[two].first_ns > since_ns:
@@ -273,7 +296,7 @@ def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[in
         until = max(seen.by_number[member].last_ns for member in members)
         best = min(_lacking(seen.by_number[member], until, messages) for member in members)[-1]
         for connection in members:
-            how = None if connection == best else _compared(seen, best, connection)
+            how = None if connection == best else seen.compare(best, connection)
             if how is not None:
                 links = seen.by_number[best], seen.by_number[connection]
                 found[connection] = Copy(best, *how[:2], both_lack=not any(link.is_complete for link in links))
@@ -332,9 +355,8 @@ def _candidates(seen: _Seen, since_ns: int) -> Iterator[tuple[int, int]]:
     yield from zip(*known[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(), strict=True)
 
 
-def _compared(seen: _Seen, one: int, two: int) -> tuple[str, int, bool] | None:
-    """Returns what a conversation passed between two connections, how much later requests come on the second, and whether that is certain;
-    None if they do not show the same one."""
+def _compared(seen: _Seen, one: int, two: int) -> _Comparison:
+    """Compares two connections."""
     links = seen.by_number[one], seen.by_number[two]
     if (links[0].client, links[0].server) == (links[1].client, links[1].server):
         return None

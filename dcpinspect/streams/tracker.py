@@ -225,7 +225,7 @@ class Tracker:
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""
-        other = copy.deepcopy(self)  # which has what ``joined`` needs
+        other = copy.deepcopy(self, {id(self.copies): Copies()})  # which has what ``joined`` needs; nothing in it is there twice
         other.counts_copies = True
         other._recent, other._told, other._compared = self._recent, dict(self._told), self._compared
         other.histories = copy.copy(self.histories)
