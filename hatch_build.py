@@ -1,77 +1,61 @@
-"""Puts machine code into wheels: all kernels, compiled for the platform on which the wheel is built.
+"""Puts machine code into wheels: the library of all kernels, compiled for the platform on which the wheel is built.
 
-Where that cannot be had, the wheel is one for every platform, and kernels are compiled at first use, as they are from a source tree.
-``HATCH_BUILD_NO_HOOKS=true`` asks for such a wheel.
+A source tree that is installed for editing gets its library in the same way. Where that cannot be had, the wheel is one for every
+platform, and kernels run interpreted. ``HATCH_BUILD_NO_HOOKS=true`` asks for such a wheel.
 """
 
 from __future__ import annotations
 
-import os
+import platform
+import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import platform_tags
 
-ROOT = Path(__file__).parent
-PROCESSES = 4
-"""At most so many compile, with 0.3 GB each."""
+NAME = "dcpinspect/kernels/machine_code.so"
+NUMBA = (3, 11), (3, 14)
+"""The first and the last Python of which there are wheels of numba. Asked for where there is none, it would make the install fail."""
 
 
 class MachineCode(BuildHookInterface[Any]):
     """The hook; hatchling finds it by its base."""
 
+    def dependencies(self) -> list[str]:
+        """Returns what the build needs here: a compiler, as a package, and a linker where the system has none."""
+        if not _has_numba():
+            return []
+        linker = [] if any(map(shutil.which, ("cc", "gcc", "clang"))) else ["ziglang>=0.13"]
+        return ["numba>=0.62", "numpy>=2.0", "orjson>=3.10", *linker]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Runs this file as a program, so that nothing of the project and of numba is loaded into the process that builds."""
-        if version == "editable":
-            return
-        self._folder = tempfile.TemporaryDirectory()
-        done = subprocess.run([sys.executable, __file__, self._folder.name], capture_output=True, text=True, check=False)  # noqa: S603
+        """Runs the build as a program, so that nothing of the project and of numba is loaded into this process."""
+        command = [sys.executable, "-m", "dcpinspect.kernels.build"]
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             why = (done.stderr.splitlines() or ["no reason given"])[-1]
-            self.app.display_warning(f"a wheel without machine code, kernels will be compiled at first use: {why}")
+            self.app.display_warning(f"without machine code, kernels will run interpreted, many times slower: {why}")
             return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True  # kernels are found by their bytecode, which is that of one Python
-        build_data["force_include"][self._folder.name] = "dcpinspect/kernels"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        """Takes away what the wheel now has."""
         if version != "editable":
-            self._folder.cleanup()
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{_platform()}"
+            build_data["force_include"][str(Path(self.root, NAME))] = NAME
 
 
-def kernels() -> Iterator[Any]:
-    """All of the package, by the modules that have any."""
-    from dcpinspect.kernel import Kernel
-
-    for path in sorted((ROOT / "dcpinspect").rglob("*.py")):
-        if "@kernel(" in path.read_text("utf-8"):
-            module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
-            yield from (
-                value for value in vars(module).values() if isinstance(value, Kernel) and value.function.__module__ == module.__name__
-            )
+def _has_numba() -> bool:
+    has_lock = not sysconfig.get_config_var("Py_GIL_DISABLED")
+    is_known = NUMBA[0] <= sys.version_info[:2] <= NUMBA[1] and sys.implementation.name == "cpython" and has_lock
+    of_platform = {"linux": ("x86_64", "aarch64"), "darwin": ("arm64",)}.get(sys.platform, ())
+    return is_known and platform.machine() in of_platform and not any(tag.startswith("musllinux") for tag in platform_tags())
 
 
-def compile_one(folder: str, place: int) -> None:
-    """Compiles the kernel that is at that place of the largest ones."""
-    from dcpinspect.compiling import ship
-
-    ship(ordered()[place].source(), Path(folder))
-
-
-def ordered() -> list[Any]:
-    """All kernels, those first that probably take longest."""
-    return sorted(kernels(), key=lambda kernel: -len(kernel.function.__code__.co_code))
-
-
-if __name__ == "__main__":
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, str(ROOT))
-    with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
-        list(pool.map(compile_one, [sys.argv[1]] * len(ordered()), range(len(ordered()))))
+def _platform() -> str:
+    """Returns the platforms that the wheel is for. The library needs no symbol but those that each C library has."""
+    if sys.platform != "linux":
+        return next(platform_tags())
+    machine = platform.machine()
+    return f"manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"

@@ -46,13 +46,13 @@ class Timing:
     """Greatest resident memory of any run."""
 
 
-def timed(command: Sequence[str], repeat: int, environment: dict[str, str] | None = None, *, ends: Sequence[int] = (0,)) -> Timing:
+def timed(command: Sequence[str], repeat: int, *, ends: Sequence[int] = (0,)) -> Timing:
     """Run a command to the end, its output read and thrown away by /dev/null. ``ends``: exit statuses that it may have."""
     walls, cpu, memory = [], [], 0.0
     for _ in range(repeat):
         begin = time.perf_counter()
         with Path(os.devnull).open("wb") as nowhere:
-            variables = {**os.environ, **BYTECODE, **(environment or {})}
+            variables = {**os.environ, **BYTECODE}
             process = subprocess.Popen(command, stdout=nowhere, stderr=subprocess.DEVNULL, env=variables)  # noqa: S603 - our own commands
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -108,9 +108,7 @@ def main() -> None:
         count = make(path, size)
         fields = timed([tshark, "-r", str(path), *TSHARK_FIELDS], 1 if size > 2_000_000 else arguments.repeat)
         csv = [*OURS, str(path), "--format", "csv", "--columns", "name,vbucket,by_seqno"]
-        with tempfile.TemporaryDirectory() as cold:
-            compare("(a) CSV, compile cache cold", count, timed(csv, 1, {"XDG_CACHE_HOME": cold}), fields)
-        compare("(a) CSV, compile cache warm", count, timed(csv, arguments.repeat), fields)
+        compare("(a) CSV", count, timed(csv, arguments.repeat), fields)
         lines = timed([tshark, "-r", str(path)], 1 if size > 2_000_000 else arguments.repeat)
         compare("(d) lines of all messages", count, timed([*OURS, str(path)], arguments.repeat), lines)
         part = arguments.folder / f"{min(size, EK_MESSAGES)}.pcap"

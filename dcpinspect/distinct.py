@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernel import Ints, kernel
+from dcpinspect.kernels.kernel import Ints, kernel
 from dcpinspect.protocol.columns import Rows
 
 _MOST = 256
@@ -17,9 +17,9 @@ _SPREAD = 0x9E37_79B9
 def distinct(values: Rows) -> tuple[Rows, Rows]:
     """Returns (place of the first occurrence of each different value, in any order; for each value the number of the one that it
     equals)."""
-    if number_values.runs_compiled(len(values)):
+    if number_values.is_compiled:
         first, inverse = np.empty(_MOST, np.int64), np.empty(len(values), np.int64)
-        count = int(number_values(0, np.require(values, np.int64, ("C",)), np.full(_SLOTS, -1, np.int64), first, inverse))
+        count = int(number_values(np.require(values, np.int64, ("C",)), np.full(_SLOTS, -1, np.int64), first, inverse))
         if count >= 0:
             return first[:count], inverse
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)

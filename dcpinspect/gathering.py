@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, copy, kernel
 
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])")
@@ -20,5 +20,5 @@ def gathered(data: Octets, start: npt.NDArray[np.integer], size: npt.NDArray[np.
     begin: Ints = np.ascontiguousarray(start, np.int64)
     length: Ints = np.ascontiguousarray(size, np.int64)
     out, target = np.empty(int(length.sum()), np.uint8), np.cumsum(length) - length
-    copy_pieces(len(length), data, begin, length, out, target)
+    copy_pieces(data, begin, length, out, target)
     return out, target

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -367,11 +368,12 @@ class _Unpickler(pickle.Unpickler):
 
 def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
     """Returns a part as it is kept: number of pieces, their sizes, and the pieces, first the one that holds the tables."""
-    import zstandard  # deferred: most readings are whole
+    from dcpinspect.zstd import zstd  # deferred: most readings are whole
 
     sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
     padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
-    packing = zstandard.ZstdCompressor(level=1).compressobj(size=sum(map(len, padded)))
+    packing = zstd.ZstdCompressor(level=1)
+    packing.set_pledged_input_size(sum(map(len, padded)))
     return b"".join([*map(packing.compress, padded), packing.flush()])  # to join the pieces first would take as much memory as they do
 
 
@@ -410,12 +412,12 @@ def from_bytes(data: bytes, kind: type[Known]) -> Known:
 
 
 def _content(data: bytes) -> memoryview:
-    import zstandard  # deferred: as above
+    from dcpinspect.zstd import zstd  # deferred: as above
 
-    unpack = zstandard.ZstdDecompressor()
-    if zstandard.frame_content_size(data) < LARGE:
-        return memoryview(bytearray(unpack.decompress(data)))
+    size = zstd.get_frame_info(data).decompressed_size or 0
+    if size < LARGE:
+        return memoryview(bytearray(zstd.ZstdDecompressor().decompress(data, size)))
     with tempfile.TemporaryFile(dir=large_files()) as file:
-        unpack.copy_stream(io.BytesIO(data), file)
+        shutil.copyfileobj(zstd.ZstdFile(io.BytesIO(data)), file)
         file.flush()
         return mapped(file)

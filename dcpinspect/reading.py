@@ -15,7 +15,6 @@ from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capt
 from dcpinspect.coverage import Coverage
 from dcpinspect.decoding import Frames
 from dcpinspect.engine import Engine, Keeper
-from dcpinspect.kernel import expect_much
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MUCH = 1 << 20
-"""Size in bytes of a capture that is worth loading machine code: to decode it interpreted takes as long, to write lines five times as
-long."""
 MOST_CLOSED = 1000
 """The default of ``Reading.most_closed``."""
 MANY = 10
@@ -117,8 +113,6 @@ class Reading:
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         self.named = named(capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files])
         """What is read, as it was given: captures, and directories of captures."""
-        if (self.capture.size or 0) >= MUCH:
-            expect_much()
         ports = (*DEFAULT_PORTS, *extra_ports)
         names = [file.name for file in self.capture.files]
         self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)

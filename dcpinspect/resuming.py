@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Rows, Struct, Tables
 from dcpinspect.numbering import ByPacket
 from dcpinspect.parts import packed, unpacked
 from dcpinspect.protocol import resync
 from dcpinspect.reading import Reading
 from dcpinspect.streams.state import NOTHING
-from dcpinspect.structs import Rows, Struct, Tables
 
 _FORMAT = "dcpinspect.reading/1"
 _KEPT = ("coverage", "decoding", "engine", "findings", "numbering", "protocol", "streams", "tables", "transport")

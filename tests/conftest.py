@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+from dcpinspect.kernels import library
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +50,16 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compiles the kernels that have changed: with the library of other sources, the tests would prove nothing of machine code."""
+    if hasattr(session.config, "workerinput") or session.config.option.collectonly:
+        return
+    try:
+        library.found()
+    except OSError:
+        subprocess.run([sys.executable, "-m", "dcpinspect.kernels.build"], check=True)
+
+
 gc.disable()  # until all is collected, which makes millions of objects and hardly any garbage
 
 
@@ -78,8 +91,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_runtest_teardown() -> None:
     """Takes back what a command has decided for the rest of its process, which is not that of the tests that come after."""
-    if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
-        kernel._state["numba"] = 1  # a live capture makes no machine code from then on
     if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
         keylog.chosen.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
     os.umask(UMASK)  # what a command writes is as private as its captures

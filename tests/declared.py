@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import TypeVar
 
-from dcpinspect.structs import Struct, Tables
+from dcpinspect.kernels.structs import Struct, Tables
 
 K = TypeVar("K")
 

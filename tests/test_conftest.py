@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect import kernel
 from dcpinspect.transport.tls import keylog
 from tests import conftest
 
@@ -40,7 +39,5 @@ def test_golden_files_are_compared(golden: Callable[[str, str], None], monkeypat
 def test_what_a_command_decides_is_over_after_its_test(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"CLIENT_RANDOM {'ab' * 32} {'cd' * 48}\n")
     assert keylog.chosen.choose([str(tmp_path / "keys")])
-    kernel.make_no_machine_code()
     conftest.pytest_runtest_teardown()
     assert not keylog.chosen.open()
-    assert kernel._state["numba"]

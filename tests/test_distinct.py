@@ -20,7 +20,7 @@ def check(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
 
 @pytest.fixture(params=["interpreted", "compiled"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", request.param == "interpreted")
 
 
 @pytest.mark.usefixtures("kernels")

@@ -12,7 +12,7 @@ def column(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def test_pieces_are_copied_each_to_its_place() -> None:
     data, out = np.arange(10, dtype=np.uint8), np.zeros(6, np.uint8)
-    copy_pieces(2, data, column(7, 0), column(3, 2), out, column(0, 4))
+    copy_pieces(data, column(7, 0), column(3, 2), out, column(0, 4))
     assert out.tolist() == [7, 8, 9, 0, 0, 1]
 
 

@@ -34,6 +34,7 @@ NO_TEST_FILE = {
     "findings/rule.py": "the same",
     "findings/wire_rules.py": "data, which the tests of findings/wire.py look at",
     "streams/kinds.py": "names of numbers",
+    "zstd.py": "chooses a module, which the tests of capture/compressed.py use",
     "streams/tables.py": "what streams/tracker.py returns, whose tests look at it",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
     "export/line_text.py": "the kernel of export/line_rows.py",

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
@@ -20,6 +19,7 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, merged, packed
 from dcpinspect.reading import Reading
 from dcpinspect.streams import leaving, rollbacks
+from dcpinspect.zstd import zstd
 from tests.captures import real_server
 from tests.crowd import KINDS, crowd
 from tests.damage import PORT, batches
@@ -197,7 +197,7 @@ class _Touches:
 
 def test_bytes_that_are_no_part_bring_nothing_to_life(tmp_path: Path) -> None:
     pickles = [b"no pickle", *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"a": 1}, Options()))]
-    for data in (b"", b"not packed", zstandard.ZstdCompressor().compress(b"no sizes"), *(packed([plain]) for plain in pickles)):
+    for data in (b"", b"not packed", zstd.compress(b"no sizes"), *(packed([plain]) for plain in pickles)):
         with pytest.raises(ValueError, match="no part"):
             Part.from_bytes(data)
     assert list(tmp_path.iterdir()) == []

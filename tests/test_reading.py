@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect import kernel
 from dcpinspect import reading as reading_module
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem, open_capture
@@ -34,16 +33,6 @@ def test_messages_are_counted_as_they_are_delivered(tmp_path: Path) -> None:
         assert reading.messages == 0
         assert sum(len(batch) for batch in reading) == 9
         assert reading.messages == 9
-
-
-@pytest.mark.parametrize(("size", "is_much"), [(900, 0), (2000, 1)])
-def test_a_capture_of_a_megabyte_has_its_first_batch_decoded_by_machine_code(
-    size: int, is_much: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(kernel._state, "loaded", 0)
-    path = builders.capture(tmp_path / "a.pcap", server=b"\x80" * (size << 10))
-    with Reading([str(path)]):
-        assert kernel._state["loaded"] == is_much
 
 
 def test_the_first_packets_time_is_known_once_it_was_read(tmp_path: Path) -> None:

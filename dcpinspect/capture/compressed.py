@@ -13,7 +13,6 @@ import os
 import re
 import zlib
 from collections.abc import Generator
-from functools import cached_property
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
@@ -107,14 +106,7 @@ class Inflate:
             return _Gzip(zlib.decompressobj(wbits=31))
         if self._kind == XZ:
             return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
-        return _Zstd(self._zstd) if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
-
-    @cached_property
-    def _zstd(self) -> Any:  # Any: its import is deferred
-        """Unpacks all frames, one after the other: to make a decompressor for each would take as long as to unpack the frame."""
-        import zstandard  # deferred: rarely needed
-
-        return zstandard.ZstdDecompressor()
+        return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; returns 0 at the end or at damage."""
@@ -276,17 +268,16 @@ class _Holding:
 
 
 class _Zstd:
-    """zstandard's decompressor, whose output has no limit of its own: it gets a block at a time, which yields 128 KiB at most.
+    """The decompressor of zstd, which gets a block at a time: one yields 128 KiB at most.
 
     A damaged block yields nothing, and nothing before it is lost.
     """
 
-    def __init__(self, frames: Any) -> None:
-        """``frames``: a decompressor that unpacks nothing else meanwhile."""
-        import zstandard  # deferred: rarely needed
+    def __init__(self) -> None:
+        from dcpinspect.zstd import zstd  # deferred: rarely needed
 
-        self._error = zstandard.ZstdError
-        self._frame = frames.decompressobj()
+        self._error = zstd.ZstdError
+        self._frame = zstd.ZstdDecompressor()
         self._rest = memoryview(b"")
         self._latest = b""
         self._parts = _zstd_parts()

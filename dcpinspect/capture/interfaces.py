@@ -20,7 +20,7 @@ from dcpinspect.capture.scapy_socket import ScapySocket
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 
 ANY = "any"
 _NO_RING = (errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EINVAL)

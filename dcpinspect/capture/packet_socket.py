@@ -15,7 +15,7 @@ import numpy as np
 
 from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, Instruction, attach
 from dcpinspect.capture.ring import LEFT, OFFSET, PACKETS, WRITTEN, write_packets
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 
 COOKED = 276
 """LINKTYPE_LINUX_SLL2: the header that a frame gets if interfaces are mixed, or have a link type that nobody knows."""
@@ -120,7 +120,7 @@ class PacketSocket:
                 if not status & 1:
                     break
                 state[OFFSET], state[LEFT] = first, count
-            write_packets(1, block, self.is_cooked, self.number, most - packets, out, at, state)
+            write_packets(block, self.is_cooked, self.number, most - packets, out, at, state)
             at += int(state[WRITTEN])
             packets += int(state[PACKETS])
             if state[LEFT]:

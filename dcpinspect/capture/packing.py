@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any, BinaryIO
 
 SUFFIX = {"gzip": ".gz", "zstd": ".zst"}
 _PART = ".part"
@@ -50,15 +51,18 @@ class Packer:
     def _pack(self, path: str, target: str) -> None:
         with open(path, "rb") as source, Path(target).open("wb") as file:
             shutil.copymode(path, target)
-            if self._kind == "gzip":
-                import gzip  # deferred, as zstandard: few ask for it
+            with self._sink(file) as sink:
+                shutil.copyfileobj(source, sink, _CHUNK)
 
-                with gzip.GzipFile("", "wb", 6, file) as sink:
-                    shutil.copyfileobj(source, sink, _CHUNK)
-            else:
-                import zstandard
+    def _sink(self, file: BinaryIO) -> Any:
+        """Returns a file that writes packed to ``file``."""
+        if self._kind == "gzip":
+            import gzip  # deferred, as zstd: few ask for it
 
-                zstandard.ZstdCompressor().copy_stream(source, file)
+            return gzip.GzipFile("", "wb", 6, file)
+        from dcpinspect.zstd import zstd
+
+        return zstd.ZstdFile(file, "wb")
 
 
 def remove(path: str) -> None:

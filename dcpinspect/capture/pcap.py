@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
-from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
+from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
 
 FILE_HEADER = 24
 _RECORD_HEADER = 16
@@ -70,12 +70,9 @@ class Pcap:
         problems: list[tuple[int, str]] = []
         count = done = 0
         need = 1
-        estimate = size // 512  # of packets; their number is not known before they are walked
         while True:
             if self._searching:
-                verdict = int(
-                    find_record(size // 64, data, size, self.big, self.record_header, self.limit, self.tick_ns, int(final), state)
-                )
+                verdict = int(find_record(data, size, self.big, self.record_header, self.limit, self.tick_ns, int(final), state))
                 self._searching = verdict != DONE
                 if verdict != DONE:
                     need = size - int(state[0]) + 1
@@ -83,7 +80,6 @@ class Pcap:
             count, verdict = divmod(
                 int(
                     walk_records(
-                        estimate,
                         data,
                         size,
                         self.big,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
-from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
+from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1
@@ -147,7 +147,7 @@ class PcapNg:
                     need = size - int(state[0]) + 1
                     break
             snaplen = self.interfaces[0].snaplen if self.interfaces else 0
-            told = walk_blocks(size // 512, data, size, self.big, len(self.interfaces), snaplen, self._limit, columns, state)
+            told = walk_blocks(data, size, self.big, len(self.interfaces), snaplen, self._limit, columns, state)
             count, verdict = divmod(int(told), 8)
             self._take(columns[ASIDE, : state[2]].tolist(), data, problems)
             if count:

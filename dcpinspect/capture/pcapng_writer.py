@@ -14,7 +14,7 @@ from dcpinspect import __version__
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECRETS, SECTION, STATISTICS, TLS_KEY_LOG, comments_of
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
-from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, copy, kernel
 
 MAX_COMMENT = 0xFFFC
 """Greatest size of a comment in bytes: the length of an option has 16 bits, and the padded length has to fit them, too."""
@@ -123,7 +123,7 @@ def packet_blocks(
     header[:, 1] = sizes
     out = np.zeros(int(sizes.sum()), np.uint8)  # the padding of packets is zero
     octets = header.view(np.uint8).reshape(-1)
-    write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
+    write_blocks(octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
     return out, sizes
 
 

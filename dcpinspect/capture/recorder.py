@@ -24,11 +24,11 @@ from dcpinspect.capture.interfaces import Opened, PacketSource, interface_drops,
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
-from dcpinspect.capture.ring import MOST_GROWN, write_packets
+from dcpinspect.capture.ring import MOST_GROWN
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 
 MIB = 1 << 20
 OUT_BYTES = 4 * MIB
@@ -427,7 +427,6 @@ def main() -> int:
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     told, wishes = _Told(1), Wishes.of(sys.argv[1])
     try:
-        write_packets.prepare()
         recorder = Recorder(wishes, told)
         try:
             recorder.run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.capture.walk import MAX_PACKET
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet
 
 COOKED_BYTES = 20
 """Bytes of a LINKTYPE_LINUX_SLL2 header."""

@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.capture.kernel_filter import ETHERNET
 from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.walk import MAX_PACKET
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 
 
 class ScapySocket:

@@ -19,7 +19,7 @@ from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng_writer import packet_blocks
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 
 READ_BYTES = 1 << 20
 START_S = 60.0

@@ -90,7 +90,7 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
             is_syn = tcp[:, FLAGS] & SYN != 0
             hashes = np.empty(len(tcp), dtype=np.int64)
             sizes = np.minimum(tcp[:, CAPTURED], HASHED)
-            hash_keys(len(tcp), data, np.ascontiguousarray(tcp[:, PAYLOAD]), sizes, *_SECRETS, hashes)
+            hash_keys(data, np.ascontiguousarray(tcp[:, PAYLOAD]), sizes, *_SECRETS, hashes)
             time_ns = batch.time_ns[headers.index]
             says = is_syn | (tcp[:, WIRE] > 0)
             for one in np.unique(pair).tolist():

@@ -13,6 +13,7 @@ from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.comparison.branches import Branch, Log, branches, logs_of, uuids
 from dcpinspect.comparison.events import event_batch
 from dcpinspect.comparison.shelves import Shelves
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.fields import bit_names
@@ -31,7 +32,6 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 from dcpinspect.streams.transitions import OPEN as RUNS
 from dcpinspect.streams.verdicts import Ends
-from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection, within
 from dcpinspect.transport.reassembly import Reassembler

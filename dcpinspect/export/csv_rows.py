@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.escape import FORMULA_STARTS
 from dcpinspect.export.number_text import put_number
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
@@ -46,7 +46,7 @@ class CsvRows:
         if not len(rows):
             return b""
         self._cells += len(rows) * len(self._columns)
-        if self._is_short and (write_cells.runs_compiled(len(rows)) or self._cells <= _FEW):  # compiled, this takes a fifth of Arrow's time
+        if self._is_short and (write_cells.is_compiled or self._cells <= _FEW):  # compiled, this takes a fifth of Arrow's time
             return _short_text(batch, rows, self._columns, guard=self._guard)
         return _arrow_text(batch, rows, self._columns, guard=self._guard)
 
@@ -101,7 +101,7 @@ def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guar
             values[place] = column.values.view(np.int64) if column.values.dtype == np.uint64 else column.values
             widest += _WIDEST
     out = np.empty((widest + len(columns)) * len(rows), np.uint8)
-    size = write_cells(0, kinds, values, given, np.frombuffer(cells or b" ", np.uint8), np.array(ends), out)
+    size = write_cells(kinds, values, given, np.frombuffer(cells or b" ", np.uint8), np.array(ends), out)
     return out[:size].tobytes()
 
 

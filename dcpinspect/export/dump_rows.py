@@ -11,14 +11,14 @@ from dcpinspect.escape import escape
 from dcpinspect.export.line_rows import LineRows, completed
 from dcpinspect.export.number_text import hex_digit, put_integer
 from dcpinspect.export.row_text import Texts
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.kernels.structs import Rows as Records
+from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
-from dcpinspect.structs import Rows as Records
-from dcpinspect.structs import Struct, T, Tables, number
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import C2S
 
@@ -109,7 +109,7 @@ def put_dump_row(out: Octets, at: int, data: Octets, start: int, place: int, siz
     return at + 1
 
 
-@kernel("void(octets, octets, octets, DumpTables, uint8[::1], int64[::1])", cost=10)
+@kernel("void(octets, octets, octets, DumpTables, uint8[::1], int64[::1])")
 def write_dumps(lines: Octets, data: Octets, texts: Octets, tables: DumpTables, out: Octets, ends: Ints) -> None:
     """Writes the line and the bytes of each message; ``ends`` becomes the place behind each, or -1 for one that is left out.
 
@@ -163,7 +163,7 @@ class DumpRows:
         A piece is only valid until the next one is made.
         """
         times = self._lines.lines.shown_times(batch.time_ns[rows])
-        if not (self.can_write and self._lines.is_for_kernel and write_dumps.runs_compiled(len(rows))):
+        if not (self.can_write and self._lines.is_for_kernel and write_dumps.is_compiled):
             for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
                 yield self._ordinary(batch, index, shown)
             return
@@ -196,7 +196,7 @@ class DumpRows:
         if room > len(self._room):
             self._room = np.empty(room, np.uint8)
         out, ends = self._room, np.empty(len(rows), np.int64)
-        write_dumps(len(rows), lines, batch.data, texts, DumpTables(dumps, line_ends, places), out, ends)
+        write_dumps(lines, batch.data, texts, DumpTables(dumps, line_ends, places), out, ends)
         return out[: ends.max(initial=0)], ends
 
     def _table(self, batch: MessageBatch, rows: Rows) -> DumpTable:

@@ -24,7 +24,7 @@ class JsonRows:
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
         """Yields the JSON of these messages in order, many in a piece."""
-        if self._values != "full" or not rt.write_rows.runs_compiled(len(rows)):
+        if self._values != "full" or not rt.write_rows.is_compiled:
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
         run = _JsonRun(self._programs, batch, rows)

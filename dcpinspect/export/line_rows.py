@@ -25,7 +25,7 @@ from dcpinspect.export.line_text import (
     write_lines,
 )
 from dcpinspect.export.row_text import Texts
-from dcpinspect.kernel import Ints, Octets
+from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -107,7 +107,7 @@ class LineRows:
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
         """Yields the lines of these messages in order, many in a piece. A piece is only valid until the next one is made."""
         times = self.lines.shown_times(batch.time_ns[rows])
-        if not self.is_for_kernel or not write_lines.runs_compiled(len(rows)):
+        if not self.is_for_kernel or not write_lines.is_compiled:
             yield from (self.ordinary(batch, index, shown) for index, shown in zip(rows.tolist(), times.tolist(), strict=True))
             return
         for first in range(0, len(rows), SLICE):
@@ -140,7 +140,7 @@ class LineRows:
         if room > len(self._room):
             self._room = np.empty(room, np.uint8)
         out, ends = self._room, np.empty(len(rows), np.int64)
-        write_lines(len(rows), batch.data, run.side, texts, LineTables(self._kinds, places, self.lines, run.columns), out, ends)
+        write_lines(batch.data, run.side, texts, LineTables(self._kinds, places, self.lines, run.columns), out, ends)
         return out[: ends.max(initial=0)], ends
 
     def _text(self, text: str) -> int:

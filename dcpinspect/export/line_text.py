@@ -8,11 +8,11 @@ import numpy as np
 
 from dcpinspect.export.csv_rows import put_unsigned
 from dcpinspect.export.number_text import TENTHS_TO, hex_digit, put_fraction, put_integer, put_seconds, tenth
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet, put
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet, put
+from dcpinspect.kernels.structs import Rows as Records
+from dcpinspect.kernels.structs import Struct, T, Tables, nested, number
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.render.lines import ASKED, Lines
-from dcpinspect.structs import Rows as Records
-from dcpinspect.structs import Struct, T, Tables, nested, number
 
 PLAIN_SECONDS, DATE, EPOCH = 0, 1, 2
 """Forms of times."""
@@ -247,7 +247,7 @@ def clipped(out: Octets, start: int, at: int, width: int) -> int:
     return at if cells <= width else put_sign(out, cut, 0xA6)
 
 
-@kernel("void(octets, octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
+@kernel("void(octets, octets, octets, LineTables, uint8[::1], int64[::1])")
 def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
     """Writes each line; ``ends`` becomes the place behind each, or -1 for a line whose key is not plain text.
 

@@ -108,7 +108,7 @@ class PlainPackets:
         target = np.cumsum(size) - size
         pieces["at"] = self._used + target
         text = np.empty(int(size.sum()), np.uint8)
-        copy_pieces(len(size), data, source, size, text, target)
+        copy_pieces(data, source, size, text, target)
         self._put(self._bytes, text)
         self._used += len(text)
         self._fresh.append(pieces)
@@ -193,7 +193,7 @@ class PlainPackets:
         numbers, which = np.unique(flows, return_inverse=True)
         known = [self._flows[number] for number in numbers.tolist()]
         out = _Segments(known, which, sizes)
-        copy_pieces(len(first), text, place, sizes, out.data, out.payload)
+        copy_pieces(text, place, sizes, out.data, out.payload)
         out.complete(offsets, self._reached(flows, offsets + sizes + is_end), np.where(is_end, ACK | FIN, ACK | _PUSH))
         batch = PacketBatch(
             data=out.data,

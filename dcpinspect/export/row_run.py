@@ -161,7 +161,6 @@ class Run(ABC):
                 out = np.empty(int(room[first:last][usable].sum()), np.uint8)
                 found = np.empty(len(usable), dtype=np.int64)
                 rt.write_rows(
-                    len(usable),
                     self._program[first:last][usable],
                     programs,
                     operations,
@@ -332,7 +331,7 @@ class Run(ABC):
         starts, sizes = self._columns[COLUMN["value_start"]][places], self._columns[COLUMN["value_size"]][places]
         out = np.empty(min(int(sizes.sum()) * MAX_RATIO, _MOST_INFLATED), np.uint8)
         found = np.zeros(len(places), dtype=np.int64)
-        inflate_documents(len(places), self._batch.data, starts, sizes, out, found)
+        inflate_documents(self._batch.data, starts, sizes, out, found)
         held = np.maximum(found, 0)
         self._columns[COLUMN[f"{name}_start"], places] = len(self._side) + np.cumsum(held) - held
         self._columns[COLUMN[f"{name}_size"], places] = held
@@ -354,7 +353,7 @@ class Run(ABC):
         start, size = columns[COLUMN["xattrs_start"]][places], columns[COLUMN["xattrs_size"]][places]
         length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
         side = np.frombuffer(bytes(self._side), np.uint8)
-        rt.measure_xattrs(len(places), side, start, size, rt.MAX_XATTRS, self.xattrs_are_json, length, pairs, widest)
+        rt.measure_xattrs(side, start, size, rt.MAX_XATTRS, self.xattrs_are_json, length, pairs, widest)
         at = np.where(compressed, 0, columns[COLUMN["value_at"]][places])
         for name, values in (
             *(("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", at), ("body_at", at + length)),

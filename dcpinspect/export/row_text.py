@@ -23,7 +23,7 @@ from dcpinspect.export.number_text import (
     put_wire_number,
     put_wire_time,
 )
-from dcpinspect.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
+from dcpinspect.kernels.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
 from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
@@ -405,7 +405,7 @@ def xattr_width(side: Octets, pair: int, end: int) -> int:
     return width if zeros == 2 and width > 0 else -1
 
 
-@kernel("void(octets, int64[::1], int64[::1], int64, boolean, int64[::1], int64[::1], int64[::1])", cost=4)
+@kernel("void(octets, int64[::1], int64[::1], int64, boolean, int64[::1], int64[::1], int64[::1])")
 def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: bool, length: Ints, pairs: Ints, widest: Ints) -> None:
     """Measures values that begin with xattrs: length of the xattrs, their number, and the length of the widest name.
 
@@ -441,7 +441,6 @@ def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: b
 @kernel(
     "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], octets, int64,"
     "uint8[::1], int64[::1])",
-    cost=10,  # without this, a row takes 90 us
 )
 def write_rows(
     program_of: Ints,

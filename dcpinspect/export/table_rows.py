@@ -13,7 +13,7 @@ from dcpinspect.export.dump_rows import DumpRows, ends_text
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
 from dcpinspect.export.row_run import Run
-from dcpinspect.kernel import Ints, Octets
+from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Rows, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
@@ -79,7 +79,7 @@ class TableRows:
             return self._lines.ordinary(batch, index, int(times[place])) + self._details(batch, index).encode()
 
         can_write = self._lines.is_for_kernel and (self._dumps is None or self._dumps.can_write)
-        if not (can_write and rt.write_rows.runs_compiled(_COST * len(rows))):
+        if not (can_write and rt.write_rows.is_compiled):
             yield from map(ordinary, range(len(rows)))
             return
         heads, ends = (self._lines if self._dumps is None else self._dumps).written(batch, rows, times)

@@ -25,6 +25,7 @@ from dcpinspect.findings.finding import Key as FaultKey
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
 from dcpinspect.protocol import columns
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
@@ -36,7 +37,6 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.state import biased
-from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (

@@ -14,7 +14,9 @@ import numpy as np
 
 from dcpinspect.gathering import gathered
 from dcpinspect.growing import grown
-from dcpinspect.kernel import Octets, be32, kernel
+from dcpinspect.kernels.kernel import Octets, be32, kernel
+from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.kernels.structs import Rows as Table
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import HTTP, begins_http, is_http, may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
@@ -31,8 +33,6 @@ from dcpinspect.protocol.resync import (
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.several import Messages, messages_of
 from dcpinspect.protocol.stretch import Bytes
-from dcpinspect.structs import Ints, Struct, T, number
-from dcpinspect.structs import Rows as Table
 from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
 
 FEW = 1024
@@ -432,7 +432,7 @@ def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, R
     at = start.copy()
     room = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
     item, place, size = np.empty((3, room), np.int64)
-    found = walk(len(start), data, at, start + length, _MAGIC_OCTETS, item, place, size)
+    found = walk(data, at, start + length, _MAGIC_OCTETS, item, place, size)
     return item[:found], place[:found], size[:found], at
 
 

@@ -381,7 +381,7 @@ class Decoded:
         problem = self._problem.copy()
         on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
         number, used = np.zeros((2, len(self)), dtype=np.int64)
-        read_collection_ids(len(self), self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used)
+        read_collection_ids(self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used)
         if len(self._holes.start):
             read = np.where(used < 0, np.minimum(size, LONGEST_ID), used)
             used[self._holes.hit(start, read)] = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Octets, be32, copy, inline, kernel, octet
+from dcpinspect.kernels.kernel import Octets, be32, copy, inline, kernel, octet
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.snappy import MAX_RATIO
@@ -31,11 +31,11 @@ def are_sound(
 
     ``is_bodyless``: a document body must not be there. None if machine code does not pay: then look at each value one by one.
     """
-    if not check_documents.runs_compiled(len(start)):
+    if not check_documents.is_compiled:
         return None
     found = np.zeros(len(start), np.uint8)
     start, size, kinds = (np.ascontiguousarray(column, dtype=np.int64) for column in (start, size, datatype))
-    check_documents(0, data, start, size, kinds, np.empty(MAX_INFLATED, np.uint8), int(is_bodyless), found)
+    check_documents(data, start, size, kinds, np.empty(MAX_INFLATED, np.uint8), int(is_bodyless), found)
     return found.view(np.bool_)
 
 
@@ -151,7 +151,7 @@ def is_sound(text: Octets, end: int, datatype: int, is_bodyless: int) -> bool:
     return is_json(text[at:end], end - at) if datatype & _JSON else True
 
 
-@kernel("void(octets, int64[::1], int64[::1], int64[::1], uint8[::1], int64, uint8[::1])", cost=60)  # a document of 500 bytes
+@kernel("void(octets, int64[::1], int64[::1], int64[::1], uint8[::1], int64, uint8[::1])")
 def check_documents(
     data: Octets, start: Numbers, size: Numbers, datatype: Numbers, scratch: Octets, is_bodyless: int, found: Octets
 ) -> None:
@@ -166,7 +166,7 @@ def check_documents(
             found[i] = 1 if is_sound(text, size[i], datatype[i], is_bodyless) else 0
 
 
-@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])", cost=60)
+@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])")
 def inflate_documents(data: Octets, start: Numbers, size: Numbers, out: Octets, sizes: Numbers) -> None:
     """Inflates values one behind the other; ``sizes`` become their sizes in ``out``, -1 for values that are left to the library.
 

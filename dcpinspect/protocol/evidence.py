@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.growing import grown
+from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.kernels.structs import Rows as Table
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import CHAIN, EVENTS, HEADER, default_legal_extras, plausible_headers
-from dcpinspect.structs import Ints, Struct, T, number
-from dcpinspect.structs import Rows as Table
 from dcpinspect.transport.chunk import StreamChunk
 
 

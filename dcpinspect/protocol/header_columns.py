@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.columns import Array, Mask, Rows, Slices
 from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
@@ -29,7 +29,7 @@ class HeaderColumns:
     def __init__(self, data: Octets, start: Rows) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
         narrow = np.empty((_NARROW, len(start)), np.uint8)
-        faults = int(read_headers(len(start), data, np.ascontiguousarray(start, np.int64), wide, narrow))
+        faults = int(read_headers(data, np.ascontiguousarray(start, np.int64), wide, narrow))
         flags = narrow.view(np.bool_)
         self.magic: Octets = narrow[_MAGIC]
         self.opcode: Octets = narrow[_OPCODE]

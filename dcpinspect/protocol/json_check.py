@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Ints, Octets, inline, kernel, octet
+from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, octet
 from dcpinspect.protocol.utf8 import sequence_size
 
 MAX_DEPTH = 60
@@ -25,7 +25,7 @@ key. _COLON: a colon. _COMMA: a comma or an end."""
 def are_json(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Returns, for each place and size, True if JSON, and nothing that needs a second look, is there."""
     found = np.zeros(len(start), np.uint8)
-    check_json(len(start), data, np.ascontiguousarray(start), np.ascontiguousarray(size), found)
+    check_json(data, np.ascontiguousarray(start), np.ascontiguousarray(size), found)
     return found.view(np.bool_)
 
 
@@ -186,7 +186,7 @@ def is_json(text: Octets, end: int) -> bool:
     return state == _COMMA and depth == 0
 
 
-@kernel("void(octets, int64[::1], int64[::1], uint8[::1])", cost=60)  # a document of 500 bytes
+@kernel("void(octets, int64[::1], int64[::1], uint8[::1])")
 def check_json(data: Octets, start: Ints, size: Ints, found: Octets) -> None:
     """Sets ``found`` to 1 for each place where JSON stands. One step for each byte."""
     for i in range(len(start)):

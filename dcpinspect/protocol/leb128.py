@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, Octets, kernel, octet
+from dcpinspect.kernels.kernel import Ints, Octets, kernel, octet
 
 LONGEST_ID = 5
 """Size in bytes of the longest u32."""

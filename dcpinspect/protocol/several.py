@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.gathering import gathered
-from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
 from dcpinspect.protocol.resync import ANSWERED, HEADER, MAX_BODY
@@ -65,9 +65,7 @@ def messages_of(first: FirstBytes, rows: Rows) -> Messages:
     room = len(data) // HEADER
     of, start, length, least, greatest, last, key, event = np.empty((8, room), np.int64)
     is_whole = np.empty(len(rows), np.uint8)
-    found = frame_pieces(
-        len(at), data, begin, edge, at, pieces.packet, ROLES, is_whole, of, start, length, least, greatest, last, key, event
-    )
+    found = frame_pieces(data, begin, edge, at, pieces.packet, ROLES, is_whole, of, start, length, least, greatest, last, key, event)
     of, start, length, least, greatest, last, key, event = (
         column[:found] for column in (of, start, length, least, greatest, last, key, event)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Octets, inline
+from dcpinspect.kernels.kernel import Octets, inline
 
 
 @inline

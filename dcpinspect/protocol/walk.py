@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
 from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Column, Stretch
@@ -89,7 +89,6 @@ class Walk:
         # messages are not known before they are walked; most have between 50 and a few hundred bytes
         why = int(
             frame_messages(
-                (len(self.data) - int(state[0])) // 150,
                 self.data,
                 tables.holes,
                 tables.segments,

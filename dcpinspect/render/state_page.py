@@ -9,9 +9,9 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from dcpinspect.kernels.structs import Field, Rows, Struct
 from dcpinspect.streams import rows
 from dcpinspect.streams import transitions as t
-from dcpinspect.structs import Field, Rows, Struct
 
 
 def state_page() -> Iterator[str]:

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dcpinspect import code_cache
-from dcpinspect.machine_code import tell
-from dcpinspect.ownership import check_own
+from dcpinspect.kernels.library import tell
+from dcpinspect.ownership import check_above, check_around, check_own
 from dcpinspect.temporary import forget, remember
 
 MOST_S = 120
@@ -42,7 +41,7 @@ class SharedClasses:
         if "sharing" not in java_says or "-Xshare" in options or "Archive" in options:
             return  # Java cannot share classes, or the user decides about it
         try:
-            self._choose(code_cache.folder("java-classes", is_made=True) / _name(java_says))
+            self._choose(_folder() / _name(java_says))
         except (OSError, ImportError):
             self.release()
 
@@ -120,3 +119,25 @@ def _name(java_says: str) -> str:
 
     facts = java_says, pyspark.__file__
     return f"spark-{pyspark.__version__}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsa"
+
+
+def _folder() -> Path:
+    """Returns the folder for classes in the user's cache, checked from the top down; makes it if it is missing. Raises OSError, also
+    UnsafeError.
+
+    Whoever can write there can make Java do anything. Nobody can put a file there, or replace a folder, between the checks: at each step
+    only the owner could.
+    """
+    from platformdirs import user_cache_path  # deferred, as all that only a session needs
+
+    path = user_cache_path("dcpinspect").absolute()
+    check_around(path)
+    for place in reversed([path, *path.parents]):
+        if not place.exists():
+            place.mkdir(0o700, exist_ok=True)
+    check_above(path.stat(), path)
+    path /= "java-classes"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(0o700)
+    check_own(path.lstat(), path)
+    return path

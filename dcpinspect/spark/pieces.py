@@ -69,20 +69,20 @@ def divided(before: Sequence[Piece], changed: Collection[int], rows: Mapping[int
 
 def write(folder: str, piece: Piece, everything: Sequence[Any]) -> None:
     """Writes the captures or parts of a piece, each with its number in ``everything``."""
-    import zstandard  # deferred: pieces are rarely written
+    from dcpinspect.zstd import zstd  # deferred: pieces are rarely written
 
     content = [[number, asdict(one)] for number, one in enumerate(everything) if one.batch in piece.batches]
-    files.write(f"{folder}/{piece.state}", zstandard.compress(json.dumps(content).encode(), 1))
+    files.write(f"{folder}/{piece.state}", zstd.compress(json.dumps(content).encode(), 1))
 
 
 def read(folder: str, pieces: Sequence[Piece]) -> list[tuple[int, Any]]:
     """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
-    import zstandard  # deferred, as above
+    from dcpinspect.zstd import zstd  # deferred, as above
 
     found: list[tuple[int, Any]] = []
     for piece in pieces:
         try:
-            found += json.loads(zstandard.decompress(files.content(f"{folder}/{piece.state}")))
-        except zstandard.ZstdError as error:
+            found += json.loads(zstd.decompress(files.content(f"{folder}/{piece.state}")))
+        except zstd.ZstdError as error:
             raise ValueError(str(error)) from error
     return found

@@ -76,9 +76,7 @@ class StretchPackets:
         state = np.zeros(2, np.int64)
         form = self._format
         while True:
-            verdict = find_record(
-                len(data) // 64, data, len(data), form.big, form.record_header, form.limit, form.tick_ns, int(is_end), state
-            )
+            verdict = find_record(data, len(data), form.big, form.record_header, form.limit, form.tick_ns, int(is_end), state)
             if verdict != DONE:
                 self.close()
                 raise CaptureError(self.files[0].name, start, "no record begins near here")

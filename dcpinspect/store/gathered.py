@@ -112,4 +112,4 @@ def _read(originals: Originals, run: _Pieces, data: Bytes) -> None:
     begin = int(run.place[0])
     room = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
     originals.read(int(run.file[0]), begin, room.data)
-    copy_pieces(len(run.size), room, run.place - begin, run.size, data, run.target)
+    copy_pieces(room, run.place - begin, run.size, data, run.target)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
 from dcpinspect.streams.rows import Place
-from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
 
 TOLD_OF_KEY = 32
 """Bytes of a key that are kept to be shown."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
@@ -21,7 +22,6 @@ from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Messages, Snapshots, Streams
 from dcpinspect.streams.state import State, biased
-from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
@@ -107,7 +107,7 @@ class Contents:
         grown = keys.Entries.zeros(max(min(_FIRST, self.most), 1 << (used + keys.ROOM - 1).bit_length()))
         grown[:used] = tables.entries[:used]
         tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
-        keys.refill_entries(used, tables)
+        keys.refill_entries(tables)
 
     def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
@@ -124,7 +124,7 @@ class Contents:
             state.make_room_in("anomalies")
             tables.anomalies = state.anomalies
             self._make_room()
-            start = keys.follow_keys(len(chosen) - start, start, tables)
+            start = keys.follow_keys(start, tables)
 
     def renumber(self, streams: Ints | None, snapshots: Ints) -> None:
         """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old number, -1 for those that left."""
@@ -138,7 +138,7 @@ class Contents:
             entries[: len(kept)] = kept
             marks.used = len(kept)
             tables.slots[:] = -1
-            keys.refill_entries(marks.used, tables)
+            keys.refill_entries(tables)
             entries = tables.entries[: marks.used]
         of_key = entries.key >= 0  # other entries have no snapshot there
         entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
@@ -155,7 +155,7 @@ class Contents:
         else:
             self._forget()
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
-        keys.refill_entries(tables.marks.used, tables)
+        keys.refill_entries(tables)
 
     def _forget(self) -> None:
         """Forgets the older half of the keys; collections and keys with a pending prepare are kept longer."""

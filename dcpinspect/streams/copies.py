@@ -23,12 +23,12 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.growing import grown
+from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.kernels.structs import Rows as Table
 from dcpinspect.protocol.columns import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.links import Link
-from dcpinspect.structs import Ints, Struct, T, number
-from dcpinspect.structs import Rows as Table
 from dcpinspect.tables.messages import MessageBatch
 
 TRANSLATION, PROXY = "address translation", "proxy"

@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.kernel import Octets, kernel
+from dcpinspect.kernels.kernel import Octets, kernel
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Rows, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
@@ -22,7 +23,6 @@ from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Even
 from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.rows import FILE_SHIFT, GREATEST, LEAST, Streams
 from dcpinspect.streams.state import biased
-from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 Interval = tuple[int, int]
@@ -137,7 +137,7 @@ def events_of(
     key = decoded.key
     size = np.maximum(key.size[rows], 0)
     told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
-    copy_keys(len(rows), batch.data, np.ascontiguousarray(key.start[rows]), size, told)
+    copy_keys(batch.data, np.ascontiguousarray(key.start[rows]), size, told)
     table.key_size = size
     table.array["key_start"] = told.view(KeyStart.dtype)[:, 0]
     return table
@@ -151,7 +151,7 @@ def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SEC
 def _hashes(batch: MessageBatch, part: Slices, rows: Rows, secrets_: tuple[int, int]) -> Rows:
     start, size = np.ascontiguousarray(part.start[rows]), np.maximum(part.size[rows], 0)
     hashed: Rows = np.empty(len(rows), dtype=np.int64)
-    hash_keys(len(rows), batch.data, start, size, *secrets_, hashed)
+    hash_keys(batch.data, start, size, *secrets_, hashed)
     if len(batch.missing.row):
         hashed[np.isin(rows, batch.missing.row)] = -1
     return hashed

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import MAX_BODY
@@ -43,7 +44,6 @@ from dcpinspect.streams.windows import (
     fit_of,
     follow_flow,
 )
-from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST, MOST_OF_ALL = 1 << 18, 1 << 21
@@ -108,7 +108,7 @@ class Watched:
         tables = FlowTables()
         tables.messages, tables.window, tables.ways, tables.waiting = messages, self.window, self.ways, self.waiting
         tables.events = FlowEvents.zeros(2 + 3 * int((messages.kind == ACK).sum()))
-        follow_flow(len(messages), tables)
+        follow_flow(tables)
         events = tables.events[: self.window.events]
         for event in events:
             if event.code != EXCESS:

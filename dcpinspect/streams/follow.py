@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
+from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import transitions as t

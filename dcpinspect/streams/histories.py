@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.kernels.structs import Ints, Struct, T
+from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import number as count
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
@@ -24,9 +27,6 @@ from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.rows import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
 from dcpinspect.streams.session import Conversation
-from dcpinspect.structs import Ints, Struct, T
-from dcpinspect.structs import Rows as Table
-from dcpinspect.structs import number as count
 
 CAUSES = ("key", "state", "cas", "value")
 """The parts in which two changes may differ. Of several differences the first one counts."""

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, number
 from dcpinspect.protocol import columns
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.columns import kinds
 from dcpinspect.streams.kinds import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
-from dcpinspect.structs import Ints, Rows, Struct, T, number
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20

@@ -5,14 +5,14 @@ Its memory is a table of entries by (stream, key). An entry says what the latest
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshots, Stream, Streams
 from dcpinspect.streams.seqnos import is_beside
-from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 
 class KeyEvent(Struct[T]):

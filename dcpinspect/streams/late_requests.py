@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline
+from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.kinds import BY_START, IS_LOST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream

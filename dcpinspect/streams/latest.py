@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from dcpinspect.growing import grown
-from dcpinspect.structs import Rows
+from dcpinspect.kernels.structs import Rows
 
 Table = TypeVar("Table", bound=Rows[Any])
 

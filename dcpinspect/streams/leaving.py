@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
@@ -22,7 +23,6 @@ from dcpinspect.streams.rows import Gaps, Keys, Losses, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED
-from dcpinspect.structs import Ints
 
 T = TypeVar("T", bound=np.generic)
 

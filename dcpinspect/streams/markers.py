@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline
+from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows

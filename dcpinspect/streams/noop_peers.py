@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.rows import Place
-from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 OTHER, NOOP, ANSWER, LOST = range(4)
 """What a message is to this kernel. LOST is no message: bytes before the next one of its direction could not be read."""

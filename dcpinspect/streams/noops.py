@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
@@ -37,7 +38,6 @@ from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import State
 from dcpinspect.streams.verdicts import PATIENCE_NS
-from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 NEVER = (1 << 62) - 1
@@ -110,7 +110,7 @@ class Noops:
         tables.events, tables.counts = NoopEvents.zeros(_EVENTS), NoopCounts.one()
         start, end = 0, len(tables.messages)
         while start < end:
-            start = follow_noops(end - start, start, tables)
+            start = follow_noops(start, tables)
             self._keep(tables.events[: tables.counts.events])
 
     def leave(self, connections: set[int]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.structs import Rows, Struct
+from dcpinspect.kernels.structs import Rows, Struct
 
 Table = npt.NDArray[np.int64]
 T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
-from dcpinspect.structs import Ints, Rows, Struct, T, Tables, number
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 """What a message means to this kernel: nothing, a request, a request without a success answer, a response, one of several responses."""

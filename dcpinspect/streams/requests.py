@@ -109,7 +109,7 @@ class Requests:
         tables.after_loss, tables.opaque = after_loss.astype(np.int64), decoded.opaque.view(np.int64)
         tables.row, tables.offset, tables.time, tables.vbucket = row, stream_offset, time_ns, decoded.specific.view(np.int64)
         tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = answered, offset, asked_at, vbucket
-        pair_requests(total, tables)
+        pair_requests(tables)
         has_row = answered != _NONE
         return Pairs(
             Numbers(answered, has_row),

@@ -6,7 +6,7 @@ is its place in its table. Where -1 means none, ``of`` names the table that a fi
 
 from __future__ import annotations
 
-from dcpinspect.structs import Ints, Pair, Rows, Struct, T, by_direction, nested, number
+from dcpinspect.kernels.structs import Ints, Pair, Rows, Struct, T, by_direction, nested, number
 
 LEAST = -(1 << 63)
 """Seqno 0, biased."""

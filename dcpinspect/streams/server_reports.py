@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
 from dcpinspect.streams.rows import LEAST, Place
-from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
 
 MOST_SEQNOS = 32
 """Number of seqnos kept of a vbucket.

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import inline
+from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.structs import Ints, Rows, Tables
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.renumbering import in_order, renumbered_rows
 from dcpinspect.streams.rows import (
@@ -32,7 +33,6 @@ from dcpinspect.streams.rows import (
     Streams,
     Turns,
 )
-from dcpinspect.structs import Ints, Rows, Tables
 from dcpinspect.temporary import room
 
 Table = TypeVar("Table", bound=Rows[Any])

@@ -169,8 +169,8 @@ class Tracker:
         start, count = 0, len(state.messages)
         while start < count:
             if state.make_room():
-                refill_slots(state.counts.keys, state)
-            start = follow_messages(count - start, start, state)
+                refill_slots(state)
+            start = follow_messages(start, state)
             self._out_of_order.take(state.used(state.oso_seqnos), state.known.snapshots)
             state.counts.oso_seqnos = 0
         if self.contents is not None:
@@ -473,7 +473,7 @@ class Tracker:
             **others,
         }
         self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
-        refill_slots(state.counts.keys, state)
+        refill_slots(state)
         self.conversation.leave(connections)
 
     def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:

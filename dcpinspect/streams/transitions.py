@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dcpinspect.kernel import inline
+from dcpinspect.kernels.kernel import inline
 from dcpinspect.streams.rows import Snapshot, Stream
 
 REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)

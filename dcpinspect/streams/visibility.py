@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.kinds import BY_START, UPR_LAYOUT
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
 from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Losses, Snapshots, Stream
 from dcpinspect.streams.state import Known
-from dcpinspect.structs import Ints
 
 Sight = Literal["complete", "lost", "unknown"]
 

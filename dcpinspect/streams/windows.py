@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.columns import PREPARE_SURPLUS
 from dcpinspect.streams.kinds import (
@@ -21,7 +22,6 @@ from dcpinspect.streams.kinds import (
     UNREADABLE_ACK,
 )
 from dcpinspect.streams.rows import LEAST, Place
-from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 SHORTEST_NS = 1_000_000_000
 """The shortest time that a window has to be full to be reported."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.kernels.kernel import Ints, inline, kernel
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 
@@ -65,7 +65,7 @@ class AddressPairs:
     def find(self, tcp: Column) -> tuple[Column, Column]:
         """Returns the pair of each packet, new pairs numbered in order, and the end that sent it: 0 the lower, 1 the higher."""
         keys, side = np.empty((len(tcp), KEY), np.int64), np.empty(len(tcp), np.int64)
-        if pair_keys(len(tcp), tcp, keys, side):
+        if pair_keys(tcp, keys, side):
             wide = np.flatnonzero(keys[:, 1] >= _WIDE)
             addresses = tcp[wide, ADDRESSES : ADDRESSES + 2 * KEY].reshape(-1, KEY)
             numbers = self._addresses.find(addresses).reshape(-1, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
-from dcpinspect.kernel import Ints, kernel
+from dcpinspect.kernels.kernel import Ints, kernel
 from dcpinspect.transport.chunk import FirstBytes, FirstPieces
 from dcpinspect.transport.flows import flow_of
 from dcpinspect.transport.rows import END, HOLE, Entries, TransportTables
@@ -82,7 +82,7 @@ class Directions:
             entries = entries[np.argsort(sides, kind="stable")]
         tables.entries = self.entries = entries
         columns = np.empty((_FIELDS, len(entries)), np.int64)
-        self._columns = columns[:, : list_directions(len(entries), columns, tables)]
+        self._columns = columns[:, : list_directions(columns, tables)]
         self._flows = tables.flows
 
     @property

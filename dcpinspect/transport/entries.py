@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Octets, copy, inline, kernel
-from dcpinspect.structs import Tables
+from dcpinspect.kernels.kernel import Octets, copy, inline, kernel
+from dcpinspect.kernels.structs import Tables
 from dcpinspect.transport.rows import HELD, Entries, Flow, Packet, TransportTables
 
 

@@ -5,7 +5,7 @@ A direction is named by its number, since its flow is only made with the first b
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline, kernel
+from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
 from dcpinspect.transport.rows import ASIDE_BITS, END, GIVEN_UP, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables

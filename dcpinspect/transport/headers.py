@@ -12,7 +12,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
-from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, le32
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
 CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual", "fragment", "incomplete fragment")
@@ -110,7 +110,6 @@ class HeaderParser:
         tcp = np.empty((count, COLUMNS), np.int64)
         used = int(
             parse_headers(
-                count,
                 batch.data,
                 batch.offset,
                 batch.captured,

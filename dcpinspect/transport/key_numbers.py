@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.growing import grown
-from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.kernels.kernel import Ints, inline, kernel
 from dcpinspect.transport.headers import HALF
 
 KEY = 2
@@ -40,7 +40,7 @@ class KeyNumbers:
         self._count[0] = len(known)
         self.keys: Column = grown(known, rows)
         self._table: Column = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
-        refill_table(len(known), self._secret, self._table, self.keys, len(known))
+        refill_table(self._secret, self._table, self.keys, len(known))
 
     def find(self, wanted: Column) -> Column:
         """Returns the number of each of these keys, [n, KEY]; new keys get the next numbers."""
@@ -50,7 +50,7 @@ class KeyNumbers:
             if self.count + _BLOCK > len(self.keys):
                 self.reset(self.keys[: self.count])
             tables = self._table, self.keys, self._count, self._looked_up
-            done += int(find_keys(len(wanted) - done, wanted[done:], numbers[done:], self._secret, *tables))
+            done += int(find_keys(wanted[done:], numbers[done:], self._secret, *tables))
         return numbers
 
 

@@ -13,7 +13,7 @@ The entries do not depend on the batches, because each packet is handled complet
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, Octets, inline, kernel, step
+from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flows import (
     comes_early,

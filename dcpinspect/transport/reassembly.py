@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
-from dcpinspect.kernel import Kernel
-from dcpinspect.structs import Rows
+from dcpinspect.kernels.kernel import Kernel
+from dcpinspect.kernels.structs import Rows
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.directions import Directions
@@ -176,7 +176,7 @@ class Reassembler:
         tables.segment.packet.file, tables.segment.place = batch.file, -1
         row = 0
         while True:
-            row = order_segments(count - row, row, headers.tcp, self._server_ports, tables)
+            row = order_segments(row, headers.tcp, self._server_ports, tables)
             if row == count:
                 break
             self._make_room()
@@ -211,7 +211,7 @@ class Reassembler:
                 tables.recent = _grown(tables.recent, 0)
             if len(tables.flows) - tables.counts.flows < 2:
                 tables.flows = _grown(tables.flows, 0)
-            side = kernel(tables.counts.connections - side // 2, side, tables)
+            side = kernel(side, tables)
             yield from self._chunks(np.empty(0, np.uint8))
             if side == 2 * tables.counts.connections:
                 return
@@ -467,7 +467,7 @@ class Reassembler:
             tables.sides = _grown(tables.sides, 2 * size)
         if len(tables.flows) - counts.flows < 4:
             if len(tables.flows) >= MANY_FLOWS:
-                put_aside(counts.flows, tables)
+                put_aside(tables)
             if 2 * counts.flows > len(tables.flows):
                 tables.flows = _grown(tables.flows, 0)
 
@@ -527,7 +527,7 @@ class Reassembler:
             size = int(offsets[-1] + lengths[-1]) - offset
             target = np.zeros(size, np.uint8) if holed else np.empty(size, np.uint8)
             if size:
-                gather(len(entries), data, held, GatherTables(entries), target, offset)
+                gather(data, held, GatherTables(entries), target, offset)
         return StreamChunk(
             connection=side // 2 + 1,
             direction=side % 2,
@@ -591,7 +591,7 @@ class Reassembler:
     def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
         nodes, entries = self._tables.nodes, Entries.zeros(len(chosen))
         entries.offset, entries.length, entries.source = at, nodes.length[chosen], nodes.source[chosen]
-        gather(len(chosen), data, held, GatherTables(entries), target, 0)
+        gather(data, held, GatherTables(entries), target, 0)
 
 
 def _grown(table: Table, rows: int) -> Table:

@@ -7,7 +7,7 @@ they are put aside.
 
 from __future__ import annotations
 
-from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
+from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
 
 HOLE, END, HELD = -1, -2, -3
 """Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length 0). ``HELD - n``: at ``n`` in the held

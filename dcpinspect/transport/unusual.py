@@ -19,7 +19,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
-from dcpinspect.kernel import be16
+from dcpinspect.kernels.kernel import be16
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
     CUT,

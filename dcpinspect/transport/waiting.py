@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import inline
+from dcpinspect.kernels.kernel import inline
 from dcpinspect.transport.rows import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256

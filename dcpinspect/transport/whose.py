@@ -7,7 +7,7 @@ agrees with it: an answer to the SYN, or what its sender says next. If the conne
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Octets, inline, step
+from dcpinspect.kernels.kernel import Octets, inline, step
 from dcpinspect.transport import rows
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcpinspect.capture.packet_socket import BLOCK_BYTES, MOST
 from dcpinspect.capture.ring import LAST_NS, LEFT, PACKETS, WRITTEN, write_packets
-from dcpinspect.kernel import Octets
+from dcpinspect.kernels.kernel import Octets
 from tests import builders
 from tests.builders import Segment
 from tests.capture.test_packet_socket import Frame, blocks, opened, wire

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dcpinspect.kernel import Kernel
+from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from tests.peers.truth import SAMPLES
@@ -32,10 +32,10 @@ def in_both_forms(make: Callable[[], T]) -> T:
 
 @contextmanager
 def _only(form: Callable[..., Any]) -> Iterator[None]:
-    """All kernels run in one form, for any number of rows; by themselves they would stay compiled once they are."""
+    """All kernels run in one form, also where callers have another way than the interpreted one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kernel, "__call__", lambda kernel, _size, *arguments, **options: form(kernel, *arguments, **options))
-        patch.setattr(Kernel, "runs_compiled", lambda *_: True)
+        patch.setattr(Kernel, "__call__", form)
+        patch.setattr(Kernel, "is_compiled", True)
         yield
 
 

@@ -34,7 +34,7 @@ SHORT = tuple(column.name for column in COLUMNS if column.name not in WITHOUT)
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("path", [path for path in sorted(SAMPLES.glob("*.pcap*")) if "large" not in path.name], ids=lambda path: path.name)
 def test_both_ways_of_writing_agree(path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DCPINSPECT_KERNELS", form)
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", form == "interpreted")
     with Reading([str(path)]) as reading:
         for batch in reading:
             for rows in (np.arange(len(batch)), np.arange(0, len(batch), 3), np.arange(0)):

@@ -116,11 +116,9 @@ def test_the_rest_is_for_who_can_say_what_is_wrong(value: bytes, datatype: int) 
 def test_few_documents_are_for_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     columns: list[Any] = [np.zeros(1, np.int64), np.array([len(DOCUMENT)]), np.array([JSON], np.uint8)]
     data = np.frombuffer(DOCUMENT, np.uint8)
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
-    monkeypatch.setattr(check_documents, "_compiled", None)
-    monkeypatch.setattr(check_documents, "_sought", False)  # else it is compiled anew
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     assert are_sound(data, *columns, is_bodyless=False) is None
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "compiled")
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", False)
     found = are_sound(data, *columns, is_bodyless=False)
     assert found is not None
     assert found.tolist() == [True]

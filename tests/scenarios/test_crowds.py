@@ -51,11 +51,8 @@ def kept(path: Path, *, find_ports: bool) -> int:
 
 
 @pytest.mark.parametrize(("closed", "find_ports", "limit"), [(True, False, 1500), (False, False, 3500), (False, True, 4500)])
-def test_memory_grows_by_little_with_each_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: bool, find_ports: bool, limit: int
-) -> None:
+def test_memory_grows_by_little_with_each_connection(tmp_path: Path, closed: bool, find_ports: bool, limit: int) -> None:
     """The kinds in the crowd brought 13 kB each once, those of text and TLS half a megabyte, and the closed ones 4 kB."""
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")  # loading them takes memory, too
     port = 9999 if find_ports else PORT
     paths = [written(tmp_path, count, closed=closed, port=port) for count in (len(KINDS), FEW, MANY)]
     tracemalloc.start()
@@ -101,7 +98,7 @@ def test_memory_does_not_grow_with_messages(monkeypatch: pytest.MonkeyPatch) -> 
 
     NumPy keeps up to 30 kB of small blocks that were freed, whatever the events: so there are enough events to see 12 bytes of each.
     """
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     talk = opened(connection_buffer_size="100000")
     talk.ack_after = 1000
     streams = [talk.stream(vbucket) for vbucket in (7, 8)]

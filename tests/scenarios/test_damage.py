@@ -12,7 +12,6 @@ speaks against them: at a mid-stream start, or after a hole where the client's s
 
 from __future__ import annotations
 
-import gc
 import random
 import subprocess
 from collections import Counter
@@ -23,7 +22,6 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.resync import OF_STREAMS
 from dcpinspect.transport import reassembly
 from tests import damage
@@ -269,21 +267,15 @@ SHAPES: dict[str, Damage] = {**LOSSES, **REORDERINGS, "snaplen": lambda packets,
 def test_batches_files_and_kernels_change_no_column_of_any_row(name: str, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tape = damage.generated(300, values=damage.nested) if name == "generated" else damage.sample("tour")
     packets = SHAPES[shape](tape.packets, seed)
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "compiled")
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", False)
     whole = damage.engine_rows(damage.batches(packets))
     rng = random.Random(seed)
     assert damage.engine_rows(damage.batches(packets, [1] * len(packets))) == whole
     assert damage.engine_rows(damage.batches(packets, [rng.randrange(1, 90) for _ in packets])) == whole
     in_files = damage.engine_rows(damage.batches(packets, files=3), files=3)
     assert [row[5:] for row in in_files] == [row[5:] for row in whole]  # but for file and frame numbers
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
-    for kernel in _kernels():
-        monkeypatch.setattr(kernel, "_compiled", None)
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     assert damage.engine_rows(damage.batches(packets, [50] * len(packets))) == whole
-
-
-def _kernels() -> list[object]:
-    return [thing for thing in gc.get_objects() if type(thing) is Kernel]  # a proxy of what is gone has no class
 
 
 def tshark_count(packets: Sequence[Packet], folder: Path, *options: str) -> Counter[tuple[str, str]]:

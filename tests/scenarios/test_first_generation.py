@@ -10,7 +10,7 @@ import pytest
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.export.json_run import JsonRows
-from dcpinspect.kernel import Kernel
+from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lines import summary
@@ -204,7 +204,7 @@ def test_another_connection_is_not_meant() -> None:
 
 
 def test_json_of_many_and_lines_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
+    monkeypatch.setattr(Kernel, "is_compiled", True)
     talk, stream = upr()
     stream.send("dcp_stream_end", end_reason=1)
     stream.send("dcp_set_vbucket_state", state=2)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import llvmlite
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -59,14 +57,3 @@ def test_the_line_says_how_much_was_asked_for(allocate: Callable[[], object], as
     with pytest.raises(MemoryError) as raised:
         allocate()
     assert asked in (memory_ended(raised.value) or "")
-
-
-def test_machine_code_that_cannot_be_loaded_is_one_line_and_the_same_answer(tmp_path: Path) -> None:
-    package = Path(llvmlite.__file__).parent
-    shutil.copytree(package, tmp_path / "llvmlite", ignore=shutil.ignore_patterns("*.so", "*.dylib", "*.dll", "__pycache__"))
-    (tmp_path / "llvmlite" / "binding" / "libllvmlite.so").touch()
-    tour = ("read", str(SAMPLES / "tour.pcapng"))
-    expected = ran(tmp_path, tour)[1]
-    status, out, err = ran(tmp_path, tour, PYTHONPATH=str(tmp_path), DCPINSPECT_KERNELS="compiled")
-    assert (status, out) == (0, expected)
-    assert [line.partition(" (")[0] for line in err.splitlines()] == ["dcpinspect: machine code cannot be loaded"]

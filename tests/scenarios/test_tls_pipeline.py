@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.secrets import Secrets, secrets_at
 from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.zstd import zstd
 from tests import builders
 from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of
@@ -44,7 +44,7 @@ def written(out: Path) -> bytes:
     for path in out.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
-            found += zstandard.ZstdDecompressor().decompress(data) if path.suffix == ".part" else data
+            found += zstd.decompress(data) if path.suffix == ".part" else data
     return found
 
 

@@ -36,7 +36,7 @@ MUTATION = builders.mutation(1)
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
 
 
 def steps(path: Path) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
@@ -18,6 +17,7 @@ from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.stored import SCHEMAS
 from dcpinspect.spark.units import Unit
+from dcpinspect.zstd import zstd
 
 
 def state(out: Path) -> Manifest:
@@ -164,6 +164,6 @@ def test_an_output_of_before_the_tables_had_logs_is_refused_until_the_next_run(t
 
 def test_paths_of_any_bytes_are_kept_as_text(tmp_path: Path) -> None:
     (piece,) = state(tmp_path).commit().pieces
-    text = zstandard.decompress((tmp_path / "_manifest" / piece.state).read_bytes())
+    text = zstd.decompress((tmp_path / "_manifest" / piece.state).read_bytes())
     assert text.isascii()
     assert json.loads(text)[0][1]["unit"]["name"] == "weird\udcff\x1b name"

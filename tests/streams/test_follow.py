@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
-from dcpinspect.streams import follow, tracker
+from dcpinspect.streams import tracker
 from dcpinspect.streams.state import _GROWING, State
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
@@ -73,9 +73,7 @@ def test_nonsense_is_never_an_exception_and_both_forms_agree(seed: int, monkeypa
     captured = packets(*babble(seed))
     found = {}
     for form in ("interpreted", "compiled"):
-        monkeypatch.setenv("DCPINSPECT_KERNELS", form)
-        monkeypatch.setattr(follow.follow_messages, "_compiled", None)
-        monkeypatch.setattr(follow.follow_messages, "_sought", False)
+        monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", form == "interpreted")
         seen = Seen(captured)
         found[form] = (seen.everything(), [table.as_integers().tolist() for table in seen.tracker.state.known])
     assert found["interpreted"] == found["compiled"]
@@ -109,9 +107,7 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
 def test_samples_give_the_same_tables_in_both_forms(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for form in ("interpreted", "compiled"):
-        monkeypatch.setenv("DCPINSPECT_KERNELS", form)
-        monkeypatch.setattr(follow.follow_messages, "_compiled", None)
-        monkeypatch.setattr(follow.follow_messages, "_sought", False)
+        monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", form == "interpreted")
         with Reading([str(path)], track=True) as reading:
             list(reading)
             found.append({name: table.records() for name, table in reading.tables.by_name.items()})

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rows import OsoSeqnos, Snapshots
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
-from dcpinspect.structs import Ints
 from tests.streams.told import opened, tables
 
 

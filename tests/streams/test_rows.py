@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import dcpinspect.streams
+from dcpinspect.kernels.structs import Rows, Struct
 from dcpinspect.streams import rows
 from dcpinspect.streams.rows import Counts
 from dcpinspect.streams.state import State
-from dcpinspect.structs import Rows, Struct
 from tests.declared import counted, declared, stands_beside, unexplained
 
 STRUCTS = pytest.mark.parametrize("struct", declared(dcpinspect.streams), ids=lambda struct: struct.__name__)

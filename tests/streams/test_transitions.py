@@ -11,7 +11,6 @@ import pytest
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
-from dcpinspect.streams import follow
 from dcpinspect.streams import transitions as t
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.reading import read
@@ -35,8 +34,7 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> tuple[set[Change], set[Change]]:
 
         return spy
 
-    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
-    monkeypatch.setattr(follow.follow_messages, "_compiled", None)
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     monkeypatch.setattr(t, "set_state", spied(t.set_state, streams))
     monkeypatch.setattr(t, "set_snapshot_state", spied(t.set_snapshot_state, snapshots))
     return streams, snapshots

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from dcpinspect.kernel import Kernel
+from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.transport import directions, rows
 from dcpinspect.transport.directions import MOST_FIRST, Directions
 from dcpinspect.transport.rows import END, HELD, HOLE, TransportTables

@@ -13,7 +13,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.kernel import Kernel
+from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.transport import headers as h
 from tests import builders
 from tests.builders import ACK, PSH, Segment

@@ -183,8 +183,8 @@ def test_flows_that_say_little_are_put_aside_and_nothing_changes(seed: int, tmp_
     monkeypatch.setattr(reassembly, "MANY_FLOWS", 0)
     aside: list[int] = []
 
-    def counted(size: int, tables: TransportTables) -> None:
-        put_aside(size, tables)
+    def counted(tables: TransportTables) -> None:
+        put_aside(tables)
         aside.append(tables.counts.flows)
 
     monkeypatch.setattr(reassembly, "put_aside", counted)

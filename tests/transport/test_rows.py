@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dcpinspect.transport
-from dcpinspect.structs import Struct
+from dcpinspect.kernels.structs import Struct
 from dcpinspect.transport import rows
 from tests.declared import counted, declared, stands_beside, unexplained
 

@@ -1,20 +1,30 @@
-"""Kernels compiled by numba: when a wheel is built, and at first use of a kernel that no wheel brought.
+"""What numba makes of kernels: object files that only need the C library. ``build`` links them.
 
-Only this module knows numba from the inside. It makes object files that only need the C library; ``machine_code`` links them.
+Only this module knows numba from the inside, and only a build imports it. docs/kernels.md explains what happens here.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import llvmlite
+import llvmlite.binding as llvm
+import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types as numba_types
+from numba.core.typing import templates
+from numba.extending import overload
+from numba.np import arrayobj
 
-from dcpinspect.machine_code import TYPES, Code, Source, keep, link, machine, processor, sealed, shipped_folder, tell
-from dcpinspect.structs import Rows, Struct, Tables
+from dcpinspect.kernels.kernel import HELPERS
+from dcpinspect.kernels.library import TYPES, parse_signature, symbol
+from dcpinspect.kernels.structs import Rows, Struct, Tables
 
+VERSION = f"1 numba {numba.__version__} llvmlite {llvmlite.__version__}"
+"""Its first number changes with what is said here to numba and LLVM."""
 _NO_OBJECTS = """
 target triple = "{triple}"
 target datalayout = "{layout}"
@@ -27,61 +37,55 @@ define void @NRT_MemInfo_call_dtor(ptr %object) {{
 _registered: set[Callable[..., Any]] = set()
 
 
-def make(source: Source) -> Code:
-    """Compiles for this processor, which takes seconds and is announced once, and keeps the code for later processes.
-
-    Raises ``ImportError`` if numba is missing or does not work.
-    """
-    _numba_config()
-    tell("compiling", "compiling for large captures, once for this version (up to a minute)")
-    library, name = _compiled(source)
-    code = _object(library, name, *processor())
-    try:
-        linked = link(source, code)
-    except RuntimeError:  # numba's own way of loading works wherever numba does
-        return Code(source, library.get_pointer_to_function(name), library)
-    keep(source, code)
-    return linked
-
-
-def ship(source: Source, folder: Path) -> None:
-    """Compiles for every processor of this platform, into a folder as a wheel has it; afterwards this process compiles for no other.
-
-    Raises ``ImportError`` as ``make``.
-    """
-    config = _numba_config()
-    cpu, features = config.CPU_NAME, config.CPU_FEATURES = "generic", ""
-    path = folder / shipped_folder() / source.file_name()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(sealed(path, _object(*_compiled(source), cpu, features)))
-
-
-def _numba_config() -> Any:
-    import numba  # deferred: 0.5 s, and only ever needed once
-
+def object_of(function: Callable[..., Any], signature: str) -> bytes:
+    """Returns an object file with a kernel, by its ``symbol``; nothing else in it is seen from outside."""
     config: Any = numba.config  # numba fills this module at run time
-    if config.DISABLE_JIT:
-        msg = "NUMBA_DISABLE_JIT is set"
-        raise ModuleNotFoundError(msg)
-    return config
+    config.CPU_NAME, config.CPU_FEATURES = "generic", ""
+    library, name = _compiled(function, signature)
+    module = llvm.parse_assembly(library.get_llvm_str())
+    module.link_in(llvm.parse_assembly(_NO_OBJECTS.format(triple=module.triple, layout=module.data_layout)))
+    for value in (*module.functions, *module.global_variables):
+        if value.name == name:
+            value.name = symbol(function)
+        elif not value.is_declaration:
+            value.linkage = "private"  # their names, which numba counts, are not in the file
+    return _emitted(module)
 
 
-def _compiled(source: Source) -> tuple[Any, str]:
+def object_with(name: str, text: bytes) -> bytes:
+    """Returns an object file with a text of C."""
+    module = ir.Module()
+    kind = ir.ArrayType(ir.IntType(8), len(text) + 1)
+    variable = ir.GlobalVariable(module, kind, name)
+    variable.global_constant = True
+    variable.initializer = ir.Constant(kind, bytearray(text + b"\0"))
+    return _emitted(llvm.parse_assembly(str(module)))
+
+
+def _emitted(module: Any) -> bytes:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    # For any processor of this kind. Measured: code for x86-64-v3, or for the very processor, is no faster: kernels load bytes, compare
+    # and branch.
+    machine = target.create_target_machine(cpu="generic", features="", opt=3, reloc="pic", codemodel="default")
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
     """Returns numba's library with the entry, and the entry's name in it."""
-    import numba  # deferred, as all of it
-    from numba.core import types as numba_types
-    from numba.extending import overload
-
-    for function, other in source.helpers.items():
-        if function not in _registered:
-            _registered.add(function)
-            options: Any = {"forceinline": True} if other is function else {}
-            overload(function, jit_options=options, strict=False)(_always(other or function))
+    for helper, other in HELPERS.items():
+        if helper not in _registered:
+            _registered.add(helper)
+            options: Any = {"forceinline": True} if other is helper else {}
+            overload(helper, jit_options=options, strict=False)(_always(other or helper))
+    result, parameters = parse_signature(signature, function.__globals__)
     compiler: Any = numba  # its annotations leave out what its own extensions use
     types: Any = numba_types
     arguments, at = [], 0
     structs: dict[str, Any] = {}
-    for parameter in source.parameters:
+    for parameter in parameters:
         shape = "".join(f"words[{at + 1 + place}], " for place in range(parameter.dimensions))
         if parameter.tables is not None:
             name = parameter.tables.__name__
@@ -95,18 +99,18 @@ def _compiled(source: Source) -> tuple[Any, str]:
     call = f"kernel({', '.join(arguments)})"
     names = {
         # Inlined before types are inferred: one compilation, not two, and the kernel sees arrays that own nothing.
-        "kernel": compiler.njit(inline="always")(source.function),
+        "kernel": compiler.njit(inline="always")(function),
         "carray": compiler.carray,
         **{name: np.dtype(name) for name in set(TYPES.values())},
         **structs,
     }
-    text = f"    {call}\n    return 0\n" if source.result == "void" else f"    return {call}\n"
+    text = f"    {call}\n    return 0\n" if result == "void" else f"    return {call}\n"
     exec(f"def entry(words, addresses):\n{text}", names)  # noqa: S102 - made of our own source's signature
-    signature = types.int64(types.CPointer(types.int64), types.CPointer(types.voidptr))
+    takes = types.int64(types.CPointer(types.int64), types.CPointer(types.voidptr))
     # Without wrappers for Python, which refer to numba's libraries by address.
-    entry = compiler.njit(signature, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(names["entry"])
-    (result,) = entry.overloads.values()
-    return result.library, result.fndesc.llvm_func_name
+    entry = compiler.njit(takes, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(names["entry"])
+    (compiled,) = entry.overloads.values()
+    return compiled.library, compiled.fndesc.llvm_func_name
 
 
 @functools.cache
@@ -115,11 +119,6 @@ def _tables_of(tables: type[Tables]) -> Any:
 
     The view is a pointer; an attribute of it is an array of records that owns nothing, or one record.
     """
-    import numba  # deferred, as all of it
-    from llvmlite import ir
-    from numba.core.typing import templates
-    from numba.np import arrayobj
-
     extending: Any = numba.extending
     types: Any = numba.types
     bases: Any = templates
@@ -186,14 +185,3 @@ def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
 def _always(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function for numba's ``overload``, which wants a function that, given the types, returns the implementation."""
     return lambda *_: function
-
-
-def _object(library: Any, name: str, cpu: str, features: str) -> bytes:
-    """Returns an object file that needs nothing but the C library."""
-    import llvmlite.binding as llvm
-
-    module = llvm.parse_assembly(library.get_llvm_str())
-    module.get_function(name).name = "kernel"
-    module.link_in(llvm.parse_assembly(_NO_OBJECTS.format(triple=module.triple, layout=module.data_layout)))
-    code: bytes = machine(cpu, features).emit_object(module)
-    return code

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.kernel import inline, kernel
-from dcpinspect.structs import Ints, Pair, Rows, Struct, T, Tables, by_direction, nested, number
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Pair, Rows, Struct, T, Tables, by_direction, nested, number
+from tests.kernels.made import compile_here
 
 
 class Spot(Struct[T]):
@@ -77,6 +78,11 @@ def weigh_all(start: int, tables: GaugeTables) -> int:
         else:
             reset_gauge(gauge)
     return len(tables.gauges)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine_code() -> None:
+    compile_here(weigh_all)
 
 
 WORDS = 8

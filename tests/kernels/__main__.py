@@ -1,7 +1,7 @@
 """Makes what is made once on a machine, on all processors: machine code of all kernels, Java's classes for Spark, bytecode of the tests.
 
-Otherwise each worker of the tests makes the kernels and the bytecode that it needs: all of them the same, at the same time. And one test
-would have the line that tells of the classes.
+Otherwise each worker of the tests makes the bytecode that it needs: all of them the same, at the same time. And one test would have the
+line that tells of the classes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from dcpinspect.kernels.build import main
 from dcpinspect.spark.classes import SharedClasses
 from dcpinspect.spark.session import check_installed
-from hatch_build import ordered
 
 _SESSION = "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: tasks.each('', abs, [1], [1])"
-
-
-def prepare(place: int) -> None:
-    """Makes the kernel that is at that place of all."""
-    ordered()[place].prepare()
 
 
 def keep_classes() -> None:
@@ -36,7 +31,7 @@ def keep_classes() -> None:
 
 def keep_bytecode() -> None:
     """As whoever collects all tests does first; what is wrong with one of them, the tests tell."""
-    if not any(Path(__file__).parent.rglob("*-pytest-*.pyc")):
+    if not any(Path(__file__).parents[1].rglob("*-pytest-*.pyc")):
         subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", ""], stdout=subprocess.DEVNULL, check=False)
 
 
@@ -46,6 +41,7 @@ if __name__ == "__main__":
             pool.submit(keep_bytecode),
             *([pool.submit(keep_classes)] if shutil.which("java") else []),
         ]  # first, for they take longest
-        list(pool.map(prepare, range(len(ordered()))))
+        is_failed = main()
         for one in others:
             one.result()
+    sys.exit(is_failed)

@@ -1,0 +1,1 @@
+"""Loops over columns as machine code: how a kernel comes into being is in docs/kernels.md."""
