@@ -1,6 +1,7 @@
-"""The program itself, as ``dcpinspect`` and as ``python -m dcpinspect``: Ctrl-C ends it quietly as soon as ``run`` is called.
+"""The program itself, as ``dcpinspect`` and as ``python -m dcpinspect``: signals end it as they should as soon as ``run`` is called.
 
-What happens before is not ours: the start of the interpreter, and the imports of the script that pip made, some 20 ms together.
+What happens before is not ours: the start of the interpreter, and the imports of the script that pip made, some 20 ms together. Python
+answers Ctrl-C there with a traceback.
 """
 
 from __future__ import annotations
@@ -8,27 +9,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import signal
 import sys
+
+from dcpinspect.cli import interrupts
 
 TYPE_CHECKING = False  # as in the package
 if TYPE_CHECKING:
     from typing import NoReturn
-
-INTERRUPTED = 130
-
-
-def main() -> int:
-    """Runs the command line and returns the exit status."""
-    try:
-        from dcpinspect.cli import interrupts  # deferred, and the rest behind it: loading takes most of the time that some commands do
-
-        with interrupts.outside_imports():
-            from dcpinspect.cli.main import main
-
-            return main()
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 class WithoutPandas:
@@ -46,9 +33,8 @@ class WithoutPandas:
 
 
 def run() -> NoReturn:
-    """Runs ``main`` in a process of its own, which starts and ends as fast as it can."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # until main has loaded a better handler
+    """Runs the command line in a process of its own, which starts and ends as fast as it can."""
+    interrupts.install()  # before anything else is loaded
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # By default the collector looks 200 times at the modules that are being imported, and finds nothing. It still has to come:
@@ -56,7 +42,10 @@ def run() -> NoReturn:
     gc.set_threshold(10_000, 20, 20)
     if sys.argv[1:2] != ["pipeline"]:
         sys.meta_path.insert(0, WithoutPandas())
+    from dcpinspect.cli.main import main
+
     status = main()
+    interrupts.ignore()
     if (storage := sys.modules.get("pyarrow.fs")) is not None and hasattr(storage, "ensure_s3_finalized"):
         atexit.unregister(storage.ensure_s3_finalized)  # it waits for requests that nobody waits for any more
     atexit._run_exitfuncs()

@@ -64,17 +64,11 @@ class Captures:
         self.scans = 0
         self.is_whole = False
         """Whether a scan came to the end of the captures."""
-        self.is_stopped = False
-        """Whether ``stop`` was called, so that the tables end where the scan was."""
-        self.is_waiting = False
-        """Whether input is waited for just now, so that KeyboardInterrupt ends a scan."""
         self.failure: Exception | None = None
         """What ended a scan; DuckDB only knows its text."""
         self._tables: dict[str, Records] = {}
         self._has_findings = False
         self._one_makes_tables = Lock()
-        self._given = 0
-        """Number of messages that the last scan gave."""
         self._end: int | None = None
         """Number of messages that the tables have, once a scan came to their end."""
 
@@ -89,14 +83,6 @@ class Captures:
     def source(self) -> Packets:
         """The files of the latest scan, and how far it is."""
         return self.readings[-1].capture
-
-    def stop(self) -> bool:
-        """Lets the tables end where the scan is, as if the captures ended there; any thread may call this.
-
-        Returns False if nothing was read, or if tables would not agree: an earlier scan has seen more.
-        """
-        self.is_stopped = self.scans == 1 and self._given > 0
-        return self.is_stopped
 
     def batches(self) -> Iterator[tuple[MessageBatch, int]]:
         """Returns one scan: batches, and how many of each one's messages count. Raises UsageError if no second scan is possible."""
@@ -158,27 +144,13 @@ class Captures:
     def _scan(self, reading: Reading) -> Iterator[tuple[MessageBatch, int]]:
         source, given = iter(reading), 0
         while self._end is None or given < self._end:
-            batch = self._next(source)
+            batch = next(source, None)
             if batch is None:
-                self._end = given
+                self.is_whole, self._end = True, given
                 return
             count = len(batch) if self._end is None else min(len(batch), self._end - given)
-            self._given = given = given + count
+            given += count
             yield batch.redacted(self._redactor), count
-
-    def _next(self, source: Iterator[MessageBatch]) -> MessageBatch | None:
-        """Returns the next batch; None at the end, which may be here and now."""
-        if self.is_stopped and self._end is None:
-            return None
-        try:
-            self.is_waiting = True
-            batch = next(source, None)
-        except KeyboardInterrupt:
-            return None
-        finally:
-            self.is_waiting = False
-        self.is_whole |= batch is None
-        return batch
 
 
 class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
@@ -243,8 +215,7 @@ class Query(DuckQuery):
 
     def __init__(self, text: str, captures: Captures) -> None:
         self._captures = captures
-        # On one thread the scan runs in the main one, where Ctrl-C ends its wait for input.
-        super().__init__(text, TABLES, **({} if captures.can_repeat else {"threads": 1}))
+        super().__init__(text, TABLES)
         for name, table in TABLES.items():
             self.register(name, table(captures))
 

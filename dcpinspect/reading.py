@@ -80,8 +80,12 @@ class Packets(Protocol):
     def __iter__(self) -> Iterator[PacketBatch]:
         """Returns the packets in order, once."""
 
+    @property
+    def can_stop(self) -> bool:
+        """Whether the source has no end of its own, and ``stop`` ends it."""
+
     def stop(self) -> None:
-        """Ends a live source, as if it ended there."""
+        """Ends a live source, or a pipe, as if it ended there."""
 
     def close(self) -> None:
         """Frees what is open."""

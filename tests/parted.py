@@ -39,6 +39,8 @@ class Given:
     def __iter__(self) -> Iterator[PacketBatch]:
         return iter(self.batches)
 
+    can_stop = False
+
     def stop(self) -> None:
         """There is nothing to end."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -306,47 +306,18 @@ def test_what_a_query_keeps_it_can_read_twice() -> None:
     assert ask("with m as materialized (from messages) select count(*) n from m a join m b using (row)", "-") == [{"n": 262}]
 
 
-def test_a_scan_that_is_stopped_is_the_end_of_the_captures_for_all() -> None:
-    with Captures([LARGE]) as captures:
-        scan = captures.batches()
-        first = next(scan)[1]
-        assert captures.stop()
-        assert list(scan) == []
-        assert sum(count for _, count in captures.batches()) == first
-        assert not captures.is_whole
-
-
-def test_tables_of_streams_end_where_a_scan_was_stopped() -> None:
-    with Captures([LARGE]) as captures:
-        scan = captures.batches()
-        first = next(scan)[1]
-        assert captures.stop()
-        assert list(scan) == []
-        captures.records("streams")
-        assert captures.readings[-1].messages == first
-
-
-def test_scans_that_would_differ_are_not_stopped() -> None:
-    with Captures([TOUR]) as captures:
-        assert not captures.stop()
-        whole = sum(count for _, count in captures.batches())
-        again = captures.batches()
-        next(again)
-        assert not captures.stop()
-        assert whole == 450
-
-
-def test_waiting_that_is_interrupted_is_the_end_of_the_captures() -> None:
-    class Waits(Reading):
-        def __iter__(self) -> Generator[Any, None, None]:
-            yield next(super().__iter__())
-            raise KeyboardInterrupt
-
-    with Captures([TOUR]) as captures:
-        captures.readings[0].capture.close()
-        captures.readings[0] = Waits([TOUR])
-        assert len(list(captures.batches())) == 1
-        assert not captures.is_whole
+def test_a_capture_that_grows_ends_for_all_tables_where_it_ended_for_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    whole = (SAMPLES / "rollback.pcap").read_bytes()
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        last = list(reading.capture)[-1]
+    path.write_bytes(whole[: last.file_offset + int(last.offset[-40]) - 16])
+    with Captures([str(path)]) as captures:
+        first = sum(count for _, count in captures.batches())
+        path.write_bytes(whole)
+        assert sum(count for _, count in captures.batches()) == first > 0
+        with Captures([str(path)]) as again:
+            assert sum(count for _, count in again.batches()) > first
 
 
 # -- what is refused ------------------------------------------------------------------------------------
@@ -421,19 +392,3 @@ def test_what_goes_wrong_while_reading_is_told_as_it_is() -> None:
         asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
         with pytest.raises(UsageError, match="cut"):
             list(asked.result())
-
-
-@pytest.mark.parametrize("text", ["select sum(n) from broken", "select n from broken"])
-def test_a_scan_that_an_interrupt_ends_is_no_error_of_the_query(text: str) -> None:
-    with Captures([TOUR]) as captures, Query(text, captures) as asked:
-
-        def rows(_: Sequence[str]) -> Iterator[Any]:
-            yield pa.record_batch({"n": [1]})
-            asked.end()
-            raise KeyboardInterrupt
-
-        asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
-        with pytest.raises(KeyboardInterrupt):
-            list(asked.result())
-        with pytest.raises(KeyboardInterrupt):
-            asked.result()

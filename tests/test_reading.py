@@ -282,6 +282,7 @@ class Endless:
 
     size = None
     position = packets = 0
+    can_stop = False
 
     def __init__(self, captured: Sequence[damage.Packet]) -> None:
         self.files, self.problems = [CaptureFile("endless")], list[Problem]()

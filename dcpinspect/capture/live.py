@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
-from dcpinspect.temporary import new_folder
+from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
 
 BATCH_BYTES = 4 * MIB
 """Number of bytes read at once: few, so that Ctrl-C need not wait long."""
@@ -40,6 +39,8 @@ BEHIND_S = (2, 20, 200, 2000)
 _HEADER = 12
 _END_S = 10.0
 """Greatest number of seconds that the recorder may take to end once nobody reads."""
+_SOON_S = 0.8
+"""Seconds that a program that a signal ends waits for that; the recorder ends without it, too."""
 
 
 @contextlib.contextmanager
@@ -127,6 +128,7 @@ class LiveCapture:
         command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
         with _held_back():
             self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
+            at_end(self._let_recorder_end)
         assert self._recorder.stdout is not None
         os.set_blocking(self._recorder.stdout.fileno(), False)
         self._heard = b""
@@ -192,6 +194,8 @@ class LiveCapture:
             return "the system does not say how many were dropped"
         but = f" (of {', '.join(map(escape, dict.fromkeys(unknown)))} it is not known)" if unknown else ""
         return f"{self.dropped:,} dropped by the kernel{but}"
+
+    can_stop = True
 
     def stop(self) -> None:
         """Ends the recording; the iteration ends once what was recorded is delivered. A signal handler or a thread may call this."""
@@ -336,26 +340,32 @@ class LiveCapture:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Ends the recording, and frees what is open."""
-        self.stop()
+    def _let_recorder_end(self, most_s: float = _SOON_S) -> None:
+        """Ends the recording, which completes its files, and waits for that; takes what the recorder says meanwhile."""
         if self._recorder.stdin is not None:
             self._recorder.stdin.close()
-        end = time.monotonic() + _END_S
+        end = time.monotonic() + most_s
         while self._recorder.poll() is None and time.monotonic() < end:
             self._wait(0.1)
             self._hear()
+        self._hear()
+
+    def close(self) -> None:
+        """Ends the recording, and frees what is open."""
+        self.stop()
+        self._let_recorder_end(_END_S)
         if self._recorder.poll() is None:
             self._recorder.kill()
             self._recorder.wait()
         if self._recorder.stdout is not None:
             self._hear()
             self._recorder.stdout.close()
+        not_at_end(self._let_recorder_end)
         self._chain.close()
         if self._packer is not None:
             self._packer.end()
         if self._spool is not None:
-            shutil.rmtree(self._spool, ignore_errors=True)
+            remove(self._spool)
 
 
 class _Chain:

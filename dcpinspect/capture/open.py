@@ -162,8 +162,13 @@ class Capture:
         """Files of directories that were left out, and damaged places met so far, in reading order."""
         return [*self._left_out, *(problem for file in self.files for problem in file.all_problems)]
 
+    @property
+    def can_stop(self) -> bool:
+        """Whether a pipe is read, or a file is followed, so that ``stop`` ends it."""
+        return any(reader.source.can_stop for reader in self._opened.values())
+
     def stop(self) -> None:
-        """Ends files that are followed. A signal handler may call this."""
+        """Ends pipes, and files that are followed. A signal handler may call this."""
         for reader in self._opened.values():
             reader.source.stop()
 

@@ -10,6 +10,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
+from dcpinspect.temporary import forget, remember
+
 SUFFIX = {"gzip": ".gz", "zstd": ".zst"}
 _PART = ".part"
 _CHUNK = 1 << 20
@@ -37,6 +39,7 @@ class Packer:
     def _work(self) -> None:
         while (path := self._waiting.get()) is not None:
             packed = path + SUFFIX[self._kind]
+            remember(packed + _PART)
             try:
                 self._pack(path, packed + _PART)
                 os.replace(packed + _PART, packed)
@@ -47,6 +50,7 @@ class Packer:
             except OSError:
                 with contextlib.suppress(OSError):
                     os.unlink(packed + _PART)
+            forget(packed + _PART)
 
     def _pack(self, path: str, target: str) -> None:
         with open(path, "rb") as source, Path(target).open("wb") as file:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import sys
+import time
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -32,6 +34,9 @@ STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
 FIRST_READ = 1 << 16
 """Number of bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
+LAST_S = 0.5
+"""Seconds that a pipe that was stopped is still read."""
+_LOOK_S = 0.1
 _STEP = 1 << 12
 """Number of bytes of a file that are read at once to find its first line end."""
 
@@ -67,6 +72,19 @@ class _Prefixed:
 
 _met: set[str] = set()
 """Names of the captures that were there when they were first opened: most are read more than once."""
+
+
+class Pipe(FileIO):
+    """A pipe that can be stopped: then it has what comes within ``LAST_S``, for what writes it may end at the same signal."""
+
+    ends_at = math.inf
+
+    def readinto(self, target: memoryview, /) -> int:  # type: ignore[override] # of buffers it gets this one
+        """Reads what there is, and waits for it."""
+        while not select.select([self], [], [], _LOOK_S)[0]:
+            if time.monotonic() >= self.ends_at:
+                return 0
+        return 0 if time.monotonic() >= self.ends_at else super().readinto(target)
 
 
 class Source:
@@ -159,7 +177,7 @@ class Source:
         if self.name == STDIN:
             self.is_stream = True
             # descriptor 0 itself: sys.stdin.buffer would wait for whole blocks
-            return open(0, "rb", buffering=0, closefd=False)
+            return Pipe(0, closefd=False)
         try:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
         except FileNotFoundError:
@@ -170,7 +188,7 @@ class Source:
             raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
         _met.add(self.name)
         self.is_stream = not raw.seekable()
-        return raw
+        return Pipe(os.dup(raw.fileno())) if self.is_stream else raw
 
     def _remote(self) -> RemoteFile:
         try:
@@ -182,14 +200,23 @@ class Source:
             raise CaptureError(self.name, None, what, "check the name, and the credentials in the environment or a profile") from error
 
     def stop(self) -> None:
-        """Ends a source that is followed."""
+        """Ends a source that is followed, or a pipe."""
         if self._growing is not None:
             self._growing.stopped = True
+        elif isinstance(self._file, Pipe):
+            self._file.ends_at = time.monotonic() + LAST_S
 
     @property
     def was_stopped(self) -> bool:
         """Whether the source ended because somebody wanted so, perhaps inside a record."""
-        return self._growing is not None and self._growing.stopped
+        if self._growing is not None:
+            return self._growing.stopped
+        return isinstance(self._file, Pipe) and self._file.ends_at < math.inf
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether ``stop`` ends it."""
+        return self._growing is not None or isinstance(self._file, Pipe)
 
     def readinto(self, target: memoryview, /) -> int | None:
         """Reads bytes to the start of ``target``; returns their number: 0 at the end, None if a followed source has nothing now.

@@ -14,8 +14,8 @@ from dcpinspect.findings.rule import SEVERITIES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dcpinspect.cli.output import Output
     from dcpinspect.export.formats import Format
+    from dcpinspect.export.target import Target
     from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
@@ -103,7 +103,7 @@ class Told:
 class Announcer:
     """Writes the findings of a running reading between its messages."""
 
-    def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
+    def __init__(self, reading: Reading, output: Target, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
         """``format_``: text or NDJSON. ``pauses``: the reading can wait long for input, so findings are also told before its end."""
         reading.check(redactor=redactor)
         self._reading = reading

@@ -309,6 +309,7 @@ class Interfaces:
         with (
             Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
             interrupts.stopping(capture.stop),
+            interrupts.telling(lambda: f"{self.captured()}, {capture.unread:,} left unread"),
         ):
             self.bound(reading)
             where = ", ".join(map(escape, self._names))
@@ -316,10 +317,6 @@ class Interfaces:
             complain(f"{where}: capturing {ports}; Ctrl-C stops it")
             try:
                 yield reading
-            except KeyboardInterrupt:
-                left = capture.unread
-                complain(f"{self.captured()}, {left:,} left unread")
-                raise
             except (CaptureError, OutputError):  # the recorder could not go on
                 complain(self.captured())
                 raise

@@ -13,7 +13,7 @@ from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened, refuse_to_overwrite
 from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, packet_wishes
-from dcpinspect.cli.terminal import columns_asked, complain, put_folded, so_far
+from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
 
@@ -194,35 +194,33 @@ def check(
         reading.check(wanted, evidence=evidence, redactor=redactor)
         with opened(output, chosen, captures, beside) as out:
             with closing(reading.ahead()) as batches:
-                for _ in interrupts.until_asked(batches):
+                for _ in interrupts.batches(capture, batches):
                     pass
-            with so_far() as is_whole:
-                give_back()
-                files, links = [file.name for file in reading.capture.files], reading.engine.links
-                choice = choice.within(reading)
-                found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants, links=links), files)
-                assert reading.checker is not None
-                lacking = "" if found else lacks(choice, reading, links)
-                is_checked = reading.messages > 0 and not lacking
-                verdicts = reading.checker.verdicts(links) if lint and is_whole else None
-                told = report_of(
-                    found,
-                    wanted,
-                    files,
-                    links,
-                    verdicts,
-                    effects=effects,
-                    is_whole=is_whole,
-                    is_checked=is_checked,
-                    width=out.width() or columns_asked(),
-                    reading=reading,
-                    nothing=choice.nothing,
-                    damage=damage(reading),
-                    span=choice.time.bounds if choice.time is not None else None,
-                )
-                write_report(out, chosen, told, shown, guard=csv_guard)
-                if packets is not None:
-                    packets.write(found, reading)
+            give_back()
+            files, links = [file.name for file in reading.capture.files], reading.engine.links
+            choice = choice.within(reading)
+            found = choice.of(reading.findings(wanted=choice.wants, links=links), files)
+            assert reading.checker is not None
+            lacking = "" if found else lacks(choice, reading, links)
+            is_checked = reading.messages > 0 and not lacking
+            verdicts = reading.checker.verdicts(links) if lint else None
+            told = report_of(
+                found,
+                wanted,
+                files,
+                links,
+                verdicts,
+                effects=effects,
+                is_checked=is_checked,
+                width=out.width() or columns_asked(),
+                reading=reading,
+                nothing=choice.nothing,
+                damage=damage(reading),
+                span=choice.time.bounds if choice.time is not None else None,
+            )
+            write_report(out, chosen, told, shown, guard=csv_guard)
+            if packets is not None:
+                packets.write(found, reading)
         status = remarks(reading, stats=stats, checks=True)
         if lacking and reading.messages:
             complain(f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all")
@@ -323,7 +321,6 @@ def report_of(
     verdicts: Sequence[Verdict] | None,
     *,
     effects: bool = False,
-    is_whole: bool = True,
     is_checked: bool = True,
     width: int | None = None,
     reading: Reading | Merged | None = None,
@@ -354,7 +351,7 @@ def report_of(
     return Report(
         lines=lines,
         records=lambda: finding_records(found, RULES, files),
-        sarif=lambda: sarif_log(found, [RULES[one] for one in rules], files, links, is_whole=is_whole and is_checked),
+        sarif=lambda: sarif_log(found, [RULES[one] for one in rules], files, links, is_whole=is_checked),
     )
 
 

@@ -98,7 +98,6 @@ def diff(
     with (
         closing(Spool()) as spool,
         Comparison(spool) as comparison,
-        interrupts.answered(lambda: False, comparison.end, lambda: False),
         opened(output, format_, [*sides[0], *sides[1]]) as out,
     ):
         read = []
@@ -106,7 +105,8 @@ def diff(
             side = Side(letter, Reading(files, extra_ports=extra_ports, find_ports=find_ports), spool)
             side.reading.track(redactor)
             capture = side.reading.capture
-            with progress(f"reading {letter.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
+            bar = progress(f"reading {letter.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output))
+            with bar, interrupts.ending(capture):
                 side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted))
             read.append(side)
         _refuse_nothing(read, connections)
@@ -121,7 +121,6 @@ def diff(
             if len(shown) and not summary:
                 out.put("\n")
                 write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
-            out.is_complete = True
         else:
             format_.records(out, shown, chosen, guard=csv_guard)
     statuses = [remarks(side.reading, stats=stats, side=side.name.upper()) for side in read]

@@ -45,18 +45,15 @@ def follow(
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading, opened(output, TEXT, captures) as out:
         reading.track(redactor)
         talk, shown, paint = Conversation(width=out.width(), folds=not is_all), 0, out.painter()
-        try:
-            for batch in interrupts.between(reading):
-                rows = selection.rows(batch)
-                if len(rows) and not shown:
-                    number = connection - 1
-                    ends = batch.endpoints.client[number], batch.endpoints.server[number]
-                    out.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
-                shown += len(rows)
-                out.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
-        finally:
-            out.put("".join(f"{line}\n" for line in talk.end()))
-            out.is_complete = True
+        for batch in interrupts.batches(reading.capture, reading):
+            rows = selection.rows(batch)
+            if len(rows) and not shown:
+                number = connection - 1
+                ends = batch.endpoints.client[number], batch.endpoints.server[number]
+                out.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
+            shown += len(rows)
+            out.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
+        out.put("".join(f"{line}\n" for line in talk.end()))
         if reading.messages and not shown and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
         return remarks(reading, stats=stats, shown=shown)

@@ -9,7 +9,6 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import so_far
 from dcpinspect.export.formats import Report
 
 if TYPE_CHECKING:
@@ -42,13 +41,12 @@ def info(
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         reading.track(redactor)
         with opened(output, format_, captures) as out:
-            for _ in interrupts.until_asked(reading):
+            for _ in interrupts.batches(reading.capture, reading):
                 pass
-            with so_far():
-                found = overview(reading)
+            found = overview(reading)
 
-                def lines(paint: Paint) -> Iterator[str]:
-                    return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
+            def lines(paint: Paint) -> Iterator[str]:
+                return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
 
-                format_.report(out, Report(lines, lambda: overview_records(found)), guard=csv_guard)
+            format_.report(out, Report(lines, lambda: overview_records(found)), guard=csv_guard)
         return remarks(reading, stats=stats)

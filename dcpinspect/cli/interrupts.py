@@ -1,361 +1,237 @@
-"""Delays Ctrl-C: it takes effect only outside of imports, and between two writes, so that what was written stays complete.
+"""Ends the program at a signal: at any moment, within a second, with one line that says what was written, and nothing stays behind.
 
-A handler that raises at any place would also do so inside NumPy, which takes an exception in a look-up for "there is none" and goes on. It
-would also hit extension modules that crash when their start is interrupted.
+The handler raises no exception: libraries take one for something else, or crash in their start. It removes what is temporary, ends the
+processes that were started, and then this one. Two things it leaves to be completed: a piece on its way to standard output, and the input,
+where a first signal only ends that (``stopping``).
+
+Whoever takes a signal's number out of a pipe answers it. That is the main thread, or, while a library computes there and lets no Python
+run, a thread that waits for the pipe.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 T = TypeVar("T")
 
-STUCK_S = 2.0
-"""Seconds that standard output may take for one write once the program is to end."""
-AGAIN = 0.01
-"""Seconds after which an interrupt during an import is tried again."""
-_IMPORTS = "<frozen importlib._bootstrap>"
-"""File name of the import system's own functions."""
-_HAS_TIMER = sys.platform != "win32"
-_ENDING = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
+SLOW_S = 0.5
+"""Seconds that the main thread has to answer a signal."""
+STUCK_S = 1.0
+"""Seconds that standard output may take for one piece once the program is to end."""
+LONGEST_S = 4.0
+"""Seconds after which the program ends with something left behind, as on a disk that does not answer."""
+_LOOK_S = 0.1
+_ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a program to end."""
 
 
-@contextmanager
-def outside_imports() -> Iterator[None]:
-    """Surrounds the whole run of the program: Ctrl-C lets imports end, and silently ends a process that is shutting down.
+class Stoppable(Protocol):
+    """An input that may be ended."""
 
-    Other signals that end the program leave no temporary files.
-    """
-    with _clean_ends():
-        yield from _outside_imports()
+    @property
+    def can_stop(self) -> bool:
+        """Whether it has no end of its own, so that a first signal ends it and not the program."""
 
-
-@contextmanager
-def _clean_ends() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP remove temporary files before they end the process, unless these signals were ignored."""
-    ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, _end)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+    def stop(self) -> None:
+        """Ends it, as if it ended there; any thread may call this."""
 
 
-def _end(number: int, _: FrameType | None) -> None:
-    _remove_what_is_temporary()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+class _State:
+    """What a signal meets."""
+
+    numbers, wake = -1, -1
+    """The ends of the pipe that has the numbers of signals."""
+    stop: Callable[[], object] | None = None
+    """Ends the input."""
+    stopped_by = 0
+    """Number of the signal that ended the input; 0: none did."""
+    ends_by = 0
+    """Number of the signal that ends the program; 0: none does."""
+    last = 0.0
+    """Monotonic time of the last signal that was answered."""
+    writing_since: float | None = None
+    """Monotonic time since which a piece is on its way to standard output; None: there is none."""
+    result = "nothing was written"
+    """What standard output has."""
+    told: Callable[[], str] | None = None
+    """Makes the line of the end, where a command knows better what there is."""
+    status: int | None = None
+    """Exit status after a signal, if it is not the usual one."""
 
 
-def _remove_what_is_temporary() -> None:
-    # if this module is not loaded yet, there is nothing to remove
-    remove_all = getattr(sys.modules.get("dcpinspect.temporary"), "remove_all", None)
-    if remove_all is not None:
-        remove_all()
+_state = _State()
+_end_once = _thread.allocate_lock()
 
 
-def _outside_imports() -> Iterator[None]:
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # a program that was started in the background ignores the signal
-        yield
-        return
-    signal.signal(signal.SIGINT, _raise_outside_imports)
-    if _HAS_TIMER:
-        signal.signal(signal.SIGALRM, _try_again)
-    try:
-        yield
-        _raise_delayed()
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if _HAS_TIMER:
-            signal.signal(signal.SIGALRM, signal.SIG_IGN)
-
-
-class _Delayed:
-    """Whether Ctrl-C was pressed during an import, and has had no effect yet."""
-
-    is_due = False
-
-
-_delayed = _Delayed()
-
-
-def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
-    if _HAS_TIMER and _is_importing(frame):
-        _delayed.is_due = True
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-    else:
-        _delayed.is_due = False
-        signal.default_int_handler(number, frame)
-
-
-def _take_delayed() -> bool:
-    """Returns whether Ctrl-C was pressed during an import, and the timer has only met imports since; the timer ends."""
-    was_due, _delayed.is_due = _delayed.is_due, False
-    if was_due:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return was_due
-
-
-def _raise_delayed() -> None:
-    """Raises KeyboardInterrupt if it was delayed. Called before other handlers are set."""
-    if _take_delayed():
-        raise KeyboardInterrupt
-
-
-def _try_again(_: int, frame: FrameType | None) -> None:
-    handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):
-        handler(signal.SIGINT, frame)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code.co_filename != _IMPORTS:
-        frame = frame.f_back
-    return frame is not None
-
-
-class _Interrupts:
-    """Whether Ctrl-C was pressed, and whether the program only waits now."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.waiting = False
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        is_first, self.asked = not self.asked, True
-        if not is_first or (self.waiting and not _is_importing(frame)):
-            signal.default_int_handler(number, frame)
-
-
-_interrupts = _Interrupts()
-
-
-@contextmanager
-def alike() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP interrupt as Ctrl-C does, where they would end the program."""
-    ours = [number for number in _ENDING if number != signal.SIGINT and signal.getsignal(number) in (signal.SIG_DFL, _end)]
-    if threading.current_thread() is not threading.main_thread():
-        ours = []
-    before = {number: signal.signal(number, _raise_outside_imports) for number in ours}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def deferred() -> Iterator[None]:
-    """Delays Ctrl-C until ``check``; a second Ctrl-C ends a program that is stuck. Changes nothing in other threads than the main one."""
-    before = signal.getsignal(signal.SIGINT)
-    is_ours = before in (signal.default_int_handler, _raise_outside_imports)
-    if threading.current_thread() is not threading.main_thread() or not is_ours:
-        yield
-        return
-    _interrupts.asked = _take_delayed()
-    signal.signal(signal.SIGINT, _interrupts.note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        _interrupts.asked = False
-
-
-@contextmanager
-def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Lets the first Ctrl-C, SIGTERM or SIGHUP call ``stop``: a live input then ends in the normal way. The second one ends a program that
-    is stuck.
-
-    The first one also does so if standard output takes nothing for ``STUCK_S``.
-
-    A signal that was ignored when the program started stays ignored. So a shell protects programs in the background from Ctrl-C, and
+def install() -> None:
+    """Lets signals end the program from now on. One that is ignored stays so: a shell protects programs in the background from Ctrl-C, and
     ``nohup`` protects them from SIGHUP.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _raise_delayed()
-    was_asked = is_stuck = False
-    ended = threading.Event()
+    _state.numbers, _state.wake = os.pipe()
+    for end in (_state.numbers, _state.wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(_state.wake, warn_on_full_buffer=False)
+    for number in _ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _take)
+    _thread.start_new_thread(_watch, ())
 
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal was_asked
-        if is_stuck or (was_asked and number == signal.SIGINT):
-            signal.default_int_handler(number, frame)
-        if not was_asked:
-            was_asked = True
-            threading.Thread(target=give_up, args=(number,), daemon=True).start()
-        stop()
 
-    def give_up(number: int) -> None:
-        nonlocal is_stuck
-        asked = time.monotonic()
-        while not ended.wait(0.1):
-            since = _writing.since
-            if since is not None and time.monotonic() - max(since, asked) > STUCK_S:
-                is_stuck = True
-                os.kill(os.getpid(), number)
-                return
+def ignore() -> None:
+    """Lets signals have no effect any more: everything is done, and the program ends by itself."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
-    before = {number: handler for number in _ENDING if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, note)
+
+@contextmanager
+def stopping(stop: Callable[[], object]) -> Iterator[None]:
+    """Lets the first signal call ``stop``, which ends the input; what is made of it is completed. A second Ctrl-C ends the program.
+
+    The first signal also does if standard output takes nothing for ``STUCK_S``. ``stop``: may be called in any thread, and more than once.
+    """
+    before = _state.stop
+    _state.stop = stop
     try:
         yield
     finally:
-        ended.set()
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+        _state.stop, _state.stopped_by = before, 0
+
+
+def ending(capture: Stoppable) -> AbstractContextManager[None]:
+    """Lets the first signal end a capture that comes from a pipe, and the program if it is a file."""
+
+    def stop() -> None:
+        _say("interrupted: what was read until now makes the result; Ctrl-C again ends at once")
+        capture.stop()
+
+    return stopping(stop) if capture.can_stop else nullcontext()
+
+
+def batches(capture: Stoppable, given: Iterable[T]) -> Iterator[T]:
+    """Yields what is read of a capture, whose end a first signal may be, as in ``ending``."""
+    with ending(capture):
+        yield from given
+
+
+@contextmanager
+def telling(told: Callable[[], str], status: int | None = None) -> Iterator[None]:
+    """Lets the line of the end be what ``told`` returns, and the exit status this one."""
+    before = _state.told, _state.status
+    _state.told, _state.status = told, status
+    try:
+        yield
+    finally:
+        _state.told, _state.status = before
 
 
 class _Writing:
-    """Time since which the program waits for standard output; None while it does not wait."""
+    """Surrounds the writing of one piece to standard output, which the end of the program waits for."""
 
-    since: float | None = None
+    def __enter__(self) -> None:
+        _state.writing_since = time.monotonic()
+        if _state.ends_by:
+            _end(_state.ends_by)
+
+    def __exit__(self, *_: object) -> None:
+        _state.writing_since = None
+        if _state.ends_by:
+            _end(_state.ends_by)
 
 
-_writing = _Writing()
+writing = _Writing()
 
 
-@contextmanager
-def writing() -> Iterator[None]:
-    """Marks that standard output is being written, which may take as long as its reader likes."""
-    _writing.since = time.monotonic()
+def printed(*, is_whole: bool) -> None:
+    """Notes that a part of the result, or all of it, is on standard output."""
+    _state.result = "all of the result was printed" if is_whole else "what was printed is not complete"
+
+
+def _take(_: int, __: FrameType | None) -> None:
+    if _end_once.locked():
+        _wait_for_the_end()
+    for number in _taken():
+        _answer(number, flushes=True)
+
+
+def _taken() -> list[int]:
+    """Takes the numbers of signals that nobody has answered."""
     try:
-        yield
-    finally:
-        _writing.since = None
+        return sorted(set(_ENDING).intersection(os.read(_state.numbers, 1 << 10)))
+    except BlockingIOError:
+        return []
 
 
-def check() -> None:
-    """Raises KeyboardInterrupt if Ctrl-C was pressed. Called where all output is complete."""
-    if _interrupts.asked:
-        raise KeyboardInterrupt
-
-
-def settled() -> bool:
-    """Returns whether Ctrl-C was pressed. The caller then writes the results so far, which only another Ctrl-C interrupts."""
-    asked, _interrupts.asked = _interrupts.asked, False
-    return asked
-
-
-def between(batches: Iterable[T]) -> Iterator[T]:
-    """Yields the batches; Ctrl-C ends the wait for the next one at once."""
-    source = iter(batches)
-    while True:
-        check()
-        _interrupts.waiting = True
-        try:
-            batch = next(source, None)
-        finally:
-            _interrupts.waiting = False
-        check()
-        if batch is None:
-            return
-        yield batch
-
-
-def until_asked(batches: Iterable[T]) -> Iterator[T]:
-    """Yields the batches as ``between`` does, but Ctrl-C only ends them; ``settled`` tells whether it did."""
-    try:
-        yield from between(batches)
-    except KeyboardInterrupt:
-        _interrupts.asked = True
-
-
-class _Watch:
-    """Answers Ctrl-C in a thread of its own, because a library that computes lets no Python code run in the main thread."""
-
-    def __init__(self, stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> None:
-        self._stop = stop
-        self._end = end
-        self._is_waiting = is_waiting
-        self._is_stopping = False
-        self._is_ending = False
-        self._is_raised = False
-
-    def run(self, signals: int) -> None:
-        """Reads the numbers of signals from a pipe until it is closed.
-
-        It interrupts the main thread again and again, until the main thread has raised the exception: a signal just before a waiting call
-        does not end the wait.
-        """
-        while True:
-            was_asked = self._is_stopping or self._is_ending
-            if not select.select([signals], [], [], AGAIN if was_asked and not self._is_raised else None)[0]:
-                main = threading.main_thread().ident
-                if main is not None and self._is_told():
-                    signal.pthread_kill(main, signal.SIGALRM)
-                continue
-            number = os.read(signals, 1)
-            if not number:
-                return
-            if number[0] == signal.SIGINT:
-                self._answer()
-            elif signal.getsignal(number[0]) is _end:
-                time.sleep(AGAIN)  # meanwhile the main thread does the same, unless a library computes
-                _remove_what_is_temporary()
-                os._exit(128 + number[0])  # only the main thread could end by the signal itself
-
-    def _answer(self) -> None:
-        if not self._is_stopping and self._stop():
-            self._is_stopping = True
-        else:
-            self._is_ending = True
-            self._end()
-
-    def _is_told(self) -> bool:
-        """Whether the main thread is to raise KeyboardInterrupt, and has not done so."""
-        return not self._is_raised and (self._is_ending or (self._is_stopping and self._is_waiting()))
-
-    def note(self, _: int, frame: FrameType | None) -> None:
-        if self._is_told():
-            try:
-                _raise_outside_imports(signal.SIGINT, frame)
-            except KeyboardInterrupt:
-                self._is_raised = True
-                raise
-
-
-@contextmanager
-def answered(stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> Iterator[None]:
-    """Lets the first Ctrl-C call ``stop``. A second one calls ``end`` and raises KeyboardInterrupt; the first one does so if ``stop``
-    fails.
-
-    While Python code ``is_waiting`` for input, KeyboardInterrupt ends the wait after ``stop``. Changes nothing in other threads than the
-    main one. Inside this context, nothing is ``deferred``.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before not in (signal.default_int_handler, _raise_outside_imports):
-        yield
+def _answer(number: int, *, flushes: bool = False) -> None:
+    _state.last = time.monotonic()
+    if _state.stop is not None and (not _state.stopped_by or number != signal.SIGINT):
+        _state.stopped_by = number
+        _look()
+        _state.stop()
         return
-    _raise_delayed()
-    watch = _Watch(stop, end, is_waiting)
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    thread = threading.Thread(target=watch.run, args=(reader,), daemon=True)
-    thread.start()
-    fd_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    alarm_before = signal.signal(signal.SIGALRM, watch.note)
-    signal.signal(signal.SIGINT, watch.note)
+    _state.ends_by = number
+    _look()
+    if _state.writing_since is not None:
+        return
+    if flushes:
+        _state.writing_since = _state.last
+        with suppress(Exception):  # nobody reads it, or it was being written
+            sys.stdout.flush()
+    _end(number)
+
+
+def _look() -> None:
+    """Lets the thread see that it has to look whether the program comes to its end."""
+    with suppress(BlockingIOError):
+        os.write(_state.wake, b"\0")
+
+
+def _watch() -> None:
+    """Answers, as a thread, signals that the main thread does not answer, and ends a program whose last piece nobody takes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    while True:
+        is_asked = _state.ends_by or _state.stopped_by
+        if select.select([_state.numbers], [], [], _LOOK_S if is_asked else None)[0]:
+            time.sleep(SLOW_S)
+            for number in _taken():
+                _answer(number)
+        now, since, number = time.monotonic(), _state.writing_since, _state.ends_by or _state.stopped_by
+        if _end_once.locked():
+            if now - _state.last > LONGEST_S:
+                os._exit(128 + number)
+        elif number and since is not None and now - max(since, _state.last) > STUCK_S:
+            _end(number)
+
+
+def _wait_for_the_end() -> NoReturn:
+    while True:
+        time.sleep(LONGEST_S)
+
+
+def _end(number: int) -> NoReturn:
+    """Ends the program; only the first who calls this does it."""
+    _state.ends_by = number
+    if not _end_once.acquire(blocking=False):
+        _wait_for_the_end()
     try:
-        yield
+        # what is not loaded yet has made nothing
+        what: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
+        _say(_state.told() if _state.told is not None else f"interrupted; {', '.join(what) or _state.result}")
     finally:
-        signal.signal(signal.SIGINT, before)
-        signal.set_wakeup_fd(fd_before)
-        os.close(writer)
-        thread.join()
-        os.close(reader)
-        signal.signal(signal.SIGALRM, alarm_before)
+        os._exit(128 + number if _state.status is None else _state.status)
+
+
+def _say(line: str) -> None:
+    """Writes a line to standard error, past what the main thread may be writing there."""
+    folded = getattr(sys.modules.get("dcpinspect.cli.terminal"), "complaint", "dcpinspect: {}\n".format)
+    with suppress(OSError, AttributeError):  # AttributeError: it was closed before the start
+        clears = "\r\x1b[2K\x1b[?25h" if "rich.progress" in sys.modules and sys.stderr.isatty() else ""  # a bar may be there
+        os.write(sys.stderr.fileno(), (clears + folded(line)).encode(errors="replace"))

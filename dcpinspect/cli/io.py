@@ -9,7 +9,6 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Report
 
@@ -71,11 +70,10 @@ def io(
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         with opened(output, format_, captures) as out:
-            counted, copies = count_once(reading, interrupts.until_asked(reading), lambda: Intervals(length), selection.rows)
-            with so_far():
+            counted, copies = count_once(reading, interrupts.batches(reading.capture, reading), lambda: Intervals(length), selection.rows)
 
-                def lines(paint: Paint) -> Iterator[str]:
-                    return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
+            def lines(paint: Paint) -> Iterator[str]:
+                return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
 
-                format_.report(out, Report(lines, counted.records), guard=csv_guard)
+            format_.report(out, Report(lines, counted.records), guard=csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

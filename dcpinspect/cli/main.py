@@ -83,7 +83,6 @@ GROUPS = {
 }
 """Groups of commands, with the summary of each command; their functions are in the module of the group."""
 
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 """Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to clean up."""
 
@@ -103,8 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DcpInspectError as error:
         complain(error, error.details)
         return error.exit_status
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
     except BrokenPipeError:
         # otherwise buffered text would be written at shutdown, and fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.temporary import at_end
 
 TIMEOUT_S = 60.0
 """Seconds after which a program is killed."""
@@ -65,6 +66,7 @@ class Notifier:
         self.started = 0
         """Number of programs that were started."""
         self._has_failed = False
+        at_end(self._kill_all)
 
     def put(self, record: Mapping[str, Any], badness: int) -> None:
         """Hands over a finding, now or when it is time. ``badness``: 0 is worst."""
@@ -125,6 +127,10 @@ class Notifier:
         output = threading.Thread(target=self._pass_on, args=(process.stdout,), daemon=True)
         output.start()
         self._running.append(_Program(process, output, time.monotonic() + TIMEOUT_S))
+
+    def _kill_all(self) -> None:
+        for program in self._running:
+            _kill(program.process)
 
     def _reap(self, program: _Program) -> None:
         self._running.remove(program)

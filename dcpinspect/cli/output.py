@@ -29,34 +29,27 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 
 @contextmanager
-def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Output]:
-    """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end if it ``is_complete``.
+def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Target]:
+    """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end; errors leave none.
 
-    It can also be complete after Ctrl-C, which is delayed meanwhile; other errors leave no file. Raises UsageError for files that cannot be
-    written, and for the ``captures`` and ``others``, which are read.
+    Raises UsageError for files that cannot be written, and for the ``captures`` and ``others``, which are read.
     """
-    with interrupts.deferred():
-        if path is None or path in STDOUT:
-            if format_.is_binary and sys.stdout.isatty():
-                raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
-            yield StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii())
-            return
-        refuse_to_overwrite(path, captures, others)
-        from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
+    if path is None or path in STDOUT:
+        if format_.is_binary and sys.stdout.isatty():
+            raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
+        yield (out := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
+        out.flush()
+        interrupts.printed(is_whole=True)
+        return
+    refuse_to_overwrite(path, captures, others)
+    from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
 
-        file = AtomicFile(path)
-        output = Output(file)
-        try:
-            yield output
-        except KeyboardInterrupt:
-            if output.is_complete:
-                file.commit()
-                terminal.complain(f"interrupted; {escape(path)} has what was read until then")
-            raise
-        else:
-            file.commit()
-        finally:
-            file.discard()
+    file = AtomicFile(path)
+    try:
+        yield Target(file)
+        file.commit()
+    finally:
+        file.discard()
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
@@ -82,22 +75,13 @@ def _file(name: str | os.PathLike[str]) -> os.stat_result | None:
     return about if stat.S_ISREG(about.st_mode) else None
 
 
-class Output(Target):
-    """The destination of a result. A piece given to ``put`` is written completely, whenever Ctrl-C comes."""
-
-    def pause(self) -> None:
-        """Lets Ctrl-C take effect."""
-        interrupts.check()
-
-
-class StandardOutput(Output):
+class StandardOutput(Target):
     """Standard output. On a terminal, lines with data from the network are escaped."""
 
     is_stream = True
 
     def __init__(self, *, is_ascii: bool = False) -> None:
         """``is_ascii``: the output is text for people, in which other characters than ASCII are replaced."""
-        self.is_complete = False
         self._is_ascii = is_ascii
         self._taken = 0
 
@@ -125,5 +109,5 @@ class StandardOutput(Output):
 
     def flush(self) -> None:
         """Sends buffered bytes to the reader of standard output."""
-        with terminal.named(), interrupts.writing():
+        with terminal.named(), interrupts.writing:
             sys.stdout.buffer.flush()

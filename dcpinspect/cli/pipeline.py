@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dcpinspect.cli import check as checking
-from dcpinspect.cli import options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
@@ -59,6 +59,7 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Read new captures, and write the tables again."""
+    from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
@@ -76,12 +77,8 @@ def run(
         salt_file=salt_file,
     )
     settings = options.spark_settings(conf)
-    try:
-        with Steps() as steps:
-            summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show, complain))
-    except KeyboardInterrupt:
-        complain(f"interrupted; {escape(output)} is as it was before this run; the next run reads the same captures")
-        raise
+    with interrupts.telling(lambda: f"interrupted; {after_signal(output)}"), Steps() as steps:
+        summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show, complain))
     print_summary(summary, as_json=json)
     complain_of(summary)
     return 0 if summary.is_whole else DamagedCapture.exit_status
@@ -185,7 +182,6 @@ def report(
     source = of_pipeline(compared(manifest, options.secrets()))
     with opened(output, TEXT, [one.unit.path for one in manifest.units]) as file:
         file.put(written(chosen.value, source))
-        file.is_complete = True
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dcpinspect.cli import options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.terminal import complain
 
@@ -27,6 +27,7 @@ def expire(
 ) -> int:
     """Take old captures out of the tables, with all that only they told. It needs Spark only if --master or --conf is given."""
     from dcpinspect.cli.pipeline import print_summary
+    from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import expire as expire_captures
     from dcpinspect.spark.tasks import OwnTasks, spark_tasks
@@ -36,7 +37,7 @@ def expire(
     before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
     settings = options.spark_settings(conf)
     wanted = Options((), out, secrets=options.secrets(), redacts=None, salt_file=salt_file)
-    with Steps() as steps:
+    with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), Steps() as steps:
         if master is None and not settings:
             summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
         else:

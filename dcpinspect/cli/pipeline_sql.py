@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
@@ -75,11 +75,7 @@ def sql(
     else:
         answer = _of_duckdb(text, manifest, filter_, saved)
     with answer as (schema, batches), opened(output, format_, ()) as file:
-        try:
-            format_.write(file, schema, interrupts.between(batches), guard=csv_guard)
-        except KeyboardInterrupt:
-            file.is_complete = False  # an incomplete result is not a result
-            raise
+        format_.write(file, schema, batches, guard=csv_guard)
     return 0
 
 
@@ -89,7 +85,7 @@ def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved)
     from dcpinspect.spark.filter import duck_sql
 
     condition = None if filter_ is None else duck_sql(filter_, saved=saved)
-    with Query(text, manifest, condition=condition) as query, interrupts.answered(lambda: False, query.end, lambda: False):
+    with Query(text, manifest, condition=condition) as query:
         found = query.result()
         yield found.schema, found
 

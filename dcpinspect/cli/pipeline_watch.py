@@ -67,6 +67,7 @@ def watch(
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.render.lines import counted
     from dcpinspect.spark.arrivals import Arrivals
+    from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.places import local_path
     from dcpinspect.spark.session import SparkFailedError, check_installed
@@ -117,16 +118,14 @@ def watch(
                     there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
                     running.set()
                     try:
-                        summary = alarms.run(asked(there), session.tasks)
+                        with interrupts.telling(lambda: f"interrupted; {after_signal(output)}"):
+                            summary = alarms.run(asked(there), session.tasks)
                     except SparkFailedError as error:
                         failed += 1
                         if failed == TRIES:
                             raise
                         complain(f"{error}; it is tried again in a new session")
                         session.close()
-                    except KeyboardInterrupt:
-                        complain(f"interrupted; {escape(output)} is as it was before this run; the next run reads the same captures")
-                        raise
                     else:
                         failed = 0
                         arrivals.note(ready)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -166,7 +166,7 @@ def show(
             announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
             followed = batches if exporter is None else exporter.between(reading, batches)
             try:
-                for batch in interrupts.between(followed) if left != 0 else ():
+                for batch in followed if left != 0 else ():
                     rows = selection.rows(batch)
                     left_out = min(skip - skipped, len(rows))
                     rows, skipped = rows[left_out:], skipped + left_out
@@ -175,7 +175,7 @@ def show(
                         left -= len(rows)
                     shown += len(rows)
                     if subset is not None:
-                        subset.choose(batch, rows)  # first, because Ctrl-C or a closed pipe can end the writing after some messages
+                        subset.choose(batch, rows)  # first, because a closed pipe can end the writing after some messages
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.look()
@@ -185,8 +185,7 @@ def show(
             finally:
                 writer.end()
                 if announcer is not None:
-                    announcer.end(is_whole=not interrupts.settled() and left != 0)
-                out.is_complete = True
+                    announcer.end(is_whole=left != 0)
         return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
 
 
@@ -228,7 +227,7 @@ def _in_order(
         writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]
         try:
-            for batch in interrupts.between(store.fill(reading)):
+            for batch in store.fill(reading):
                 chosen = selection.rows(batch)
                 values.append(record_batch(batch.redacted(redactor), chosen, [column]).column(0))
                 rows.append(batch.row[chosen])
@@ -239,10 +238,8 @@ def _in_order(
             for at in range(0, len(found), _TOGETHER):
                 batch = store.messages(found[at : at + _TOGETHER]).redacted(redactor)
                 writer.write(batch, np.arange(len(batch)))
-                out.pause()
         finally:
             writer.end()
-            out.is_complete = True
         return source.report(reading, is_whole=True, stats=stats, shown=len(found), skipped=min(skip, sum(map(len, rows))))
 
 
@@ -259,7 +256,7 @@ class Files:
 
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
-        """Yields a reading that lasts until the end of the captures, or until Ctrl-C, which ends a followed capture in the normal way."""
+        """Yields a reading that lasts until the end of the captures, or until a first signal, if they come from a pipe or are followed."""
         from dcpinspect.capture.open import open_capture
         from dcpinspect.reading import Reading
 
@@ -268,7 +265,7 @@ class Files:
             capture.on_problem = self._tell
         with (
             Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
-            interrupts.stopping(capture.stop) if self._follow else nullcontext(),
+            interrupts.stopping(capture.stop) if self._follow else interrupts.ending(capture),
         ):
             yield reading
 

@@ -13,14 +13,14 @@ import typer
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import no_such_connections, remarks
-from dcpinspect.cli.terminal import complain, so_far
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
-    from dcpinspect.cli.output import Output
+    from dcpinspect.export.target import Target
     from dcpinspect.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.records import Records, RecordTable
@@ -177,17 +177,16 @@ def command(name: str, doc: str) -> Callable[..., int]:
             else:
                 reading.track(redactor)
             with opened(output, format_, captures) as out:
-                for _ in interrupts.until_asked(reading):
+                for _ in interrupts.batches(reading.capture, reading):
                     pass
-                with so_far() as is_whole:
-                    selection = replace(selection, bounds=_bounds(span, reading))
-                    everything = reading.by_name(is_whole=is_whole)[name]
-                    records = selection.of(everything)
-                    shown = records if limit is None else records.head(limit)
-                    if format_.is_text:
-                        write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
-                    else:
-                        format_.records(out, shown, chosen, guard=csv_guard)
+                selection = replace(selection, bounds=_bounds(span, reading))
+                everything = reading.by_name()[name]
+                records = selection.of(everything)
+                shown = records if limit is None else records.head(limit)
+                if format_.is_text:
+                    write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
+                else:
+                    format_.records(out, shown, chosen, guard=csv_guard)
             if reading.messages and not len(records):
                 complain(no_such_connections(reading, selection.connections) or _none_of(len(everything), name))
             return remarks(reading, stats=stats)
@@ -207,7 +206,7 @@ def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
     return None if span is None else span.within(reading.earliest_ns, reading.last_time_ns)
 
 
-def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
+def write(out: Target, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
     """Writes records as lines of text."""
     from dcpinspect.render.record_lines import record_lines
 
@@ -220,7 +219,6 @@ def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, w
     lines = record_lines(shown.arrow(chosen), first, width=width, is_folded=verbose)
     paint = out.painter()
     out.put("".join(paint(line, style) + "\n" for line, style in lines))
-    out.is_complete = True
 
 
 def sort_of(text: str | None, name: str, table: RecordTable) -> list[str]:

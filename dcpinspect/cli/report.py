@@ -10,7 +10,6 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import STDOUT, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import so_far
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import TEXT
 
@@ -54,12 +53,10 @@ def report(
         reading.check(redactor=redactor)
         statistics = Statistics()
         with opened(output, TEXT, captures) as out:
-            for batch in interrupts.until_asked(store.fill(reading)):
+            for batch in interrupts.batches(reading.capture, store.fill(reading)):
                 statistics.feed(batch)
-            with so_far() as is_whole:
-                source = of_reading(reading, store, statistics.charts, is_whole=is_whole)
-                out.put(written(chosen.value, source))
-                out.is_complete = True
+            source = of_reading(reading, store, statistics.charts)
+            out.put(written(chosen.value, source))
         return remarks(reading, stats=stats, checks=True)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,14 +12,8 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dcpinspect.query import Captures, Query
 
 MAX_QUERY = 1 << 20
 """Greatest size of a query from standard input, in bytes."""
@@ -64,46 +56,20 @@ def sql(
     paths = options.with_folders(paths)
     span = options.span(since, until, paths)
 
-    from dcpinspect.query import Captures  # deferred: DuckDB and the decoder, which --help and completion do not need
+    from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
         Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor, span=span) as captures,
-        _prepared(text, captures, log or ()) as query,
-        interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
+        Query(text, captures) as query,
+        interrupts.ending(captures.source),
         opened(output, format_, paths) as out,
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
     ):
-        try:
-            found = query.result()
-            format_.write(out, found.schema, interrupts.between(found), guard=csv_guard)
-        except KeyboardInterrupt:
-            out.is_complete = False  # an incomplete result is not a result
-            raise
-    status = remarks(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
-    if captures.is_stopped:
-        raise KeyboardInterrupt
-    return status
-
-
-@contextmanager
-def _prepared(text: str, captures: Captures, logs: Sequence[str]) -> Iterator[Query]:
-    """Yields the query. Ctrl-C is delayed until the query is made, because DuckDB turns KeyboardInterrupt into other errors."""
-    from dcpinspect.query import Query
-
-    with interrupts.deferred():
-        whole = Query(text, captures)
-        interrupts.check()
-    with whole as query:
-        if logs:
-            query.register_events(logs)
-        yield query
-
-
-def _stop(captures: Captures) -> bool:
-    if not captures.stop():
-        return False
-    complain("interrupted: the result covers what was read so far; press Ctrl-C again to stop at once")
-    return True
+        if log:
+            query.register_events(log)
+        found = query.result()
+        format_.write(out, found.schema, found, guard=csv_guard)
+    return remarks(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:

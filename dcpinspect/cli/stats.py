@@ -10,7 +10,6 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.cli.terminal import so_far
 from dcpinspect.export.formats import Report
 
 if TYPE_CHECKING:
@@ -68,12 +67,11 @@ def stats(
         if is_all:
             reading.track(redactor)
         with opened(output, format_, captures) as out:
-            batches = interrupts.until_asked(reading)
+            batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
-            with so_far():
-                rows = counted.rows(reading)
-                told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
-                format_.report(out, told, guard=csv_guard)
+            rows = counted.rows(reading)
+            told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
+            format_.report(out, told, guard=csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from dcpinspect.cli import interrupts
 from dcpinspect.cli.output import STDOUT, refuse_to_overwrite
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.terminal import complain
@@ -53,8 +52,7 @@ def packet_wishes(
 
 @contextmanager
 def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWishes | None, output: str | None) -> Iterator[Subset | None]:
-    """Yields the keeper of a reading, which writes its packets to ``path`` at the end, also after Ctrl-C or a closed pipe; None without a
-    path.
+    """Yields the keeper of a reading, which writes its packets to ``path`` at the end, also after a closed pipe; None without a path.
 
     ``output``: where the messages go. Raises UsageError for files that cannot be written.
     """
@@ -68,10 +66,9 @@ def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWis
         with Subset(wishes) as subset:
             try:
                 yield subset
-            except (KeyboardInterrupt, BrokenPipeError) as error:
+            except BrokenPipeError:
                 _write(subset, file, wants_bar=wants_progress(output))
-                why = "interrupted" if isinstance(error, KeyboardInterrupt) else "the output was closed"
-                complain(f"{why}; {escape(path)} has the packets of what was read until then")
+                complain(f"the output was closed; {escape(path)} has the packets of what was read until then")
                 raise
             _write(subset, file, wants_bar=wants_progress(output))
     finally:
@@ -134,12 +131,12 @@ class EvidenceFile:
 
         evidence = Evidence(findings, around=self._around, wishes=self._wishes)
         names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names
-        with interrupts.deferred(), progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
-            evidence.write(self._file, names, check=interrupts.check, **reading.options)
+        with progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
+            evidence.write(self._file, names, **reading.options)
             self._file.commit()
 
 
 def _write(subset: Subset, file: AtomicFile, *, wants_bar: bool) -> None:
-    with interrupts.deferred(), progress("writing packets", lambda: subset.position, subset.size, wanted=wants_bar):
-        subset.write(file, check=interrupts.check)
+    with progress("writing packets", lambda: subset.position, subset.size, wanted=wants_bar):
+        subset.write(file)
         file.commit()

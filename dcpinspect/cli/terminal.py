@@ -15,16 +15,20 @@ from dcpinspect.errors import OutputError, reason
 from dcpinspect.escape import one_line, to_ascii
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-_INTERRUPTED = "interrupted; this result covers what was read until then"
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
     """Writes a line to standard error, after the program's name, and the details unchanged below it; a terminal gets the line folded."""
     with suppress(OSError):  # a standard error that cannot be written is no reason to fail
-        columns = (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns) if sys.stderr.isatty() else None
-        said = folded(f"dcpinspect: {one_line(str(message))}", columns)
-        text = "".join(f"{line}\n" for line in (*said, *(f"  {line}" for line in details)))
-        sys.stderr.write(to_ascii(text) if wants_ascii() else text)
+        sys.stderr.write(complaint(message, details))
+
+
+def complaint(message: object, details: Sequence[str] = ()) -> str:
+    """Returns what ``complain`` writes."""
+    columns = (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns) if sys.stderr.isatty() else None
+    said = folded(f"dcpinspect: {one_line(str(message))}", columns)
+    text = "".join(f"{line}\n" for line in (*said, *(f"  {line}" for line in details)))
+    return to_ascii(text) if wants_ascii() else text
 
 
 _chosen = {"color": "auto", "ascii": ""}
@@ -63,7 +67,8 @@ def put(text: str | bytes | memoryview) -> None:
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()
     rest = memoryview(text)
-    with named(), interrupts.writing():
+    interrupts.printed(is_whole=False)
+    with named(), interrupts.writing:
         while len(rest):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
             rest = rest[sys.stdout.buffer.write(rest) :]
 
@@ -127,17 +132,3 @@ def painter() -> Callable[[str, str], str]:
     has_all = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
     system = ColorSystem.TRUECOLOR if has_all else ColorSystem.EIGHT_BIT if "256" in os.environ.get("TERM", "") else ColorSystem.STANDARD
     return lambda text, style: Style.parse(style).render(text, color_system=system) if style else text
-
-
-@contextmanager
-def so_far() -> Iterator[bool]:
-    """Surrounds the result of a reading. If Ctrl-C ended the reading, says so before, and raises KeyboardInterrupt behind it.
-
-    Returns whether the reading is whole.
-    """
-    is_whole = not interrupts.settled()
-    if not is_whole:
-        complain(_INTERRUPTED)
-    yield is_whole
-    if not is_whole:
-        raise KeyboardInterrupt

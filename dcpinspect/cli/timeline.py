@@ -12,13 +12,13 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
-from dcpinspect.cli.terminal import so_far, wants_ascii
+from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.export.formats import JSON, TEXT
 
 if TYPE_CHECKING:
-    from dcpinspect.cli.output import Output
+    from dcpinspect.export.target import Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
     from dcpinspect.render.events import Event, Noted
@@ -93,19 +93,17 @@ def timeline(
         reading.track(redactor)
         items = VbucketItems(vbucket, connections)
         with opened(output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
-            for batch in interrupts.until_asked(reading):
+            for batch in interrupts.batches(reading.capture, reading):
                 gathered.take(batch.redacted(redactor), items.feed(batch), reading)
-            with so_far() as is_whole:
-                bounds = time.within(reading.earliest_ns, reading.last_time_ns) if time is not None else None
-                found = stories(reading.tables, vbucket, connections, items, only, bounds)
-                if is_whole and not found and reading.messages:
-                    refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
-                told = _Told(reading, vbucket, found, gathered, items, bounds)
-                if format_ is JSON:
-                    told.write_json(out)
-                elif found:
-                    told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=span)
-                out.is_complete = True
+            bounds = time.within(reading.earliest_ns, reading.last_time_ns) if time is not None else None
+            found = stories(reading.tables, vbucket, connections, items, only, bounds)
+            if not found and reading.messages:
+                refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
+            told = _Told(reading, vbucket, found, gathered, items, bounds)
+            if format_ is JSON:
+                told.write_json(out)
+            elif found:
+                told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=span)
         return remarks(reading, stats=stats)
 
 
@@ -235,7 +233,7 @@ class _Told:
             latest = latest if one.time_ns is None else one.time_ns
             yield self._connections[one.connection]["last_time"] if one.kind == "connection-closed" else latest
 
-    def write_json(self, output: Output) -> None:
+    def write_json(self, output: Target) -> None:
         """Writes the history as one JSON object."""
         from dcpinspect.export.json_table import plain_json
 
@@ -251,7 +249,7 @@ class _Told:
         }
         output.put(plain_json(told) + b"\n")
 
-    def write(self, output: Output, *, width: int | None, is_ascii: bool, span: range | None) -> None:
+    def write(self, output: Target, *, width: int | None, is_ascii: bool, span: range | None) -> None:
         """Writes the picture, then the events."""
         from dcpinspect.render import timeline as drawing
         from dcpinspect.render.lane_paint import Painted, legend, legend_lines, style_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dcpinspect.cli import options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.escape import escape
@@ -313,7 +312,7 @@ def _draw(
 def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     """Runs an application to its end. Returns what to open next, and the exit status."""
     no_color = os.environ.get("NO_COLOR")  # Textual removes it from the environment
-    with _leaving_at_signals(app.exit):
+    with interrupts.stopping(app.exit):  # which restores the terminal
         opening = app.run()
     if no_color is not None:
         os.environ["NO_COLOR"] = no_color
@@ -340,19 +339,6 @@ def _opened(
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
     return open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES), True, (), lambda _: None
-
-
-@contextmanager
-def _leaving_at_signals(leave: object) -> Iterator[None]:
-    """Lets a signal that ends the program end the UI, which restores the terminal."""
-    assert callable(leave)
-    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
-    before = {number: signal.signal(number, lambda *_: leave()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -114,12 +114,8 @@ def watch(
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
     with ExitStack() as stack:
         exporter = stack.enter_context(exporting)
-        try:
-            with interrupts.alike():
-                reading = stack.enter_context(source.reading(extra_ports, find_ports=find_ports, keeper=None))
-        except KeyboardInterrupt:  # opening a pipe waits for its first bytes
-            complain("stopped before anything came")
-            return 0
+        with interrupts.telling(lambda: "stopped before anything came", status=0):  # opening a pipe waits for its first bytes
+            reading = stack.enter_context(source.reading(extra_ports, find_ports=find_ports, keeper=None))
         reading.check(wanted, redactor=redactor)
         reading.forget_what_is_over()
         teller = Teller(

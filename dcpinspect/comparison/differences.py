@@ -41,7 +41,6 @@ class Comparison:
         self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
         self._sides: dict[str, Side] = {}
         self._buckets: dict[int, str] = {}
-        self._is_ended = False
 
     def __enter__(self) -> Comparison:
         return self
@@ -49,23 +48,14 @@ class Comparison:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def end(self) -> None:
-        """Ends the computation, which raises KeyboardInterrupt; may be called from any thread."""
-        self._is_ended = True
-        self._database.interrupt()
-
     def found(self, a: Side, b: Side) -> Found:
         """Returns what differs between two sides that were read. May be called once only. Raises SpoolError."""
         import duckdb  # deferred, as in connect
 
         try:
             return self._found(a, b)
-        except (duckdb.Error, RuntimeError) as error:
-            if self._is_ended:
-                raise KeyboardInterrupt from None
-            if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
-                raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
-            raise
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
 
     def _found(self, a: Side, b: Side) -> Found:
         self._sides = {"a": a, "b": b}

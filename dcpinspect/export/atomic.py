@@ -44,19 +44,21 @@ class AtomicFile:
             raise self._refused(error) from error
         if mode is not None and stat.S_ISDIR(mode):
             raise UsageError(f"{escape(self.path)}: is a directory; name a file in it")
+        temporary = os.path.join(os.path.dirname(self._target), f".dcpinspect-{secrets.token_hex(8)}.part")
         try:
             if mode is not None and (not stat.S_ISREG(mode) or self.path.startswith(_DESCRIPTORS)):
                 return os.open(self.path, os.O_WRONLY)
             if mode is not None and not os.access(self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise UsageError(f"{escape(self.path)}: is write-protected; name another file")
-            temporary = os.path.join(os.path.dirname(self._target), f".dcpinspect-{secrets.token_hex(8)}.part")
+            remember(temporary)  # before it exists: a signal may come at any time
             descriptor = os.open(
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600 if self._is_private else 0o666
             )
         except OSError as error:
+            forget(temporary)
             raise self._refused(error) from error
+        remember(temporary, self.path)
         self._temporary = temporary
-        remember(temporary)
         if mode is not None and not self._is_private:
             os.chmod(temporary, stat.S_IMODE(mode))
         return descriptor
@@ -98,7 +100,7 @@ class AtomicFile:
             self._close()
             if self._temporary is not None:
                 os.replace(self._temporary, self._target)
-                forget(self._temporary)
+                forget(self._temporary, is_written=True)
         except OSError as error:
             self.discard()
             raise OutputError(f"{escape(self.path)}: {error.strerror}; the file was not kept") from error

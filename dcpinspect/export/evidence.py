@@ -5,7 +5,7 @@ The captures are read again, because only now it is known what is wrong. Data fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,24 +52,23 @@ class Evidence:
         """Number of bytes that were read again so far."""
         return self._subset.position if self._subset is not None else 0
 
-    def write(self, sink: Sink, captures: Sequence[str], *, check: Callable[[], None] = lambda: None, **options: Any) -> int:
+    def write(self, sink: Sink, captures: Sequence[str], **options: Any) -> int:
         """Writes a pcapng file, and returns its number of packets.
 
-        ``captures`` and ``options``: the same as for ``Reading``. ``check``: called now and then, and may raise an error.
+        ``captures`` and ``options``: the same as for ``Reading``.
         """
         last = max((int(rows[-1]) for rows in self._rows.values()), default=0)
         with Subset(self._wishes) as subset, Reading(captures, keeper=subset, **options) as reading:
             self._subset = subset
             subset.follow(reading)
             for batch in reading if last else ():
-                check()
                 self._choose(subset, batch)
                 if int(batch.row[-1]) >= last and not any(self._owed.values()):
                     break
             for one in self._findings:
                 for place, text in comments(one):
                     subset.comment(place, text)
-            return subset.write(sink, check=check)
+            return subset.write(sink)
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
         first, last = int(batch.row[0]), int(batch.row[-1])

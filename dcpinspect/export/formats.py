@@ -78,7 +78,7 @@ class TableFormat(Format):
         return ColumnsWriter(target, wishes, partial(self.table, target), is_text=self.is_text, is_binary=self.is_binary)
 
     def write(self, target: Target, schema: Any, batches: Iterable[Any], *, guard: bool = True, has_escapes: bool = False) -> None:
-        """Writes a table to the end, or until ``target`` ends the writing: the table is complete with the rows so far.
+        """Writes a table to its end.
 
         Raises UsageError as ``table`` does, and for two columns of the same name if one of them would be lost.
         """
@@ -90,10 +90,8 @@ class TableFormat(Format):
             for batch in batches:
                 write(batch)
                 target.flush()
-                target.pause()
         finally:
             end()
-            target.is_complete = True
 
     def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
         """Writes a table of records, with these columns or all."""
@@ -143,7 +141,6 @@ class Text(TableFormat):
     def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
         """Writes the lines of the report."""
         target.put("".join(f"{line}\n" for line in report.lines(target.painter())))
-        target.is_complete = True
 
 
 class Json(TableFormat):
@@ -181,7 +178,6 @@ class Json(TableFormat):
         objects = ({key: value for key, value in one.items() if kept is None or key in kept} for one in records.records())
         frame = self.frame()
         target.put(frame.all(map(plain_json, objects)) + frame.end())
-        target.is_complete = True
 
 
 class NdJson(Json):
@@ -263,7 +259,6 @@ class Sarif(Format):
 
         assert report.sarif is not None
         target.put(plain_json(report.sarif()) + b"\n")
-        target.is_complete = True
 
 
 TEXT = Text()

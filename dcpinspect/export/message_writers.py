@@ -211,7 +211,6 @@ class ColumnsWriter:
             self._write(self._table(batch, rows[first : first + SLICE]))
             if self._is_text:
                 self._end()  # writes the lines now, not only once there are enough to choose widths
-            self._target.pause()
 
     def _table(self, batch: MessageBatch, rows: Rows) -> Any:
         import pyarrow as pa
@@ -226,5 +225,5 @@ class ColumnsWriter:
         )
 
     def end(self) -> None:
-        """Writes the remaining rows, and completes the file, also when reading was interrupted."""
+        """Writes the remaining rows, and completes the file."""
         self._end()

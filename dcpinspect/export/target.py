@@ -21,8 +21,6 @@ class Target:
     closed = False
 
     def __init__(self, file: AtomicFile, *, width: int | None = None) -> None:
-        self.is_complete = False
-        """Set by the writer, once a reader of the format would find nothing missing."""
         self._file = file
         self._width = width
 
@@ -34,14 +32,10 @@ class Target:
     def put(self, data: bytes | memoryview | str) -> None:
         """Writes a whole piece, text as UTF-8."""
         self.write(data.encode() if isinstance(data, str) else data)
-        self.pause()
 
     def put_lines(self, text: bytes) -> None:
         """Writes lines that contain data from the network."""
         self.put(text)
-
-    def pause(self) -> None:
-        """Called after each complete piece: may raise an error that ends the writing."""
 
     def width(self) -> int | None:
         """Returns the number of columns to clip lines to; None for whole lines."""

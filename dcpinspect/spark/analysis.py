@@ -170,6 +170,8 @@ class Analysed:
 class UnitPackets:
     """The packets of bundles, in the form of a capture that a reading takes."""
 
+    can_stop = False
+
     def __init__(self, files: Sequence[str], bundles: Sequence[Bundled]) -> None:
         self.files = [CaptureFile(name) for name in files]
         self.position = self.packets = 0

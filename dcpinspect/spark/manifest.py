@@ -38,10 +38,13 @@ from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.stored import PARTITIONS, SCHEMAS, TOLD
 from dcpinspect.spark.units import Unit
+from dcpinspect.temporary import at_end, not_at_end
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_commits: dict[str, bool] = {}
+"""Outputs whose run has come to its commit, and whether it is through."""
 _NO_FOLDER = re.compile(r"%[0-9A-Fa-f]{2}|\\|[\ud800-\udfff]")
 FOLDER = "_manifest"
 FORMAT, WHOLE, BEFORE = "dcpinspect.pipeline/3", "dcpinspect.pipeline/2", "dcpinspect.pipeline/1"
@@ -413,7 +416,9 @@ class Manifest:
             "part_pieces": [asdict(one) for one in found.part_pieces],
         }
         files.write(self.path(f"{FOLDER}/{found.state}"), json.dumps(content).encode())
+        _commits[self.out] = False
         runs.commit(self.out, Run(found.number, found.program, found.tables, found.state))
+        _commits[self.out] = True
         return replace(found, kept=found)
 
     def clean(self, since: int = 0) -> None:
@@ -462,23 +467,34 @@ class Manifest:
             return
         folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
         new = [one for one in (folder, *folder.parents) if not one.exists()]
+
+        def undo() -> None:
+            if self.out in _commits:  # what counts is not known just now, or it is this run
+                return
+            with suppress(DcpInspectError, OSError):
+                self.at(self.out).take_back()
+            if new:
+                lock.unlink()
+            for one in new:
+                with suppress(OSError):  # the folder is not empty if something was committed
+                    one.rmdir()
+
+        _commits.pop(self.out, None)
         folder.mkdir(parents=True, exist_ok=True)
         with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise UsageError(f"{escape(self.out)}: another run is writing here; wait for its end") from None
+            at_end(undo)
             try:
                 yield
             except BaseException:
-                with suppress(DcpInspectError, OSError):
-                    self.at(self.out).take_back()
-                if new:
-                    lock.unlink()
-                for one in new:
-                    with suppress(OSError):  # the folder is not empty if something was committed
-                        one.rmdir()
+                _commits.pop(self.out, None)
+                undo()
                 raise
+            finally:
+                not_at_end(undo)
 
     def take_back(self) -> None:
         """Removes what an unfinished run has left, and folders that are empty then."""
@@ -486,6 +502,14 @@ class Manifest:
         for name in _OURS:
             with suppress(OSError):
                 os.rmdir(self.path(name))
+
+
+def after_signal(out: str) -> str:
+    """Returns what a run that a signal ended has made of an output."""
+    has_run = _commits.get(files.absolute(place(out, "tables are written")))
+    if has_run is None:
+        return f"{escape(out)} is as it was before this run"
+    return f"{escape(out)} has this run" if has_run else f"whether {escape(out)} has this run, 'dcpinspect pipeline info' says"
 
 
 _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)

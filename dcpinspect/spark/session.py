@@ -27,7 +27,7 @@ from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.spark import daemon
 from dcpinspect.spark.classes import SharedClasses
-from dcpinspect.temporary import remember
+from dcpinspect.temporary import at_end, new_folder, remove
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,11 +167,11 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     classes = SharedClasses(java_says if starts_java else "", conf.get(_JAVA_OPTIONS, ""))
     if classes.options:
         conf[_JAVA_OPTIONS] = classes.options
-    with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder, classes.kept(_end_java):
-        remember(folder)
+    with _folder() as folder, classes.kept(_end_java):
         if is_local:
-            builder = builder.config("spark.sql.warehouse.dir", folder)  # otherwise Spark makes this folder in the current directory
-        with _Java() as java:
+            # otherwise Spark makes the warehouse in the current directory; and what is in this folder is removed whatever ends us
+            builder = builder.config(map={"spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
+        with _Java(folder) as java:
             try:
                 found = aside(builder.config(map={**conf}).getOrCreate, java.end)
             except Exception as error:
@@ -185,6 +185,16 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
                 aside(lambda: _stop(found), lambda: None)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """Gives a new folder for what Spark keeps for now."""
+    folder = new_folder()
+    try:
+        yield folder
+    finally:
+        remove(folder)
 
 
 def is_remote(master: str) -> bool:
@@ -241,10 +251,12 @@ def _is_submitted() -> bool:
 class _Java:
     """The Java process that PySpark starts within this context. Its output is kept from the terminal, and it can be ended at any time.
 
-    PySpark itself does not show the process before it accepts connections, seconds later.
+    PySpark itself does not show the process before it accepts connections, seconds later. What it has in files until then is in
+    ``folder``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ended = False
 
@@ -254,14 +266,17 @@ class _Java:
         self._names = vars(java_gateway)
         self._said = None if os.environ.get("DCPINSPECT_SPARK_LOG") else tempfile.TemporaryFile()
         self._names["Popen"] = self._start
+        self._before, tempfile.tempdir = tempfile.tempdir, self._folder
         return self
 
     def __exit__(self, *_: object) -> None:
         self._names["Popen"] = subprocess.Popen
+        tempfile.tempdir = self._before
         if self._said is not None:
             self._said.close()
 
     def _start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        at_end(self.end)
         self._process = subprocess.Popen(command, stderr=self._said, **options)  # noqa: S603 - PySpark's own
         if self._is_ended:
             self.end()

@@ -18,6 +18,7 @@ from dcpinspect.spark import program
 from dcpinspect.spark import session as sessions
 from dcpinspect.spark.shipping import OURS, missing_module, ship
 from dcpinspect.spark.stitch import balanced
+from dcpinspect.temporary import remember
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +111,7 @@ class SparkTasks:
                     )
                     raise sessions.SparkFailedError(f"{error}; {advice}; now it lacks {missing}") from error
             self._shipped = tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
+            remember(self._shipped.name)
             ship(self._spark, self._shipped.name)
 
     def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import stat
-import tempfile
 import weakref
 from pathlib import Path
 from typing import Any
 
 from dcpinspect.errors import SpoolError
-from dcpinspect.temporary import forget, own_large_files, remember
+from dcpinspect.temporary import own_large_files, remember, remove
 
 PREFIX = "dcpinspect-spool-"
 
@@ -31,7 +31,6 @@ class Spool:
             self.folder, lock = _locked_folder(place)
         except OSError as error:
             raise SpoolError(place, error) from error
-        remember(self.folder)
         self._finalizer = weakref.finalize(self, _remove, self.folder, lock, os.getpid())
 
     def path(self, name: str) -> Path:
@@ -72,7 +71,9 @@ def _parent() -> Path:
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
+        folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+        remember(folder)  # before it exists: a signal may come at any time
+        os.mkdir(folder, 0o700)
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:  # another process took the folder for abandoned and removed it at once
@@ -89,8 +90,7 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
 
 def _remove(folder: Path, lock: int, owner: int) -> None:
     if os.getpid() == owner:  # because a forked child shares everything, yet must not remove its parent's folder
-        shutil.rmtree(folder, ignore_errors=True)
-        forget(folder)
+        remove(folder)
     os.close(lock)
 
 

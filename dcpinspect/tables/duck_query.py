@@ -1,13 +1,11 @@
-"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in one line, and Ctrl-C ends the query."""
+"""A query in SQL and its result, in a DuckDB without access to anything else. Errors are told in one line."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +16,7 @@ from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.duck import connect
-from dcpinspect.temporary import forget, new_folder
+from dcpinspect.temporary import new_folder, remove
 
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB may use at a time."""
@@ -33,7 +31,6 @@ class DuckQuery:
         """Opens the database. ``tables``: names that errors suggest. ``settings``: of DuckDB."""
         self._text = text
         self._names = tables
-        self._ended = Event()
         self._folder = new_folder()
         self.database = connect(memory_limit=MEMORY, temp_directory=self._folder, **settings)
 
@@ -47,13 +44,7 @@ class DuckQuery:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.database.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        forget(self._folder)
-
-    def end(self) -> None:
-        """Ends the computation, which then raises KeyboardInterrupt; can be called from any thread."""
-        self._ended.set()
-        self.database.interrupt()
+        remove(self._folder)
 
     def result(self) -> Rows:
         """Returns the rows of the last statement, after running those before it.
@@ -76,18 +67,13 @@ class DuckQuery:
 
     def _told(self, text: str, step: Callable[[], Any]) -> Any:
         """Returns the result of ``step``, or turns its failure into one of our exceptions."""
-        if self._ended.is_set():
-            raise KeyboardInterrupt
         try:
             return step()
-        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # Arrow uses Python's own for wrong input
             if self.failure is not None:
                 raise self.failure from None
-            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException, OSError))  # Arrow uses Python's own exceptions for wrong input
-            if self._ended.is_set() or not is_theirs or isinstance(error, duckdb.InterruptException):
-                # DuckDB turns KeyboardInterrupt into a RuntimeError; Arrow, in a scan, turns it into any error with the traceback as its
-                # text
-                raise KeyboardInterrupt from None
+            if type(error) is RuntimeError:
+                raise
             raise self._explained(text, error) from error
 
     def _explained(self, text: str, error: Exception) -> UsageError:

@@ -75,10 +75,7 @@ def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: Ro
         database = connect(threads=1)  # a batch is computed in less time than threads need to start
     table = pa.Table.from_arrays([*columns, pa.array(numbers)], names=[*names, "place"])
     database.register("batch", table)
-    try:
-        answer: dict[str, Any] = database.execute(query).fetchnumpy()
-    except RuntimeError as error:
-        raise KeyboardInterrupt from error  # DuckDB has turned this exception into another one
+    answer: dict[str, Any] = database.execute(query).fetchnumpy()
     database.unregister("batch")
     _idle.append(database)  # a database in which something failed is not used again
     return answer

@@ -53,7 +53,6 @@ def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: 
         for _ in reading:
             announcer.look()
         announcer.end(is_whole=True)
-        out.is_complete = True
     return target.read_text("utf-8").splitlines()
 
 

@@ -1,272 +1,290 @@
+"""Real processes get real signals, at many moments."""
+
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
 import sys
-import threading
+import textwrap
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dcpinspect.cli import interrupts
 
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+TOUR = SAMPLES / "tour.pcapng"
+SOON_S = 10.0
+"""Seconds within which a program has to end, a second on a machine that has nothing else to do."""
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="watches the program through /proc")
 
-def press() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+
+def catches(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Whether the program has a handler for a signal by now."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
-def is_ended(action: Callable[[], object]) -> bool:
-    """Whether Ctrl-C ends an action."""
+def used_s(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of the processor that it has used: a moment that does not depend on how busy the machine is."""
     try:
-        with interrupts.deferred():
-            action()
-    except KeyboardInterrupt:
-        return True
-    return False
+        times = psutil.Process(process.pid).cpu_times()
+    except psutil.Error:
+        return 1e9
+    return float(times.user + times.system)
 
 
-def test_ctrl_c_waits_for_the_check() -> None:
-    done = []
-
-    def write() -> None:
-        press()
-        done.append("written")
-        interrupts.check()
-        done.append("more")
-
-    assert is_ended(write)
-    assert done == ["written"]
-
-
-def test_a_second_one_ends_what_is_stuck() -> None:
-    done = []
-
-    def write() -> None:
-        press()
-        done.append("stuck")
-        press()
-        done.append("more")
-
-    assert is_ended(write)
-    assert done == ["stuck"]
+COMMANDS = {
+    "lines": ["read", "{capture}"],
+    "objects": ["read", "{capture}", "-f", "json", "-o", "{out}/x.json", "-w", "{out}/x.pcapng"],
+    "sorted": ["read", "{capture}", "--sort", "key", "-o", "{out}/x.ndjson"],
+    "export": ["export", "{capture}", "-o", "{out}/x.parquet"],
+    "check": ["check", "{capture}", "-f", "json", "-o", "{out}/x.json", "-w", "{out}/x.pcapng"],
+    "report": ["report", "{capture}", "-o", "{out}/x.html"],
+    "sql": ["sql", "{capture}", "select name, count(*) from messages group by all order by all", "-o", "{out}/x.csv"],
+    "diff": ["diff", "{capture}", "{capture}", "-o", "{out}/x.csv"],
+}
+MOMENTS_S = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
+"""Seconds of the processor after which the signal comes."""
 
 
-def test_waiting_for_the_next_batch_ends_at_once() -> None:
-    done = []
-
-    def batches() -> Iterator[int]:
-        yield 1
-        press()
-        done.append("waits on")
-        yield 2
-
-    assert is_ended(lambda: done.extend(map(str, interrupts.between(batches()))))
-    assert "waits on" not in done
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.pcapng"
+    path.write_bytes(gzip.decompress((SAMPLES / "large.pcapng.gz").read_bytes()))
+    return path
 
 
-def test_an_interrupt_that_a_library_swallows_comes_after_it() -> None:
-    done: list[int] = []
+@NEEDS_PROC
+@pytest.mark.parametrize("name", COMMANDS)
+def test_at_any_moment_a_signal_ends_it_with_a_line_and_nothing_stays(name: str, large: Path, tmp_path: Path) -> None:
+    running = []
+    for place, _ in enumerate(MOMENTS_S):
+        folders = {one: tmp_path / str(place) / one for one in ("out", "tmp")}
+        for folder in folders.values():
+            folder.mkdir(parents=True)
+        arguments = [one.format(capture=large, **folders) for one in COMMANDS[name]]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dcpinspect", *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(folders["tmp"])},
+        )
+        running.append((MOMENTS_S[place], process, folders))
+    asked: dict[int, tuple[float, int]] = {}
+    while len(asked) < len(running):
+        for place, (moment, process, _) in enumerate(running):
+            number = signal.SIGTERM if place % 2 else signal.SIGINT
+            if place not in asked and (process.poll() is not None or (catches(process, signal.SIGTERM) and used_s(process) >= moment)):
+                process.send_signal(number)
+                asked[place] = time.monotonic(), number
+        time.sleep(0.005)
+    ended_early = 0
+    for place, (_, process, folders) in enumerate(running):
+        assert process.stderr is not None
+        said = process.communicate(timeout=60)[1].decode()
+        at, wanted = asked[place]
+        assert time.monotonic() - at < SOON_S * len(running)
+        assert not list(folders["tmp"].iterdir())
+        if process.returncode != 128 + wanted:  # it was done before
+            ended_early += 1
+            assert process.returncode in (0, 1), said
+            continue
+        assert (said.count("\n"), said[:25]) == (1, "dcpinspect: interrupted; "), said
+        left = list(folders["out"].iterdir())
+        assert all(f"{path} was written" in said or f"{path} and" in said for path in left), (left, said)
+    assert ended_early < len(running) / 2
 
-    def batches() -> Iterator[int]:
+
+def ended(code: str, *, check: bool = True) -> tuple[int, str, str]:
+    """Exit status and output of a program that has the handlers of the command line."""
+    before = """
+        import os, signal, sys, time
+        from dcpinspect.cli import interrupts, terminal
+        interrupts.install()
+        press = lambda number=signal.SIGINT: os.kill(os.getpid(), number)
+    """
+    program = textwrap.dedent(before) + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert not check or "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+NOTHING = "dcpinspect: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_has_its_exit_status(number: int) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("nohup")
+    assert ended(f"press({number:d})\ntime.sleep(60)") == (128 + number, "", NOTHING)
+
+
+def test_no_code_sees_an_exception() -> None:
+    code = """
         try:
             press()
-        except KeyboardInterrupt:
-            yield 1
-
-    assert is_ended(lambda: done.extend(interrupts.between(batches())))
-    assert done == []
-
-
-def test_all_batches_come_when_nobody_interrupts() -> None:
-    with interrupts.deferred():
-        assert list(interrupts.between([1, 2])) == [1, 2]
+            time.sleep(60)
+        except BaseException:
+            print("seen")
+        finally:
+            print("cleaned up")
+    """
+    assert ended(code) == (130, "", NOTHING)
 
 
-def test_afterwards_ctrl_c_is_what_it_was() -> None:
-    with interrupts.deferred():
-        pass
-    with pytest.raises(KeyboardInterrupt):
-        press()
-
-
-def test_an_interrupt_is_no_matter_of_the_next_command() -> None:
-    with interrupts.deferred():
-        press()
-    with interrupts.deferred():
-        interrupts.check()
-
-
-def test_other_threads_leave_signals_alone() -> None:
-    found = []
-
-    def run() -> None:
-        with interrupts.deferred():
-            found.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert found == [signal.default_int_handler]
-
-
-def run(code: str, folder: Path) -> tuple[int, str, str]:
-    """Exit status and output of code, which may import ``slow``: a module that Ctrl-C meets while it loads."""
-    (folder / "slow.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.05)\nprint('loaded')\n")
-    command = [sys.executable, "-c", f"from dcpinspect.cli import interrupts\n{code}"]
-    environment = {**os.environ, "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
-    return done.returncode, done.stdout, done.stderr.strip().rpartition("\n")[2]
-
-
-def test_an_import_ends_before_ctrl_c_takes_effect(tmp_path: Path) -> None:
-    code = "import time\nwith interrupts.outside_imports():\n    import slow\n    time.sleep(60)"
-    status, printed, said = run(code, tmp_path)
-    assert (status != 0, printed, said) == (True, "loaded\n", "KeyboardInterrupt")
-
-
-def test_what_met_an_import_waits_for_the_check_like_any_other(tmp_path: Path) -> None:
-    code = "import time\ninterrupts.AGAIN = 0.2\n"
-    code += "with interrupts.outside_imports():\n    import slow\n    with interrupts.deferred():\n        time.sleep(0.5)\n"
-    code += "        print('written')\n        interrupts.check()\n        print('more')"
-    status, printed, said = run(code, tmp_path)
-    assert (status != 0, printed, said) == (True, "loaded\nwritten\n", "KeyboardInterrupt")
-
-
-def test_an_import_while_waiting_for_a_batch_ends_first(tmp_path: Path) -> None:
-    code = "def batches():\n    import slow\n    yield 1\n"
-    code += "with interrupts.outside_imports(), interrupts.deferred():\n    print(list(interrupts.between(batches())))"
-    status, printed, said = run(code, tmp_path)
-    assert (status != 0, printed, said) == (True, "loaded\n", "KeyboardInterrupt")
-
-
-def test_a_program_that_is_done_ends_like_any_other_on_ctrl_c(tmp_path: Path) -> None:
-    code = "import os, signal\nwith interrupts.outside_imports():\n    pass\nos.kill(os.getpid(), signal.SIGINT)"
-    assert run(code, tmp_path) == (-signal.SIGINT, "", "")
-
-
-class Work:
-    """Something that computes where Python cannot interrupt it, so that only another thread can."""
-
-    def __init__(self, *, can_stop: bool) -> None:
-        self.can_stop = can_stop
-        self.stopped, self.ended = threading.Event(), threading.Event()
-
-    def stop(self) -> bool:
-        if self.can_stop:
-            self.stopped.set()
-        return self.can_stop
-
-    def is_interrupted(self, action: Callable[[], object], *, waits: bool = False) -> bool:
-        try:
-            with interrupts.answered(self.stop, self.ended.set, lambda: waits):
-                action()
-        except KeyboardInterrupt:
-            return True
-        return False
-
-
-def test_the_first_ctrl_c_stops_and_nothing_is_raised() -> None:
-    work = Work(can_stop=True)
-
-    def run() -> None:
-        press()
-        assert work.stopped.wait(60)
-
-    assert not work.is_interrupted(run)
-    assert not work.ended.is_set()
-
-
-def test_the_second_one_ends() -> None:
-    work = Work(can_stop=True)
-
-    def run() -> None:
-        press()
-        assert work.stopped.wait(60)
-        press()
-        threading.Event().wait(60)
-
-    assert work.is_interrupted(run)
-    assert work.ended.is_set()
-
-
-def test_what_cannot_stop_ends_with_the_first() -> None:
-    work = Work(can_stop=False)
-
-    def run() -> None:
-        press()
-        threading.Event().wait(60)
-
-    assert work.is_interrupted(run)
-    assert work.ended.is_set()
-
-
-def test_waiting_for_input_ends_when_it_is_stopped() -> None:
-    work = Work(can_stop=True)
-    reader, writer = os.pipe()
-
-    def run() -> None:
-        press()
-        os.read(reader, 1)
-
-    assert work.is_interrupted(run, waits=True)
-    assert work.stopped.is_set()
-    os.close(reader)
-    os.close(writer)
-
-
-def test_answers_leave_the_handlers_as_they_were() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), threading.active_count()
-    assert not Work(can_stop=True).is_interrupted(lambda: None)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), threading.active_count()) == before
-
-
-def test_another_thread_is_left_alone() -> None:
-    work, results = Work(can_stop=True), []
-    thread = threading.Thread(target=lambda: results.append(work.is_interrupted(lambda: None)))
-    thread.start()
-    thread.join()
-    assert results == [False]
-
-
-def test_the_first_ctrl_c_stops_what_is_live_and_the_second_ends_it() -> None:
-    asked = []
-    with interrupts.stopping(lambda: asked.append("stop")):
-        press()
-        assert asked == ["stop"]
-        with pytest.raises(KeyboardInterrupt):
+def test_a_piece_for_standard_output_is_completed_first() -> None:
+    code = """
+        with interrupts.writing:
             press()
-    assert asked == ["stop"]
+            print("whole")
+        print("more")
+    """
+    assert ended(code) == (130, "whole\n", NOTHING)
+
+
+def test_a_piece_that_nobody_takes_does_not_hold_up_the_end() -> None:
+    assert ended("with interrupts.writing:\n    press()\n    time.sleep(60)") == (130, "", NOTHING)
+
+
+def test_what_is_in_the_buffer_is_printed_and_said_to_be_a_part() -> None:
+    said = "dcpinspect: interrupted; what was printed is not complete\n"
+    assert ended("terminal.put('a line\\n')\npress()\ntime.sleep(60)") == (130, "a line\n", said)
+
+
+def test_a_library_that_lets_no_python_run_does_not_hold_up_the_end() -> None:
+    code = """
+        import threading, duckdb
+        threading.Timer(0.2, press).start()
+        duckdb.sql("select count(*) from range(100000000) a join range(100000000) b on hash(a.range) < hash(b.range)").fetchall()
+    """
+    assert ended(code) == (130, "", NOTHING)
+
+
+def test_files_are_told_as_written_or_not_and_an_earlier_one_stays(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("before")
+    code = f"""
+        from dcpinspect.export.atomic import AtomicFile
+        a, b, c = (AtomicFile({str(tmp_path)!r} + "/" + name) for name in "abc")
+        for file in (a, b, c):
+            file.write(b"new")
+        a.commit()
+        press()
+        time.sleep(60)
+    """
+    said = f"dcpinspect: interrupted; {tmp_path}/a was written, {tmp_path}/b and {tmp_path}/c were not written\n"
+    assert ended(code) == (130, "", said)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "b": "before"}
+
+
+def test_a_file_that_has_its_name_already_is_told_as_written(tmp_path: Path) -> None:
+    code = f"""
+        from dcpinspect.export.atomic import AtomicFile
+        rename = os.replace
+        os.replace = lambda *names: (rename(*names), press())
+        AtomicFile({str(tmp_path / "a")!r}).commit()
+    """
+    assert ended(code) == (130, "", f"dcpinspect: interrupted; {tmp_path}/a was written\n")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_processes_that_were_started_end(tmp_path: Path) -> None:
+    code = f"""
+        import subprocess
+        from dcpinspect.temporary import at_end
+        process = subprocess.Popen(["sleep", "600"])
+        open({str(tmp_path / "pid")!r}, "w").write(str(process.pid))
+        at_end(lambda: (process.kill(), process.wait()))
+        press()
+        time.sleep(60)
+    """
+    assert ended(code) == (130, "", NOTHING)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_the_end_itself_is_bounded() -> None:
+    code = "from dcpinspect.temporary import at_end\nat_end(lambda: time.sleep(60))\npress()\ntime.sleep(60)"
+    began = time.monotonic()
+    assert ended(code) == (130, "", "")
+    assert time.monotonic() - began < 60
+
+
+def test_the_first_signal_ends_the_input_and_the_second_ctrl_c_the_program() -> None:
+    code = """
+        with interrupts.stopping(lambda: print("stopped", flush=True)):
+            press()
+            press()
+            time.sleep(60)
+    """
+    assert ended(code) == (130, "stopped\n", NOTHING)
+
+
+def test_a_signal_that_comes_twice_at_once_is_one() -> None:
+    code = """
+        with interrupts.stopping(lambda: print("stopped", flush=True)):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            press()
+            press()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            time.sleep(1)
+    """
+    assert ended(code) == (0, "stopped\n", "")
 
 
 def test_what_is_terminated_stops_as_often_as_it_is_asked() -> None:
-    asked = []
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    with interrupts.stopping(lambda: asked.append("stop")):
-        for times in (1, 2):
-            os.kill(os.getpid(), signal.SIGTERM)
-            deadline = time.monotonic() + 60
-            while len(asked) < times and time.monotonic() < deadline:
-                time.sleep(0.001)  # another thread may get the signal, and two that wait for the first handler are one
-    assert asked == ["stop", "stop"]
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    """A shell passes a signal on that its processes have already, as when a terminal is closed."""
+    code = """
+        with interrupts.stopping(lambda: print("stopped", flush=True)):
+            for _ in range(3):
+                press(signal.SIGTERM)
+                time.sleep(0.1)
+    """
+    assert ended(code) == (0, "stopped\n" * 3, "")
 
 
-def test_while_something_may_be_stopped_writing_is_not_interrupted() -> None:
-    asked = []
-    with interrupts.stopping(lambda: asked.append("stop")), interrupts.deferred():
-        press()
-        interrupts.check()
-    assert asked == ["stop"]
+def test_output_that_nobody_takes_ends_what_was_stopped() -> None:
+    code = """
+        with interrupts.stopping(lambda: print("stopped", flush=True)), interrupts.writing:
+            press()
+            time.sleep(60)
+    """
+    assert ended(code) == (130, "stopped\n", NOTHING)
 
 
-def test_the_program_ends_quietly_from_its_first_statement_on() -> None:
+def test_a_command_may_say_what_there_is_and_the_status() -> None:
+    code = "with interrupts.telling(lambda: 'it is as it was', status=0):\n    press()\n    time.sleep(60)"
+    assert ended(code) == (0, "", "dcpinspect: it is as it was\n")
+
+
+def test_what_is_ignored_from_the_start_stays_ignored() -> None:
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect.cli import interrupts\ninterrupts.install()\n"
+    code += "import os\nos.kill(os.getpid(), signal.SIGINT)\nprint('goes on')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "goes on\n"
+
+
+def test_a_signal_after_everything_is_done_changes_nothing() -> None:
+    assert ended("interrupts.ignore()\npress()\npress(signal.SIGTERM)\nprint('done')") == (0, "done\n", "")
+
+
+def test_a_program_that_uses_the_package_keeps_its_handlers() -> None:
+    code = f"import signal, dcpinspect\nwith dcpinspect.open({str(TOUR)!r}) as recording:\n    recording.table('findings')\n"
+    code += "handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]\n"
+    code += "print(handlers == [signal.default_int_handler, signal.SIG_DFL], signal.set_wakeup_fd(-1))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "True -1\n"
+
+
+def test_the_program_has_its_handlers_from_its_first_statement_on() -> None:
     code = "import gc, os, signal\nfrom dcpinspect import __main__\n"
     code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n__main__.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", NOTHING.encode())
 
 
 def test_a_program_in_the_background_goes_on() -> None:
@@ -276,10 +294,13 @@ def test_a_program_in_the_background_goes_on() -> None:
     assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, b"dcpinspect", b"")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_program_that_is_terminated_while_it_loads_ends_without_a_word(number: signal.Signals) -> None:
-    code = "import os, sys, types\nfrom dcpinspect.cli import interrupts\n"
-    code += "sys.modules['dcpinspect.temporary'] = types.ModuleType('dcpinspect.temporary')  # as while it loads\n"
-    code += f"with interrupts.outside_imports():\n    os.kill(os.getpid(), {number:d})\n"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (-number, b"", b"")
+def test_files_have_no_end_that_a_signal_could_bring_forward() -> None:
+    class Packets:
+        can_stop = False
+
+        def stop(self) -> None:
+            raise AssertionError
+
+    with interrupts.ending(Packets()):
+        assert interrupts._state.stop is None
+    assert list(interrupts.batches(Packets(), [1, 2])) == [1, 2]

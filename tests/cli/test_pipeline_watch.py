@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dcpinspect.cli import interrupts
 from dcpinspect.cli.announce import Told
 from dcpinspect.cli.main import main
 from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
@@ -97,7 +98,11 @@ def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, 
 
     thread = threading.Thread(target=writer)
     thread.start()
-    status = main(["pipeline", "watch", str(ring), "-o", str(out), "--every", "100ms", "--rested", "300ms", "--settle", "0s"])
+    before = signal.signal(signal.SIGTERM, lambda *_: interrupts._state.stop and interrupts._state.stop())
+    try:
+        status = main(["pipeline", "watch", str(ring), "-o", str(out), "--every", "100ms", "--rested", "300ms", "--settle", "0s"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
     thread.join()
     text, said = capfd.readouterr()
     assert status == 0

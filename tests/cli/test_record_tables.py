@@ -247,7 +247,7 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["gaps", "vbuckets", "check"])
-def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_pipe_and_the_table_of_what_came_is_whole(command: str, tmp_path: Path) -> None:
     """The writer of the pipe stops in the middle, and Ctrl-C comes."""
     path, out = tmp_path / "pipe", tmp_path / "out.ndjson"
     os.mkfifo(path)
@@ -261,8 +261,8 @@ def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path)
                 time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted; this result covers what was read until then" in err
+    assert process.returncode in (0, 1)
+    assert "interrupted: what was read until now makes the result; Ctrl-C again ends at once" in err
     assert [json.loads(line) for line in out.read_text().splitlines()]
 
 

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -153,14 +152,14 @@ except SpoolError as error:
 
 
 def test_a_folder_that_another_process_removes_at_once_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make, made = tempfile.mkdtemp, []
+    make, made = os.mkdir, []
 
-    def and_lose_the_first(**options: str) -> str:
-        made.append(make(**options))
+    def and_lose_the_first(path: Path, mode: int) -> None:
+        make(path, mode)
+        made.append(str(path))
         if len(made) == 1:
-            Path(made[0]).rmdir()
-        return made[-1]
+            os.rmdir(path)
 
-    monkeypatch.setattr(tempfile, "mkdtemp", and_lose_the_first)
+    monkeypatch.setattr(os, "mkdir", and_lose_the_first)
     with closing(Spool(tmp_path)) as spool:
         assert [str(spool.folder)] == made[1:]

@@ -1,4 +1,4 @@
-"""A text and its result: what is refused is one line, and what is computed can be ended."""
+"""A text and its result: what is refused is one line."""
 
 from __future__ import annotations
 
@@ -43,10 +43,3 @@ def test_a_mistake_is_a_line_with_its_place(text: str, says: str, at: str) -> No
 def test_a_text_without_a_query_is_refused() -> None:
     with asked(" -- nothing") as query, pytest.raises(UsageError, match="the query is empty"):
         query.result()
-
-
-def test_what_was_ended_is_an_interrupt() -> None:
-    with asked("select count(*) from numbers a, numbers b, numbers c") as query:
-        query.end()
-        with pytest.raises(KeyboardInterrupt):
-            list(query.result())

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import operator
-import os
 import re
-import signal
-import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -315,15 +312,3 @@ def test_a_list_of_thousands_is_taken() -> None:
 def test_deep_nesting_is_evaluated() -> None:
     assert kept("(" * 99 + "row = 3" + ")" * 99, odd()[0]) == [2]
     assert kept("not " * 100 + "row = 3", odd()[0]) == [2]
-
-
-def test_ctrl_c_while_it_is_evaluated_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The query is one that takes forever, in place of a filter's, which takes milliseconds."""
-    keeper = FilterRows(parse_filter("row > 0"))
-    forever = "select count(*) as place from range(100000) a, range(1000000) b where (a.range * b.range) % 7 = 3"
-    monkeypatch.setattr(keeper, "_query", forever)
-    alarm = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    alarm.start()
-    with pytest.raises(KeyboardInterrupt):
-        keeper.rows(odd()[0], np.arange(3))
-    alarm.join()
