@@ -91,6 +91,8 @@ MOST = 1 << 16
 LEAST_PATIENCE_NS = 2_000_000_000
 LEAST_WAIT_NS = 200_000_000
 """The least wait that counts if the receiver closes the connection without an answer."""
+_OUT_OF_STEP_NS = 1_000_000_000
+"""An answer may have a time so much before that of its request: two interfaces, or two queues of one, recorded the directions."""
 
 _ALWAYS = (
     *(Opcode.HELLO, Opcode.SASL_LIST_MECHS, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.VERSION),
@@ -225,7 +227,7 @@ class Pairing(Watcher):
         asked = self._asked(batch, index)
         orphans = self._unmatched.get(asked.key, [])
         for place in orphans:
-            if place.time_ns >= asked.place.time_ns:  # its answer was read before it
+            if place.time_ns >= asked.place.time_ns - _OUT_OF_STEP_NS:  # its answer was read before it
                 orphans.remove(place)
                 self._unmatched_count -= 1
                 return

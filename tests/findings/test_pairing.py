@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from dcpinspect.findings.pairing import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.reading import Reading
+from tests.captures import field
+from tests.doubled import packets_of, tcp_of, written
 from tests.findings.checked import findings, found_in
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened, packets
@@ -339,3 +344,16 @@ def test_a_close_that_is_refused_after_a_hole_that_may_have_had_the_end() -> Non
 
 def test_a_close_that_is_granted() -> None:
     assert findings(closing(opened(), status=Status.SUCCESS), rules=["close-refused"]) == []
+
+
+@pytest.mark.parametrize("skew_ns", [100_000, 3_000_000])
+def test_directions_that_were_recorded_with_different_clocks_accuse_nobody(skew_ns: int, tmp_path: Path) -> None:
+    """As two queues of an interface do: answers have earlier times than their requests."""
+    packets = [
+        replace(packet, time_ns=packet.time_ns - skew_ns * (not tcp_of(packet).to_server())) for packet in packets_of(field("t00-base"))
+    ]
+    with Reading([str(written(tmp_path, sorted(packets, key=lambda packet: packet.time_ns)))]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        assert "unmatched-response" not in {finding.rule for finding in reading.findings()}
