@@ -56,6 +56,8 @@ class DuckQuery:
         statements = self._told(self._text, lambda: self.database.extract_statements(self._text))
         if not statements:
             raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
+        if any(statement.type is duckdb.StatementType.SELECT for statement in statements[:-1]):
+            raise UsageError("query: only the rows of the last statement are printed; give each select to a command of its own")
         *before, last = (statement.query for statement in statements)
         for text in before:
             self._told(text, partial(self._done, text))

@@ -170,6 +170,7 @@ def test_standard_input_is_the_query() -> None:
         (["-", "-"], "-: standard input is either a capture or the query; put one of them in a file"),
         (["missing.pcap", "select 1"], "missing.pcap: there is no such file; check the name"),
         ([TOUR, "select 1", "--no-csv-guard"], "--no-csv-guard: text does not use it; it is for --format csv"),
+        ([TOUR, "select 1; select 2"], "query: only the rows of the last statement are printed; give each select to a command of its own"),
         ([TOUR, "select 1 a, 2 a", "-f", "json"], "--format json: two columns are called a; give one of them another name"),
         ([TOUR, "select 1", "-o", "x.xyz"], "x.xyz: no format has names in .xyz; end it in "),
         ([TOUR, "select 1", "-o", "/no/x.csv"], "/no/x.csv: cannot be written (No such file or directory); name a file in a folder"),
