@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import mmap
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +25,10 @@ from dcpinspect.ownership import check_around
 LARGE = 8 << 20
 """Size in bytes from which on a file for a table is worth it."""
 _ON_DISK = "/var/tmp"  # noqa: S108 - who uses it makes a folder of its own there
+PREFIX = "dcpinspect-spool-"
 _TRIES = 5
+_locks: dict[str, int] = {}
+"""Descriptors of the folders of this process, by name; each has the lock that shows that the process is alive."""
 _kept: dict[str, int] = {}
 """Files and folders that exist for now, and the process that made each: a forked child must leave them to that process."""
 _outputs: dict[str, str] = {}
@@ -47,18 +52,71 @@ def own_large_files() -> str:
     return folder
 
 
-def new_folder() -> str:
-    """Makes a new folder there, which only this user may read. Raises SpoolError."""
+def new_folder(parent: str | os.PathLike[str] | None = None) -> str:
+    """Makes a new folder, by default in the folder for large files, which only this user may read. Raises SpoolError.
+
+    A process that is killed leaves its folder behind, and the next one removes it. A lock on the folder shows whether its process is alive,
+    because the system releases the lock with the process; a process number in a file would not show that.
+    """
     with _told():
-        folder = os.path.join(own_large_files(), f"dcpinspect-{secrets.token_hex(8)}")
+        place = os.fspath(own_large_files() if parent is None else parent)
+    remove_abandoned(Path(place))
+    try:
+        return _locked_folder(place)
+    except OSError as error:
+        raise SpoolError(Path(place), error) from error
+
+
+def _locked_folder(parent: str) -> str:
+    while True:
+        folder = os.path.join(parent, f"{PREFIX}{secrets.token_hex(8)}")
         remember(folder)  # before it exists: a signal may come at any time
         os.mkdir(folder, 0o700)
-    return folder
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # another process took the folder for abandoned and removed it at once
+            forget(folder)
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = os.fstat(lock).st_nlink > 0
+        except BlockingIOError:  # another process has just taken the folder for abandoned
+            is_ours = False
+        if is_ours:
+            _locks[folder] = lock
+            return folder
+        os.close(lock)
+        forget(folder)
+
+
+def remove_abandoned(parent: Path) -> int:
+    """Removes the folders that killed processes of this user left behind in ``parent``; returns how many."""
+    removed = 0
+    for folder in parent.glob(f"{PREFIX}*"):
+        try:
+            about = folder.lstat()
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += not folder.exists()
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+    return removed
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Removes a folder that was remembered."""
-    shutil.rmtree(path, ignore_errors=True)
+    """Removes a folder that this process made. In a forked child, which shares everything, it only lets go of it."""
+    if _kept.get(os.fspath(path)) == os.getpid():
+        shutil.rmtree(path, ignore_errors=True)
+    if (lock := _locks.pop(os.fspath(path), None)) is not None:
+        os.close(lock)
     forget(path)
 
 

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.errors import SpoolError
-from dcpinspect.store.spool import PREFIX, Spool, remove_abandoned
+from dcpinspect.store.spool import Spool
+from dcpinspect.temporary import PREFIX, new_folder, remove, remove_abandoned
+from tests.peers.network import NEEDS_ROOT
 
 BATCH = pa.RecordBatch.from_arrays([pa.array([1, 2, 3])], names=["n"])
 MADE = """
@@ -103,6 +106,31 @@ def test_what_a_killed_process_left_goes_with_the_next_start_and_nothing_else(tm
         assert len(spools(tmp_path)) == 2  # that of the living one, and the new one
         spool.close()
         assert (len(spools(tmp_path)), alive.poll()) == (1, None)
+
+
+@NEEDS_ROOT
+def test_the_folder_of_a_killed_live_capture_goes_with_the_next_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "live", "-i", "lo"]
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "capturing" in process.stderr.readline()
+        (left,) = spools(tmp_path)
+        process.kill()
+    while is_locked(left):  # by the recorder, which ends with the process
+        time.sleep(0.05)
+    remove(new_folder(tmp_path))
+    assert spools(tmp_path) == []
+
+
+def is_locked(folder: Path) -> bool:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def test_nothing_but_abandoned_folders_is_removed(tmp_path: Path) -> None:
