@@ -27,7 +27,7 @@ from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.spark import daemon
 from dcpinspect.spark.classes import SharedClasses
-from dcpinspect.temporary import at_end, new_folder, remove
+from dcpinspect.temporary import at_end, new_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,10 +167,12 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     classes = SharedClasses(java_says if starts_java else "", conf.get(_JAVA_OPTIONS, ""))
     if classes.options:
         conf[_JAVA_OPTIONS] = classes.options
-    with _folder() as folder, classes.kept(_end_java):
-        if is_local:
-            # otherwise Spark makes the warehouse in the current directory; and what is in this folder is removed whatever ends us
-            builder = builder.config(map={"spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
+    folder = new_folder()  # stays as long as this process: so does Java
+    if is_local:
+        if starts_java:
+            conf[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{folder}" {conf.get(_JAVA_OPTIONS, "")}'
+        builder = builder.config("spark.sql.warehouse.dir", folder)  # otherwise Spark makes this folder in the current directory
+    with classes.kept(_end_java):
         with _Java(folder) as java:
             try:
                 found = aside(builder.config(map={**conf}).getOrCreate, java.end)
@@ -185,16 +187,6 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
                 aside(lambda: _stop(found), lambda: None)
-
-
-@contextmanager
-def _folder() -> Iterator[str]:
-    """Gives a new folder for what Spark keeps for now."""
-    folder = new_folder()
-    try:
-        yield folder
-    finally:
-        remove(folder)
 
 
 def is_remote(master: str) -> bool:

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import pexpect
 import psutil
 import pytest
 
@@ -49,7 +51,7 @@ COMMANDS = {
     "sql": ["sql", "{capture}", "select name, count(*) from messages group by all order by all", "-o", "{out}/x.csv"],
     "diff": ["diff", "{capture}", "{capture}", "-o", "{out}/x.csv"],
 }
-MOMENTS_S = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
+MOMENTS_S = (0.0, 0.15, 0.3, 0.5, 0.8)
 """Seconds of the processor after which the signal comes."""
 
 
@@ -205,6 +207,33 @@ def test_processes_that_were_started_end(tmp_path: Path) -> None:
     """
     assert ended(code) == (130, "", NOTHING)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_of_exec_ends(tmp_path: Path) -> None:
+    code = f"""
+        from dcpinspect.cli.notify import Notifier
+        notifier = Notifier("sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600'", 0, tell=print)
+        notifier.put({{}}, 0)
+        while not (os.path.exists({str(tmp_path / "pid")!r}) and os.path.getsize({str(tmp_path / "pid")!r})):
+            time.sleep(0.01)
+        press()
+        time.sleep(60)
+    """
+    assert ended(code) == (130, "", NOTHING)
+    with suppress(psutil.NoSuchProcess):
+        assert psutil.Process(int((tmp_path / "pid").read_text())).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_terminal_ui_restore_the_terminal(number: int) -> None:
+    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "tui", str(TOUR)], dimensions=(30, 100), timeout=60)
+    child.expect_exact("\x1b[?1049h")
+    child.expect_exact("tour")
+    child.kill(number)
+    child.expect_exact("\x1b[?1049l")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
 
 
 def test_the_end_itself_is_bounded() -> None:
