@@ -64,6 +64,14 @@ def test_read_starts_without_what_small_captures_never_need() -> None:
     assert loaded & unneeded == set()
 
 
+@pytest.mark.parametrize(("arguments", "most"), [("--help", 12), ("read", 185), ("check", 295)])
+def test_a_start_loads_few_of_our_modules(arguments: str, most: int) -> None:
+    """Each takes a millisecond or more, and adds up: a module that a command does not always need is imported where it is needed."""
+    sample = [] if arguments == "--help" else [str(PACKAGE.parent / "sample_captures" / "rollback.pcap")]
+    code = f"from dcpinspect.cli.main import main\nassert main({[arguments, *sample]}) == 0"
+    assert len([name for name in modules_after(code) if name.startswith("dcpinspect")]) <= most
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_the_program_starts_no_thread() -> None:
     code = (

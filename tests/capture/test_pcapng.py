@@ -247,7 +247,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Something for each time that the kernel walks, which it does interpreted."""
     kernel, told = pcapng.walk_blocks, []
 
-    def walk(_size: int, *args: Any) -> int:
+    def walk(*args: Any) -> int:
         told.append(kernel.interpreted(*args))
         return told[-1]
 

@@ -11,7 +11,7 @@ WIDE = np.iinfo(np.int64)
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("parts", [1, 9])
 def test_keys_are_numbered_in_the_order_in_which_they_came(form: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.transport.key_numbers.find_keys", lambda _, *arguments: getattr(find_keys, form)(*arguments))
+    monkeypatch.setattr("dcpinspect.transport.key_numbers.find_keys", getattr(find_keys, form))
     rng = np.random.default_rng(5)
     wanted = np.concatenate([rng.integers(WIDE.min, WIDE.max, (3000, 2)), rng.integers(-2, 2, (200, 2)), [[WIDE.min, WIDE.max], [0, 0]]])
     wanted = wanted[rng.integers(0, len(wanted), 8000)].repeat(rng.integers(1, 4, 8000), axis=0)
