@@ -16,12 +16,27 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from types import FrameType
-from typing import NoReturn, Protocol, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # as in the package: until this is loaded, Python answers Ctrl-C with a traceback
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from types import FrameType
+    from typing import NoReturn, Protocol, TypeVar
+
+    T = TypeVar("T")
+
+    class Stoppable(Protocol):
+        """An input that may be ended."""
+
+        @property
+        def can_stop(self) -> bool:
+            """Whether it has no end of its own, so that a first signal ends it and not the program."""
+
+        def stop(self) -> None:
+            """Ends it, as if it ended there; any thread may call this."""
+
 
 SLOW_S = 0.5
 """Seconds that the main thread has to answer a signal."""
@@ -32,17 +47,6 @@ LONGEST_S = 4.0
 _LOOK_S = 0.1
 _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a program to end."""
-
-
-class Stoppable(Protocol):
-    """An input that may be ended."""
-
-    @property
-    def can_stop(self) -> bool:
-        """Whether it has no end of its own, so that a first signal ends it and not the program."""
-
-    def stop(self) -> None:
-        """Ends it, as if it ended there; any thread may call this."""
 
 
 class _State:

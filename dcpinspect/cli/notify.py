@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.temporary import at_end
 
 TIMEOUT_S = 60.0
 """Seconds after which a program is killed."""
@@ -49,6 +48,8 @@ class Notifier:
 
     def __init__(self, command: str, every_s: float, *, tell: Callable[[str], None]) -> None:
         """Splits ``command`` as a shell does. Raises UsageError for a command that cannot be started."""
+        from dcpinspect.temporary import at_end  # deferred: NumPy, which --help does not need
+
         try:
             self._command = shlex.split(command)
         except ValueError as error:
