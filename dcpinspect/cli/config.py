@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,6 +158,8 @@ def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_SIZE + 1)
+        import tomllib  # deferred: few have such a file
+
         if len(content) > MAX_SIZE:
             raise UsageError(f"{escape(os.fspath(path))}: larger than {MAX_SIZE >> 20} MiB, so no config file")
         return tomllib.loads(content.decode("utf-8"))
