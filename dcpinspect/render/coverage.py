@@ -134,7 +134,7 @@ def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
     if one.unfinished:
         yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
     if one.late:
-        yield f"{one.late:,} bytes came too late to be read"
+        yield f"{_counted(one.late, 'byte')} came too late to be read"
     if one.not_decodable:
         yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
 

@@ -128,8 +128,11 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
     """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture.
 
-    Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy seldom comes so late.
+    Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy seldom comes so late. Nothing precedes
+    the first byte after a SYN: what comes there is a keepalive.
     """
+    if tables.sides[flow.number].started == 1:
+        start = max(start, 0)
     known_from = 0
     if flow.holes > RECENT_HOLES:
         known_from = tables.recent[flow.recent * RECENT_HOLES + flow.holes % RECENT_HOLES].start

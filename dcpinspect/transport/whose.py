@@ -19,6 +19,10 @@ reset_side = inline(rows.Side.resetter())
 MASK = 0xFFFFFFFF
 WAIT_NS = 200_000_000
 """What was sent before another packet seldom comes so long after it."""
+COPY_NS = 1_000_000_000
+"""A copy of a packet is seldom captured so long after the packet."""
+SYN_GAP_NS = 40_000_000_000
+"""Greatest time between two SYNs of one attempt to connect: 32 s in the usual systems, which double it each time."""
 WINDOW = 1 << 30
 """No TCP window is larger (scale 14): a segment that is farther off belongs to another connection."""
 STRAY_REACH = 1 << 22
@@ -102,11 +106,25 @@ def is_far_off(tables: TransportTables, side: int, flags: int, seq: int, ack: in
 
 
 @inline
+def comes_again(tables: TransportTables, side: int) -> bool:
+    """Returns whether a SYN with the first number of its side begins another connection: test tools use the same numbers again.
+
+    Whoever sent bytes or a FIN had an answer to its SYN, and sends it no more. Then only a copy of the first one can come: soon after it,
+    or with its time where packets are read twice.
+    """
+    connection, time = tables.connections[side >> 1], tables.segment.packet.time
+    had_answer = tables.sides[side].has_fin == 1 or tables.flows[flow_of(tables, side)].next > 0
+    quiet_ns = time - max(connection.last_time, connection.closed.time)
+    is_quiet = quiet_ns > (SYN_GAP_NS if connection.closed_how == OPEN else WAIT_NS)
+    return bool(had_answer and is_quiet and time - connection.first_time >= COPY_NS)
+
+
+@inline
 def begins_anew(tables: TransportTables, side: int, flags: int, first: int, ack: int) -> bool:
     """Returns whether a SYN before byte ``first`` cannot belong to the connection on its addresses."""
     one, other = tables.sides[side], tables.sides[side ^ 1]
     if one.has_base == 1:
-        return bool(distance(first, one.base) != 0)
+        return bool(distance(first, one.base) != 0 or (not flags & ACK and comes_again(tables, side)))
     if other.has_base == 0:
         return bool(tables.connections[side >> 1].closed_how != OPEN)
     if other.started == 0:

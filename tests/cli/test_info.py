@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,21 @@ def test_what_to_run_next_has_the_names_that_were_given(tmp_path: Path, capsys: 
     for names, named in (([tmp_path], str(tmp_path)), (paths[:2], f"{paths[0]} {paths[1]}"), (paths, "FILE…")):
         assert main(["info", *map(str, names)]) == 0
         assert f"next      dcpinspect check {named}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_conversation_that_is_played_again_counts_again_and_a_keepalive_before_it_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = builders.Conversation()
+    made.handshake()
+    made.segments.append(replace(made.segments[-1], seq=1000, payload=b"\0"))
+    made.stream(True, builders.message(opcode=0x0A))
+    made.stream(False, builders.message(magic=0x81, opcode=0x0A))
+    made.close()
+    path = str(tmp_path / "a.pcap")
+    again = [replace(segment, time_ns=segment.time_ns + 3_600_000_000_000) for segment in made.segments]
+    Path(path).write_bytes(builders.pcap(builders.recorded([*made.segments, *again])))
+    for paths, packets_read in (([path], 24), ([path, path], 48)):
+        found = lines(capsys, *paths)
+        assert found["traffic"] == f"{packets_read} packets, 2 connections, 4 messages, 0 streams"
+        assert found["complete"] == "yes: 100 % of 96 bytes decoded, no handshake is missing"

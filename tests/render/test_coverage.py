@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.reading import Reading
@@ -51,14 +53,15 @@ def test_bytes_that_snaplen_cut_are_told_apart(tmp_path: Path) -> None:
     assert line.endswith(": 812 bytes are not in the capture (1 hole, first at byte 146, 812 of them cut off by the snapshot length)")
 
 
-def test_bytes_that_came_too_late_have_a_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "size"), [(b"no memory", "9 bytes"), (b"!", "1 byte")])
+def test_bytes_that_came_too_late_have_a_line(tmp_path: Path, text: bytes, size: str) -> None:
     made = Conversation()
     made.handshake()
     made.stream(False, builders.mutation())
-    made.send(False, b"no memory", RST | ACK)
+    made.send(False, text, RST | ACK)
     path = tmp_path / "a.pcap"
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
-    assert list(losses(read(path).coverage)) == ["connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 9 bytes came too late to be read"]
+    assert list(losses(read(path).coverage)) == [f"connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: {size} came too late to be read"]
 
 
 def test_tls_says_what_to_do(tmp_path: Path) -> None:

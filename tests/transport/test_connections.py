@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,76 @@ def test_a_repeated_syn_is_not(tmp_path: Path) -> None:
     made.segments.insert(3, made.segments[2])
     made.stream(False, b"data")
     assert reused(tmp_path, made).streams == {(1, 0): b"", (1, 1): b"data"}
+
+
+SECOND = 1_000_000_000
+ENDS = {
+    "FINs": [(True, FIN | ACK), (False, FIN | ACK), (True, ACK)],
+    "FINs, one side captured": [(True, FIN | ACK)],
+    "RST of the server": [(False, RST | ACK)],
+    "RST of the client": [(True, RST)],
+    "FIN and RST": [(True, FIN | ACK), (True, RST)],
+    "none": [],
+}
+
+
+def talk(end: str) -> list[Segment]:
+    made = Conversation()
+    made.handshake()
+    made.stream(True, b"asks")
+    made.stream(False, b"says")
+    for by_client, flags in ENDS[end]:
+        made.send(by_client, flags=flags)
+    return [segment for segment in made.segments if segment.to_server or "one side" not in end]
+
+
+def later(segments: list[Segment], by_ns: int) -> list[Segment]:
+    return [replace(segment, time_ns=segment.time_ns + by_ns) for segment in segments]
+
+
+def told(tmp_path: Path, *files: list[Segment], batch_bytes: int = 1 << 24) -> tuple[dict[tuple[int, int], bytes], int]:
+    """What each direction of each connection said, and how many bytes were duplicates."""
+    paths = [tmp_path / f"{number}.pcap" for number in range(len(files))]
+    for path, segments in zip(paths, files, strict=True):
+        path.write_bytes(builders.pcap(builders.recorded(segments)))
+    found = builders.read(*paths, batch_bytes=batch_bytes)
+    return found.streams, sum(account.duplicate for account in found.transport.accounts)
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("lost", [(), (1,), (1, 2)])  # the answer to the SYN, and the answer to that
+@pytest.mark.parametrize(("end", "by_ns"), [(end, SECOND if end != "none" else 41 * SECOND) for end in ENDS])
+def test_a_conversation_that_is_played_again_with_the_same_numbers_is_another_connection(
+    tmp_path: Path, end: str, by_ns: int, lost: tuple[int, ...], batch_bytes: int
+) -> None:
+    whole, _ = told(tmp_path, talk(end))
+    again = [segment for place, segment in enumerate(later(talk(end), by_ns)) if place not in lost or "one side" in end]
+    streams, duplicate = told(tmp_path, [*talk(end), *again, *later(talk(end), 2 * by_ns)], batch_bytes=batch_bytes)
+    assert duplicate == 0
+    assert streams == {(number, side): data for number in (1, 2, 3) for (_, side), data in whole.items()}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("by_ns", [0, 1000, SECOND // 2])
+def test_packets_that_are_captured_twice_are_duplicates(tmp_path: Path, end: str, by_ns: int) -> None:
+    whole, _ = told(tmp_path, talk(end))
+    assert told(tmp_path, [*talk(end), *later(talk(end), by_ns)]) == (whole, sum(len(segment.payload) for segment in talk(end)))
+    assert told(tmp_path, talk(end), later(talk(end), by_ns))[0] == whole
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_capture_that_is_read_twice_says_the_same_whatever_was_sent_again_or_played_again_in_it(tmp_path: Path, end: str) -> None:
+    made = [talk(end)[0], *later(talk(end), 32 * SECOND)]  # a SYN that had no answer
+    made += later(made, 100 * SECOND)
+    once, _ = told(tmp_path, made)
+    assert len(once) == 2 * len(told(tmp_path, talk(end))[0])
+    assert told(tmp_path, made, made)[0] == once
+
+
+def test_a_syn_that_is_sent_again_after_a_refusal_is_of_the_same_connection(tmp_path: Path) -> None:
+    asked = [Segment(True, 1000, 0, SYN), Segment(False, 0, 1001, RST | ACK)]
+    tries = [segment for number in range(3) for segment in later(asked, number * SECOND)]
+    assert len(ends(tmp_path, tries)) == 1
 
 
 def test_two_segments_far_out_of_the_window_are_a_new_connection(tmp_path: Path) -> None:

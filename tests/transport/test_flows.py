@@ -51,6 +51,8 @@ def test_a_gap_that_is_given_up_lets_go_of_all_that_follows_it() -> None:
 def test_late_bytes_are_those_of_recent_holes_and_from_before_the_capture() -> None:
     one = Flow()
     assert late_bytes(one.tables, one.flow, -5, 10) == 5
+    one.tables.sides[0].started = 1
+    assert late_bytes(one.tables, one.flow, -5, 10) == 0
     for _ in range(RECENT_HOLES + 1):
         enter_hole(one.tables, one.flow, 4, one.packet)
         one.flow.next += 6

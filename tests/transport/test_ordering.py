@@ -197,6 +197,17 @@ def test_a_keep_alive_byte_is_a_duplicate(tmp_path: Path) -> None:
     assert (reading.streams[1, 1], reading.transport.accounts[1].duplicate) == (b"datamore", 1)
 
 
+def test_a_keep_alive_byte_before_the_first_byte_is_a_duplicate(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    for by_client in (True, False):
+        made.segments.append(replace(made.send(by_client), seq=(made.next[by_client] - 1) & 0xFFFFFFFF, payload=b"\0"))
+    made.stream(False, b"data")
+    reading = read(tmp_path, made.segments)
+    assert reading.streams[1, 1] == b"data"
+    assert [(account.duplicate, account.late) for account in reading.transport.accounts] == [(1, 0), (1, 0)]
+
+
 def test_the_text_of_a_reset_is_no_byte_of_the_stream(tmp_path: Path) -> None:
     made = Conversation()
     made.handshake()
