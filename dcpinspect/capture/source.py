@@ -188,7 +188,10 @@ class Source:
             raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
         _met.add(self.name)
         self.is_stream = not raw.seekable()
-        return Pipe(os.dup(raw.fileno())) if self.is_stream else raw
+        if not self.is_stream:
+            return raw
+        with raw:
+            return Pipe(os.dup(raw.fileno()))
 
     def _remote(self) -> RemoteFile:
         try:
