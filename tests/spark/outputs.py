@@ -20,7 +20,7 @@ from dcpinspect.spark.schema import kept, message_rows
 from dcpinspect.spark.stored import COLUMNS
 
 _ROW = re.compile(r"\brows? \d+((,| to| and| or) \d+)*")
-_FRAME = re.compile(r"\bframes? \d+( of \S+)?( and (frame )?\d+( of \S+)?)?")
+_FRAME = re.compile(r"\bframes? \d+( of [^\s,;]+)?( and (frame )?\d+( of [^\s,;]+)?)?")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
