@@ -87,7 +87,9 @@ def install() -> None:
     for number in _ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _take)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # for the thread, which has it from its first moment
     _thread.start_new_thread(_watch, ())
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def ignore() -> None:
@@ -200,7 +202,6 @@ def _look() -> None:
 
 def _watch() -> None:
     """Answers, as a thread, signals that the main thread does not answer, and ends a program whose last piece nobody takes."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     while True:
         is_asked = _state.ends_by or _state.stopped_by
         if select.select([_state.numbers], [], [], _LOOK_S if is_asked else None)[0]:
