@@ -464,7 +464,7 @@ class Engine:
 
     def _begins(self, connection: int, direction: int) -> bool:
         """Returns whether the first byte of a direction was captured."""
-        return bool(self._endpoints.has_handshake[connection - 1]) and self._account(connection, direction).first_hole != 0
+        return self.transport.has_start(connection, direction) and self._account(connection, direction).first_hole != 0
 
     def _sizes(self, numbers: Rows) -> FramingSizes:
         """Returns what became of the bytes of these directions so far."""

@@ -73,14 +73,14 @@ def test_a_start_loads_few_of_our_modules(arguments: str, most: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
-def test_the_program_starts_no_thread() -> None:
+def test_the_program_starts_no_thread_but_that_which_watches_for_signals() -> None:
     code = (
         "import atexit, os, sys; from dcpinspect.__main__ import run\n"
         "atexit.register(lambda: sys.stderr.write(f\"{len(os.listdir('/proc/self/task'))} {'numpy' in sys.modules}\"))\n"
         f"sys.argv = ['dcpinspect', 'read', {str(PACKAGE.parent / 'sample_captures' / 'tour.pcapng')!r}]; run()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "1 True"
+    assert done.stderr == "2 True"
     assert done.stdout.splitlines()[-1]
 
 

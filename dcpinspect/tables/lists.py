@@ -24,14 +24,13 @@ def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
     has_some = np.zeros(len(batch), np.bool_)
     for choice, members in ((group.choice, group.rows) for group in batch.decoded.groups):
         if choice.layout is not None and choice.value_fits and run.name in {item.name for item in choice.layout.value}:
-            size = batch.decoded.value.size[members]
-            # of fixed records that do not fill the value, nothing says that they are numbers
-            is_shown = (size % least == 0) | (batch.redactor is None or not _is_fixed(run))
-            has_some[members] = (size >= least) & is_shown
+            has_some[members] = batch.decoded.value.size[members] >= least
     chosen = rows[has_some[rows]]
     if not len(chosen):
         return pa.nulls(len(rows))
     in_bulk = _is_fixed(run) and not np.isin(chosen, batch.missing.row).any()
+    if batch.redactor is not None:  # of records that do not fill the value, nothing says that they are numbers
+        in_bulk = in_bulk and not (batch.decoded.value.size[chosen] % least).any()
     counts, values = _fixed(batch, chosen, run) if in_bulk else _varied(batch, chosen, run)
     ends = np.zeros(len(rows) + 1, np.int32)
     ends[1:][has_some[rows]] = counts

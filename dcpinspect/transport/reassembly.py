@@ -287,6 +287,10 @@ class Reassembler:
         client, server = (self._tables.sides[2 * connection - side] for side in (2, 1))
         return client.base & MASK if client.has_base else -1, server.base & MASK if server.has_base else -1
 
+    def has_start(self, connection: int, direction: int) -> bool:
+        """Returns whether the first byte of a direction is known from a SYN."""
+        return self._tables.sides[2 * connection - 2 + direction].started != 0
+
     def has_fin(self, connection: int, direction: int) -> bool:
         """Returns whether a FIN of a direction was captured."""
         return self._tables.sides[2 * connection - 2 + direction].has_fin != 0
