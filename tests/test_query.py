@@ -328,7 +328,7 @@ def test_a_capture_that_grows_ends_for_all_tables_where_it_ended_for_the_first(t
     [
         ("select nme from messages", "nme from", 'Referenced column "nme" not found in FROM clause! Candidate bindings: "name"'),
         ("select 'é', nme from messages", "nme from", 'Referenced column "nme" not found in FROM clause!'),
-        ("select 1; select nme from messages", "nme from", 'Referenced column "nme" not found in FROM clause!'),
+        ("create table t as select 1; select nme from messages", "nme from", 'Referenced column "nme" not found in FROM clause!'),
         ("explain select nme from messages", "nme from", 'Referenced column "nme" not found in FROM clause!'),
         ("selct name", "selct", 'syntax error at or near "selct"'),
         ("select 'abc", "'abc", "unterminated"),
