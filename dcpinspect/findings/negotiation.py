@@ -32,7 +32,7 @@ from dcpinspect.findings.facts import (
 )
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
-from dcpinspect.findings.wire import framing_faults, reserved
+from dcpinspect.findings.wire import faulty_frames, reserved
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -220,7 +220,7 @@ class _Against:
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
         name = batch.name_of
         missing = framed & ~has_sid & ~decoded.has_undeclared_sid
-        missing[framing_faults(batch, missing).get("error", [])] = False  # what they should have held is not known
+        missing[faulty_frames(batch, missing).get("error", [])] = False  # what they should have held is not known
         yield from self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
         yield from self._without(
             STREAM_IDS,

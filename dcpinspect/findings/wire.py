@@ -12,18 +12,20 @@ from functools import partial
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.values import broken_values
 from dcpinspect.findings.wire_rules import IDS, RULES
-from dcpinspect.protocol.choose import VALUE_RULES
+from dcpinspect.protocol.annotate import unknown_opcode
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.flags import ACTIVE_ONLY, CACHE_TRANSFER, OPEN_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS, TAKEOVER, VBUCKET_STATES
-from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
-from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
+from dcpinspect.protocol.flex import framing_faults
+from dcpinspect.protocol.header import HEADER_SIZE, Magic
+from dcpinspect.protocol.header_columns import HEADER_RULES
 from dcpinspect.protocol.layouts import DCP, LAYOUTS
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, Trait
+from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tables.messages import MessageBatch
@@ -59,11 +61,8 @@ def _found(
 def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
-    known = decoded.has_magic & whole
-    yield from _found("oversized-body", known & (decoded.body_size > MAX_BODY))
-    yield from _found("undefined-datatype", known & (decoded.datatype > 7))
-    yield from _found("length-mismatch", known & ~decoded.is_divided)
-    yield from _found("undeclared-stream-id", whole & decoded.has_undeclared_sid)
+    for bit, rule in HEADER_RULES.items():
+        yield from _found(rule, whole & ((decoded.header_faults & bit) != 0))
     yield from _found("bad-collection-prefix", whole & decoded.has_bad_prefix)
 
 
@@ -72,25 +71,15 @@ def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     decoded = batch.decoded
     found: dict[str, list[Rows]] = {}
     for group in decoded.groups:
-        layout, rows, rule = group.choice.layout, group.rows[whole[group.rows]], group.choice.rule
-        if not len(rows):
-            continue
-        if layout is None:
-            continue
-        if rule:
-            found.setdefault(rule, []).append(rows)
-        elif layout.legacy:
-            found.setdefault("legacy-layout", []).append(rows)
-        size = decoded.key.size[rows]
-        unexpected = (size > 0) if layout.key is None else (size <= 0) & layout.key_required
-        if not rule and layout.value and layout.value_required:
-            empty = decoded.value.size[rows] == 0
-            named = None if layout.server else VALUE_RULES.get(layout.opcode)
-            if named is None:
-                unexpected |= empty
-            else:
-                found.setdefault(named, []).append(rows[empty])
-        found.setdefault("unexpected-section", []).append(rows[unexpected])
+        choice, rows = group.choice, group.rows[whole[group.rows]]
+        if choice.broken:
+            found.setdefault(choice.broken, []).append(rows)
+        if choice.rule_of_empty:
+            found.setdefault(choice.rule_of_empty, []).append(rows[decoded.value.size[rows] == 0])
+        has_key = decoded.key.size[rows] > 0
+        for is_there in (True, False):
+            if choice.odd_key(is_there=is_there):
+                found.setdefault("unexpected-section", []).append(rows[has_key == is_there])
     for rule, parts in found.items():
         rows = np.unique(np.concatenate(parts))
         yield Candidates(rule, rows)
@@ -99,20 +88,20 @@ def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 def _commands(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
-    unknown = decoded.has_magic & whole & ~_KNOWN[decoded.is_server.astype(np.int64), decoded.opcode]
-    is_development = _commanded(*DEVELOPMENT)[decoded.opcode] & ~decoded.is_server
-    yield from _found("unknown-opcode", unknown & ~is_development)
-    rows = np.flatnonzero(unknown & is_development)
-    if len(rows):
-        yield Candidates("unknown-opcode", rows, severity="note")
+    for severity, is_unknown in _UNKNOWN.items():
+        rows = np.flatnonzero(decoded.has_magic & whole & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode])
+        if len(rows):
+            yield Candidates("unknown-opcode", rows, severity=severity)
 
 
-_KNOWN = np.zeros((2, 256), dtype=np.bool_)
-_KNOWN[0, [int(code) for code in Opcode]] = True
-_KNOWN[1, [int(code) for code in ServerOpcode]] = True
+_UNKNOWN: dict[Severity, Mask] = {
+    severity: np.array([[unknown_opcode(code, server=server) == severity for code in range(256)] for server in (False, True)])
+    for severity in SEVERITIES[1:]
+}
+"""For each severity, a table of the commands that nobody described: for all opcodes of clients and of servers."""
 
 
-def framing_faults(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
+def faulty_frames(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
     """Returns the messages with bad framing extras, by severity. Few different ones occur, so each is divided only once."""
     decoded = batch.decoded
     known: dict[tuple[bool, bytes], Severity | None] = {}
@@ -120,30 +109,23 @@ def framing_faults(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]
     for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & mask).tolist():
         at = int(batch.start[row]) + HEADER_SIZE
         raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
-        key = (bool(decoded.is_response[row]), raw)
+        key = bool(decoded.is_response[row]), raw
         if key not in known and len(known) < 4096:
-            known[key] = _framing_fault(*key)
-        severity = known[key] if key in known else _framing_fault(*key)
+            known[key] = _worst(*key)
+        severity = known[key] if key in known else _worst(*key)
         if severity is not None:
             bad.setdefault(severity, []).append(row)
     return bad
 
 
+def _worst(is_response: bool, raw: bytes) -> Severity | None:
+    faults = framing_faults("response" if is_response else "request", raw)
+    return min((severity for severity, *_ in faults), key=SEVERITIES.index, default=None)
+
+
 def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    for severity, rows in framing_faults(batch, whole).items():
+    for severity, rows in faulty_frames(batch, whole).items():
         yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
-
-
-def _framing_fault(is_response: bool, raw: bytes) -> Severity | None:
-    frames, used = decode_frames(raw)
-    table = RESPONSE_FRAMES if is_response else REQUEST_FRAMES
-    for frame in frames:
-        spec = table.get(frame.id)
-        if spec is not None and (len(frame.data) not in spec.sizes if spec.sizes is not None else not frame.data):
-            return "error"
-    if used < len(raw):
-        return "error"
-    return None if all(frame.id in table for frame in frames) else "note"
 
 
 def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:

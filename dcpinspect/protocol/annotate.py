@@ -11,16 +11,24 @@ from collections.abc import Sequence
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
-from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
+from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, Item, Kind, Records
-from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec
-from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, MAX_BODY, Header, Magic, decode_header, header_fields
+from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec, framing_faults
+from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, decode_header, header_fields
+from dcpinspect.protocol.header_columns import (
+    BAD_MAGIC,
+    LENGTH_MISMATCH,
+    OVERSIZED_BODY,
+    UNDECLARED_STREAM_ID,
+    UNDEFINED_DATATYPE,
+    faults_of,
+)
 from dcpinspect.protocol.leb128 import decode_leb128
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
 from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value
-from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, Trait, opcode_name, opcode_traits
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Trait, is_described, opcode_name, opcode_traits
 from dcpinspect.protocol.secrecy import Secrecy, hides_key, hides_value, secrecy
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.protocol.values import document, flatbuffer, plain_value
@@ -48,19 +56,11 @@ def annotate(data: bytes, *, context: Context = UNKNOWN, missing: Sequence[tuple
     return _Annotator(data, context, missing).run()
 
 
-def undeclared_stream_id(header: Header, body: bytes) -> bool:
-    """Returns whether a message has the fault of servers that leave the three bytes of a stream-id out of byte 2.
-
-    The fault affects deletions v2 and expirations on streams with an id: from 8.0 on, and from 6.5 to 7.6 if the message did not fit the
-    write buffer. Read literally they have a seqno of 0x22….
-    """
-    return (
-        header.magic == Magic.FLEX_REQUEST
-        and (header.opcode, header.extras_size) in ((Opcode.DCP_DELETION, 21), (Opcode.DCP_EXPIRATION, 20))
-        and header.framing_size == 0
-        and body[:1] == b"\x22"
-        and header.body_size >= 3 + header.extras_size + header.key_size
-    )
+def unknown_opcode(opcode: int, *, server: bool) -> Severity | None:
+    """Returns how bad it is that nobody described a command: a note for numbers of development builds. None if somebody did."""
+    if is_described(opcode, server=server):
+        return None
+    return "note" if opcode in DEVELOPMENT and not server else "warning"
 
 
 class _Annotator(Annotation):
@@ -123,21 +123,19 @@ class _Annotator(Annotation):
 
     def _header_problems(self, header: Header) -> bool:
         """Reports what the header contradicts; returns False if the body cannot be divided."""
-        if header.magic not in MAGIC_DOCS:
+        faults = faults_of(header, self.held(HEADER_SIZE, 1))
+        if faults & BAD_MAGIC:
             self.problem("bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message")
             self._raw_body(header.body_size, "no sections without a magic")
             return False
-        if header.datatype & datatypes.UNDEFINED:
+        if faults & UNDEFINED_DATATYPE:
             self.problem("undefined-datatype", "error", "datatype", 5, f"datatype 0x{header.datatype:02x} has undefined bits")
-        if header.body_size > MAX_BODY:
+        if faults & OVERSIZED_BODY:
             self.problem("oversized-body", "warning", "total_body_length", 8, f"announces {header.body_size >> 20} MiB of body")
-        known = self.message.name != f"opcode_0x{header.opcode:02x}"
-        if not known:
-            says = DEVELOPMENT.get(header.opcode, "") if not header.is_server else ""
-            self.problem(
-                "unknown-opcode", "warning", "opcode", 1, f"opcode 0x{header.opcode:02x} is not described" + (f": {says}" if says else "")
-            )
-        if header.value_size < 0:
+        if severity := unknown_opcode(header.opcode, server=header.is_server):
+            says = f": {DEVELOPMENT[header.opcode]}" if severity == "note" else ""
+            self.problem("unknown-opcode", severity, "opcode", 1, f"opcode 0x{header.opcode:02x} is not described{says}")
+        if faults & LENGTH_MISMATCH:
             framing = f"framing extras {header.framing_size} + " if header.is_flex else ""
             reason = f"{framing}extras {header.extras_size} + key {header.key_size} exceed body {header.body_size}"
             self.problem("length-mismatch", "error", "total_body_length", 8, reason + self._other_body(header))
@@ -168,7 +166,7 @@ class _Annotator(Annotation):
         message = self.message
         at = HEADER_SIZE
         framing_size = header.framing_size
-        if undeclared_stream_id(header, self.held(at, 3)):
+        if faults_of(header, self.held(at, 1)) & UNDECLARED_STREAM_ID:
             framing_size = 3
             self.problem(
                 "undeclared-stream-id", "note", "framing_extras_length", 2, "stream-id not counted in the header (known server fault)"
@@ -197,9 +195,9 @@ class _Annotator(Annotation):
         elif choice.rule:
             severity: Severity = "warning" if choice.rule == "unexpected-section" else "error"
             self.problem(choice.rule, severity, "value", at + header.extras_size + header.key_size, choice.reason)
-        elif choice.layout is not None and choice.layout.legacy:
+        elif choice.broken and choice.layout is not None:
             note = f": {choice.layout.note}" if choice.layout.note else ""
-            self.problem("legacy-layout", "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
+            self.problem(choice.broken, "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
 
     def _framing(self, header: Header, at: int, size: int) -> None:
         spec = Field("framing_extras", 0, Kind.BYTES, "elements before the extras", "Framing extras")
@@ -213,23 +211,21 @@ class _Annotator(Annotation):
                 end = frame.data_offset + len(frame.data)
                 name = known.name if known is not None else f"frame_{frame.id}"
                 item = FieldValue(name, name.replace("_", " "), at + frame.offset, end - frame.offset, raw[frame.offset : end], depth=1)
-                path = f"framing_extras.{name}"
                 if known is None:
                     item.meaning = f"id {frame.id}, unknown"
-                    self.problem("bad-framing-extras", "note", path, at + frame.offset, f"framing extras with the unknown id {frame.id}")
-                elif (known.sizes is not None and len(frame.data) not in known.sizes) or (known.sizes is None and not frame.data):
+                elif not known.allows(len(frame.data)):
                     item.meaning = "wrong size"
-                    self.problem("bad-framing-extras", "error", path, at + frame.offset, f"{name} of {len(frame.data)} bytes")
                 elif known.fields:
-                    item.fields = tuple(self._run(known.fields, at + frame.data_offset, len(frame.data), 2, path))
+                    item.fields = tuple(self._run(known.fields, at + frame.data_offset, len(frame.data), 2, f"framing_extras.{name}"))
                     item.meaning = item.fields[0].meaning if len(item.fields) == 1 else None
                 if frame.id == STREAM_ID and header.side == "request" and len(frame.data) == 2:
                     self.message.sid = int.from_bytes(frame.data, "big")
                 inner.append(item)
             if used < size:
                 inner.append(FieldValue("rest", "rest", at + used, size - used, raw[used:], text_or_bytes(raw[used:]), depth=1))
-                self.problem("bad-framing-extras", "error", "framing_extras", at + used, "framing extras end inside an element")
             whole.fields = tuple(inner)
+            for severity, path, offset, reason in framing_faults(header.side, raw):
+                self.problem("bad-framing-extras", severity, path, at + offset, reason)
         self.message.fields.append(whole)
 
     def _extras(self, choice: Choice, header: Header, at: int) -> None:
@@ -247,13 +243,11 @@ class _Annotator(Annotation):
     def _key(self, choice: Choice, header: Header, at: int, size: int) -> None:
         layout = choice.layout
         spec = layout.key if layout is not None else None
-        if spec is not None and not size and layout is not None and layout.key_required:
-            self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must have a key")
+        if odd := choice.odd_key(is_there=size > 0):
+            self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {header.side} {odd}")
         if not size:
             return
         if spec is None:
-            if layout is not None:
-                self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must not have a key")
             spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key")
         if hides_key(choice, header.opcode, header.side, server=header.is_server):
             self.message.fields.append(self.hidden(spec, at, size, 0, is_value=False))
@@ -293,11 +287,9 @@ class _Annotator(Annotation):
     def _value(self, choice: Choice, header: Header, at: int, size: int) -> None:
         layout = choice.layout
         if not size:
-            if layout is not None and layout.value and layout.value_required and not choice.rule:
-                # A layout of fixed fields would not have been chosen; a failover log without entries is such a value.
-                rule = VALUE_RULES.get(header.opcode)
-                severity: Severity = "error" if rule else "warning"
-                self.problem(rule or "unexpected-section", severity, "value", at, f"{self.message.name} {layout.side} must have a value")
+            if rule := choice.rule_of_empty:
+                severity: Severity = "warning" if rule == "unexpected-section" else "error"
+                self.problem(rule, severity, "value", at, f"{self.message.name} {header.side} must have a value")
             return
         if layout is None or not choice.value_fits:
             items: tuple[Item, ...] = (Field("value", 0, Kind.BYTES, "value", "Value"),)

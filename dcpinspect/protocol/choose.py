@@ -41,6 +41,35 @@ class Choice:
         """The layout's name if it describes at least the extras."""
         return self.layout.generation if self.layout is not None and self.extras_fit else None
 
+    @property
+    def broken(self) -> str:
+        """The rule that the choice itself shows to be broken; empty if there is none."""
+        return self.rule or ("legacy-layout" if self.layout is not None and self.layout.legacy else "")
+
+    @property
+    def rule_of_empty(self) -> str:
+        """The rule that a message without a value breaks; empty if it may have none.
+
+        A layout of fixed fields would not have been chosen; a failover log without entries is such a value.
+        """
+        layout = self.layout
+        if layout is None or self.rule or not (layout.value and layout.value_required):
+            return ""
+        return _value_rule(layout) or "unexpected-section"
+
+    def odd_key(self, *, is_there: bool) -> str:
+        """Returns what a message with a key, or one without, must have instead; empty if it may be so."""
+        if self.layout is None:
+            return ""
+        if self.layout.key is None:
+            return "must not have a key" if is_there else ""
+        return "" if is_there or not self.layout.key_required else "must have a key"
+
+
+def _value_rule(layout: Layout) -> str | None:
+    """Returns the rule for values of the wrong length that the command has for itself, or None."""
+    return None if layout.server else VALUE_RULES.get(layout.opcode)
+
 
 def candidates(header: Header) -> tuple[Layout, ...]:
     """Returns the layouts of a message's command and side that its status allows."""
@@ -93,7 +122,7 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
             break  # Its extras name this layout: only the length of the value is wrong.
     else:
         layout = fitting[0]
-    named = None if header.is_server else VALUE_RULES.get(header.opcode)
+    named = _value_rule(layout)
     if named is None and not (layout.value and value_size):
         reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
         return Choice(layout, "unexpected-section", reason, value_fits=False)

@@ -22,8 +22,8 @@ from dcpinspect.protocol.fields import Field, Item, Kind
 from dcpinspect.protocol.flags import UNDERLYING_DATATYPE
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
-from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
-from dcpinspect.protocol.header_columns import HeaderColumns
+from dcpinspect.protocol.header import HEADER_SIZE, Header
+from dcpinspect.protocol.header_columns import HEADER_RULES, UNDECLARED_STREAM_ID, HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.leb128 import LONGEST_ID, read_collection_ids
 from dcpinspect.protocol.meanings import stream_id_in
@@ -103,18 +103,14 @@ class Decoded:
         headers = HeaderColumns(data, start)  # says what these are
         self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
         self.is_response, self.is_server = headers.is_response, headers.is_server
-        self.has_magic, self.is_divided, self.has_undeclared_sid = headers.has_magic, headers.is_divided, headers.has_undeclared_sid
+        self.has_magic, self.is_divided, self.header_faults = headers.has_magic, headers.is_divided, headers.faults
         self.specific, self.opaque = headers.specific, headers.opaque
         self.body_size, self.framing_size, self.extras_size = headers.body_size, headers.framing_size, headers.extras_size
         self.extras_at, self._key = headers.extras_at, headers.key
         self.value: Slices = headers.value
         self._problem = np.zeros(len(start), dtype=np.uint8)
-        if not headers.is_sound:
-            self._problem[self.has_undeclared_sid] = _PROBLEM["undeclared-stream-id"]
-            self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
-            self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
-            self._problem[self.has_magic & ~self.is_divided] = _PROBLEM["length-mismatch"]
-            self._problem[~self.has_magic] = _PROBLEM["bad-magic"]
+        for bit, rule in () if headers.is_sound else reversed(HEADER_RULES.items()):
+            self._problem[(self.header_faults & bit) != 0] = _PROBLEM[rule]
         self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
@@ -165,6 +161,11 @@ class Decoded:
     def problem(self) -> npt.NDArray[np.uint8]:
         """Number in PROBLEMS of the first rule that the message breaks."""
         return self._split_keys[2]
+
+    @property
+    def has_undeclared_sid(self) -> Mask:
+        """Whether it has a stream-id of three bytes that the header does not count."""
+        return np.asarray((self.header_faults & UNDECLARED_STREAM_ID) != 0)
 
     @property
     def has_bad_prefix(self) -> Mask:

@@ -6,11 +6,12 @@ the byte of the id first. Requests and responses number their elements separatel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dcpinspect.protocol.fields import Field, Kind, Side
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
+from dcpinspect.protocol.message import Severity
 
 ESCAPE = 15
 
@@ -24,6 +25,10 @@ class FrameSpec:
     sizes: tuple[int, ...] | None
     """Legal data lengths; None if any length of at least one byte is legal."""
     fields: tuple[Field, ...] = ()
+
+    def allows(self, size: int) -> bool:
+        """Returns whether this length of the data is legal."""
+        return size > 0 if self.sizes is None else size in self.sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,19 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
         frames.append(Frame(frame_id, data[at : at + size], start, at))
         at += size
     return frames, at
+
+
+def framing_faults(side: Side, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:
+    """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset, and why."""
+    frames, used = decode_frames(data)
+    for frame in frames:
+        known = frame_spec(side, frame.id)
+        if known is None:
+            yield "note", f"framing_extras.frame_{frame.id}", frame.offset, f"framing extras with the unknown id {frame.id}"
+        elif not known.allows(len(frame.data)):
+            yield "error", f"framing_extras.{known.name}", frame.offset, f"{known.name} of {len(frame.data)} bytes"
+    if used < len(data):
+        yield "error", "framing_extras", used, "framing extras end inside an element"
 
 
 def encode_frames(frames: Iterable[tuple[int, bytes]]) -> bytes:

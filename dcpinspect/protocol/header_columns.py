@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel
 from dcpinspect.protocol.columns import Array, Mask, Rows, Slices
+from dcpinspect.protocol.datatype import UNDEFINED
 from dcpinspect.protocol.flex import STREAM_ID
-from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
+from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.opcodes import Opcode
 
 _RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE = int(Magic.RESPONSE), int(Magic.FLEX_RESPONSE), int(Magic.SERVER_RESPONSE)
@@ -16,11 +17,21 @@ _DELETION, _EXPIRATION = int(Opcode.DCP_DELETION), int(Opcode.DCP_EXPIRATION)
 _STREAM_ID, _STREAM_ID_SIZE = STREAM_ID << 4 | 2, 3
 """Framing extras that hold a stream-id and nothing else: this byte and the number."""
 
+BAD_MAGIC, LENGTH_MISMATCH, UNDEFINED_DATATYPE, OVERSIZED_BODY, UNDECLARED_STREAM_ID = 1, 2, 4, 8, 16
+HEADER_RULES = {
+    BAD_MAGIC: "bad-magic",
+    LENGTH_MISMATCH: "length-mismatch",
+    UNDEFINED_DATATYPE: "undefined-datatype",
+    OVERSIZED_BODY: "oversized-body",
+    UNDECLARED_STREAM_ID: "undeclared-stream-id",
+}
+"""The bit of each rule that a header alone may break, in order of precedence."""
+
 # Columns of 64 bits, then of 8.
 (
     _EXTRAS_SIZE, _SPECIFIC, _BODY_SIZE, _OPAQUE, _FRAMING_SIZE, _EXTRAS_AT, _KEY_AT, _KEY_SIZE, _VALUE_AT, _VALUE_SIZE, _KIND, _WIDE,
 ) = range(12)  # fmt: skip
-_MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _UNDECLARED, _NARROW = range(9)
+_MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _FAULTS, _NARROW = range(9)
 
 
 class HeaderColumns:
@@ -29,7 +40,7 @@ class HeaderColumns:
     def __init__(self, data: Octets, start: Rows) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
         narrow = np.empty((_NARROW, len(start)), np.uint8)
-        faults = int(read_headers(data, np.ascontiguousarray(start, np.int64), wide, narrow))
+        faulty = int(read_headers(data, np.ascontiguousarray(start, np.int64), wide, narrow))
         flags = narrow.view(np.bool_)
         self.magic: Octets = narrow[_MAGIC]
         self.opcode: Octets = narrow[_OPCODE]
@@ -40,8 +51,8 @@ class HeaderColumns:
         """Whether the first byte is a magic; if not, it starts no message."""
         self.is_divided: Mask = flags[_IS_DIVIDED]
         """Whether there are sections; if not, the lengths contradict each other."""
-        self.has_undeclared_sid: Mask = flags[_UNDECLARED]
-        """Whether it has a stream-id of three bytes that the header does not count: see ``annotate.undeclared_stream_id``."""
+        self.faults: Octets = narrow[_FAULTS]
+        """The bits of the rules that the header breaks."""
         self.extras_size: Rows = wide[_EXTRAS_SIZE]
         self.specific: Array = wide[_SPECIFIC].view(np.uint64)
         """Bytes 6-7: vbucket of a request, status of a response."""
@@ -56,42 +67,65 @@ class HeaderColumns:
         self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
         self.kind: Rows = wide[_KIND]
         """A number that is equal for messages of the same side, direction, command and extras length and, for responses, status."""
-        self.is_sound = not faults
-        """Whether all magics, datatypes and lengths are possible, and no stream-id is undeclared."""
+        self.is_sound = not faulty
+        """Whether no header breaks a rule."""
+
+
+@inline
+def header_faults(magic: int, opcode: int, framing: int, extras: int, key: int, datatype: int, body: int, first: int) -> int:
+    """Returns the bits of the rules that a header breaks, by its numbers and lengths, and the first byte of the body.
+
+    Servers leave a stream-id out of byte 2 in deletions v2 and expirations on streams with an id: from 8.0 on, and from 6.5 to 7.6 if the
+    message did not fit the write buffer. Read literally they have a seqno of 0x22….
+    """
+    if magic not in (_REQUEST, _RESPONSE, _FLEX_REQUEST, _FLEX_RESPONSE, _SERVER_REQUEST, _SERVER_RESPONSE):
+        return BAD_MAGIC  # nothing else counts
+    found = LENGTH_MISMATCH if framing + extras + key > body else 0
+    if datatype & UNDEFINED:
+        found |= UNDEFINED_DATATYPE
+    if body > MAX_BODY:
+        found |= OVERSIZED_BODY
+    may_lack = (opcode == _DELETION and extras == 21) or (opcode == _EXPIRATION and extras == 20)
+    if may_lack and magic == _FLEX_REQUEST and framing == 0 and first == _STREAM_ID and body >= _STREAM_ID_SIZE + extras + key:
+        found |= UNDECLARED_STREAM_ID
+    return found
+
+
+def faults_of(header: Header, body: bytes) -> int:
+    """Returns the bits of the rules that a header breaks; ``body``: what follows it."""
+    lengths = header.framing_size, header.extras_size, header.key_size
+    return header_faults(header.magic, header.opcode, *lengths, header.datatype, header.body_size, body[0] if body else 0)
 
 
 @kernel("int64(octets, int64[::1], int64[:,::1], uint8[:,::1])")
 def read_headers(data: Octets, start: Ints, wide: Ints, narrow: Octets) -> int:
     """Fills both tables; returns how many messages have a fault. One step for each message."""
-    faults = 0
+    faulty = 0
     for i in range(len(start)):
         at = start[i]
         magic, opcode, extras_size, datatype = int(data[at]), int(data[at + 1]), int(data[at + 4]), int(data[at + 5])
         key_size, specific, body_size = be16(data, at + 2), be16(data, at + 6), be32(data, at + 8)
         is_response = magic in (_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE)
         is_server = magic in (_SERVER_REQUEST, _SERVER_RESPONSE)
-        has_magic = is_response or magic in (_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST)
         framing_size = 0
-        is_undeclared = False
         if magic in (_FLEX_REQUEST, _FLEX_RESPONSE):
             framing_size, key_size = key_size >> 8, key_size & 0xFF
-            if magic == _FLEX_REQUEST and framing_size == 0:
-                may_lack = (opcode == _DELETION and extras_size == 21) or (opcode == _EXPIRATION and extras_size == 20)
-                if may_lack and body_size >= _STREAM_ID_SIZE + extras_size + key_size and data[at + HEADER_SIZE] == _STREAM_ID:
-                    framing_size, is_undeclared = _STREAM_ID_SIZE, True
+        first = data[min(at + HEADER_SIZE, len(data) - 1)]  # of another message, or none, if there is no body
+        faults = header_faults(magic, opcode, framing_size, extras_size, key_size, datatype, body_size, first)
+        if faults & UNDECLARED_STREAM_ID:
+            framing_size = _STREAM_ID_SIZE
+        is_divided = faults & (BAD_MAGIC | LENGTH_MISMATCH) == 0
         extras_at = at + HEADER_SIZE + framing_size
-        value_size = body_size - framing_size - extras_size - key_size
-        is_divided = has_magic and value_size >= 0
-        if not is_divided or is_undeclared or datatype > 7 or body_size > MAX_BODY:
-            faults += 1
+        if faults:
+            faulty += 1
         narrow[_MAGIC, i] = magic
         narrow[_OPCODE, i] = opcode
         narrow[_DATATYPE, i] = datatype
         narrow[_IS_RESPONSE, i] = 1 if is_response else 0
         narrow[_IS_SERVER, i] = 1 if is_server else 0
-        narrow[_HAS_MAGIC, i] = 1 if has_magic else 0
+        narrow[_HAS_MAGIC, i] = 0 if faults == BAD_MAGIC else 1
         narrow[_IS_DIVIDED, i] = 1 if is_divided else 0
-        narrow[_UNDECLARED, i] = 1 if is_undeclared else 0
+        narrow[_FAULTS, i] = faults
         wide[_EXTRAS_SIZE, i] = extras_size
         wide[_SPECIFIC, i] = specific
         wide[_BODY_SIZE, i] = body_size
@@ -101,7 +135,7 @@ def read_headers(data: Octets, start: Ints, wide: Ints, narrow: Octets) -> int:
         wide[_KEY_AT, i] = extras_at + extras_size
         wide[_KEY_SIZE, i] = key_size if is_divided and key_size > 0 else -1
         wide[_VALUE_AT, i] = extras_at + extras_size + key_size
-        wide[_VALUE_SIZE, i] = value_size if is_divided else 0
+        wide[_VALUE_SIZE, i] = body_size - framing_size - extras_size - key_size if is_divided else 0
         kind = (extras_size << 16) | (opcode << 24) | ((1 if is_response else 0) << 32) | ((1 if is_server else 0) << 33)
         wide[_KIND, i] = kind | specific if is_response else kind
-    return faults
+    return faulty

@@ -382,6 +382,11 @@ def opcode_name(opcode: int, *, server: bool = False) -> str:
     return _NAMES[server].get(opcode) or f"opcode_0x{opcode:02x}"
 
 
+def is_described(opcode: int, *, server: bool = False) -> bool:
+    """Returns whether somebody described a command."""
+    return opcode in _NAMES[server]
+
+
 def opcode_code(name: str, *, server: bool = False) -> int | None:
     """Returns the number of a full lower-case name, or None."""
     return _CODES[server].get(name)

@@ -8,9 +8,9 @@ from scapy.config import conf
 from scapy.fields import ByteField, PacketListField, ShortField, StrField
 from scapy.packet import Packet
 
-from dcpinspect.protocol.annotate import undeclared_stream_id
 from dcpinspect.protocol.fields import Side
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, Frame, FrameSpec, decode_frames, encode_frames
+from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
 from dcpinspect.scapy_layer.fields import camel, number_field, packet_class, sentence
 
 
@@ -87,7 +87,7 @@ class FramesField(PacketListField):
     def getfield(self, pkt: Any, s: bytes) -> Any:
         """Takes as many bytes as the header says, or three if a server sent a stream-id and did not count it."""
         header = pkt.header()
-        size = min(3 if undeclared_stream_id(header, s[:3]) else header.framing_size, len(s))
+        size = min(3 if faults_of(header, s[:1]) & UNDECLARED_STREAM_ID else header.framing_size, len(s))
         frames, used = decode_frames(s[:size])
         out: list[Packet] = [_packet(_KINDS[header.side].get(frame.id), frame) for frame in frames]
         if used < size:

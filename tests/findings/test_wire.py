@@ -154,7 +154,18 @@ def test_what_looks_like_a_fault_and_is_none(data: bytes) -> None:
 
 
 def test_development_commands_are_a_note() -> None:
-    assert [each.severity for each in candidates(batch(encode_parts(0x80, 0x68), encode_parts(0x80, 0x7E)))] == [None, "note"]
+    assert [each.severity for each in candidates(batch(encode_parts(0x80, 0x68), encode_parts(0x80, 0x7E)))] == ["warning", "note"]
+
+
+@pytest.mark.parametrize(
+    "data", [each for faults in FAULTS.values() for each in faults] + [encode_parts(0x80, 0x68), encode("dcp_noop", frames=[(9, b"x")])]
+)
+def test_a_fault_is_as_bad_in_the_field_table_as_in_a_finding(data: bytes) -> None:
+    own = {rule.id: rule.severity for rule in RULES}
+    in_bulk = {
+        each.rule: each.severity or own[each.rule] for each in candidates(batch(data)) if each.rule not in OWN_WORDS and len(each.rows)
+    }
+    assert {problem.rule: problem.severity for problem in batch(data).annotate(0).problems if problem.rule in IDS} == in_bulk
 
 
 def test_numbers_are_in_the_words() -> None:

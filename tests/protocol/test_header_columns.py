@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol import header_columns
-from dcpinspect.protocol.annotate import undeclared_stream_id
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic, decode_header
-from dcpinspect.protocol.header_columns import HeaderColumns
+from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, HeaderColumns, faults_of
 from tests.builders import message, mutation
 
 HEADERS = st.builds(
@@ -31,7 +30,7 @@ def test_columns_say_what_each_header_says(parts: list[tuple[bytes, int, int, bo
     is_sound = True
     for row, head in enumerate(heads):
         header = decode_header(head)
-        undeclared = undeclared_stream_id(header, head[HEADER_SIZE:])
+        undeclared = faults_of(header, head[HEADER_SIZE:]) & UNDECLARED_STREAM_ID > 0
         framing = 3 if undeclared else header.framing_size
         value_size = header.body_size - framing - header.extras_size - header.key_size
         has_magic = header.magic in list(Magic)
@@ -40,7 +39,11 @@ def test_columns_say_what_each_header_says(parts: list[tuple[bytes, int, int, bo
         assert (found.magic[row], found.opcode[row], found.datatype[row]) == (header.magic, header.opcode, header.datatype)
         assert (found.specific[row], found.body_size[row], found.opaque[row]) == (header.specific, header.body_size, header.opaque)
         assert (found.framing_size[row], found.extras_size[row]) == (framing, header.extras_size)
-        assert (found.has_magic[row], found.is_divided[row], found.has_undeclared_sid[row]) == (has_magic, is_divided, bool(undeclared))
+        assert (found.has_magic[row], found.is_divided[row], found.faults[row] & UNDECLARED_STREAM_ID > 0) == (
+            has_magic,
+            is_divided,
+            undeclared,
+        )
         assert (found.is_response[row], found.is_server[row]) == (header.side == "response", header.is_server)
         key_at = int(start[row]) + HEADER_SIZE + framing + header.extras_size
         assert found.extras_at[row] == key_at - header.extras_size
@@ -57,7 +60,11 @@ def test_columns_say_what_each_header_says(parts: list[tuple[bytes, int, int, bo
 def test_a_stream_id_that_the_header_does_not_count(opcode: int, extras_size: int, body: int, framing_size: int) -> None:
     head = bytes((0x08, opcode, 0, 3, extras_size, 0, 0, 7)) + body.to_bytes(4, "big") + bytes(12)
     found = HeaderColumns(np.frombuffer(head + b"\x22\0\7" + bytes(40), np.uint8), np.zeros(1, np.int64))
-    assert (found.framing_size[0], bool(found.has_undeclared_sid[0]), found.is_sound) == (framing_size, framing_size > 0, framing_size == 0)
+    assert (found.framing_size[0], found.faults[0] == UNDECLARED_STREAM_ID, found.is_sound) == (
+        framing_size,
+        framing_size > 0,
+        framing_size == 0,
+    )
 
 
 def test_messages_of_a_kind_have_the_same_number() -> None:
