@@ -39,7 +39,7 @@ NO_TEST_FILE = {
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
     "export/line_text.py": "the kernel of export/line_rows.py",
     "export/number_text.py": "a part of the kernels of export/row_text.py and export/line_text.py",
-    "protocol/utf8.py": "a part of the kernels of export/row_text.py and protocol/json_check.py",
+    "protocol/utf8.py": "a part of the kernel of export/row_text.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }
 """Sources without a test file of their own, as patterns."""

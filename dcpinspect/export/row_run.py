@@ -7,6 +7,7 @@ keys and values are known: operations see only places and sizes.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -18,13 +19,13 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.document_check import inflate_documents
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
-from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.meanings import are_json, json_error
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
-from dcpinspect.protocol.snappy import MAX_RATIO, SnappyError, decode_snappy
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.protocol.xattr import decode_xattrs
 from dcpinspect.tables.messages import KNOWN_KEYS, MessageBatch
 from dcpinspect.tables.short import Texts, short_column
 
@@ -35,10 +36,10 @@ OUT_BYTES = 16 << 20
 """Size of the text that is made at a time, in bytes; one row may be longer."""
 MAX_FRAGMENTS = 256
 """Number of different values of a field with words, in a batch, that get texts of their own."""
-_MOST_INFLATED = 32 << 20
-"""Number of bytes that the kernel decompresses at once; the library decompresses the rest."""
 _WIDEST = 64
 """Greatest length of the name of an xattr; a value with longer names is written in the ordinary way."""
+_SHOWN_NAMES = re.compile(rb"[ -\[\]-~]+")
+"""Names of xattrs that are shown as they are."""
 _REDACTED_ROOM = 1 << 10
 """Greatest size of the replacements in one row, in bytes."""
 
@@ -306,72 +307,59 @@ class Run(ABC):
         return True
 
     def _write_values(self) -> None:
-        """Checks JSON, and unpacks values that are compressed or have xattrs: Python does this part of a row."""
+        """Checks JSON, and unpacks values that are compressed or have xattrs: libraries do this part of a row."""
         batch, decoded = self._batch, self._batch.decoded
-        datatype = decoded.datatype[self._rows]
-        self._plain &= (decoded.value.size[self._rows] <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
-        with_value = self._plain & (decoded.value.size[self._rows] > 0) & (_LOG_ENTRY[decoded.layout[self._rows]] == 0)
+        datatype, size = decoded.datatype[self._rows], decoded.value.size[self._rows]
+        self._plain &= (size <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
+        with_value = self._plain & (size > 0) & (_LOG_ENTRY[decoded.layout[self._rows]] == 0)
         starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
         bare = np.flatnonzero(with_value & (datatype == JSON))
-        self._plain[bare[~are_json(batch.data, starts[bare], sizes[bare])]] = False
-        data = batch.data.data.toreadonly()
-        compressed = np.flatnonzero(with_value & (datatype & (SNAPPY | XATTR) == SNAPPY))
-        self._inflate("body", compressed, data)
-        for name in ("body_length", "content_length"):
-            self._columns[COLUMN[name]] = self._columns[COLUMN["body_size"]]
-        with_xattrs = np.flatnonzero(with_value & (datatype & XATTR != 0))
+        self._plain[bare[~are_json(batch.data.data, starts[bare], sizes[bare])]] = False
         if batch.redactor is not None:
-            self._plain[with_xattrs] = False
-        elif len(with_xattrs):
-            self._write_xattrs(with_xattrs, data)
-        self._check_bodies(np.append(compressed, with_xattrs))
+            self._plain &= ~with_value | (datatype & XATTR == 0)
+        wrapped = np.flatnonzero(with_value & self._plain & (datatype & (SNAPPY | XATTR) != 0))
+        if len(wrapped):
+            self._unwrap(wrapped, datatype[wrapped])
 
-    def _inflate(self, name: str, places: Rows, data: memoryview) -> None:
-        """Decompresses these values and puts them beside the buffer; a value that is not a valid block, or is empty, is not plain."""
-        starts, sizes = self._columns[COLUMN["value_start"]][places], self._columns[COLUMN["value_size"]][places]
-        out = np.empty(min(int(sizes.sum()) * MAX_RATIO, _MOST_INFLATED), np.uint8)
-        found = np.zeros(len(places), dtype=np.int64)
-        inflate_documents(self._batch.data, starts, sizes, out, found)
-        held = np.maximum(found, 0)
-        self._columns[COLUMN[f"{name}_start"], places] = len(self._side) + np.cumsum(held) - held
-        self._columns[COLUMN[f"{name}_size"], places] = held
-        self._side += out[: held.sum()].tobytes()
-        for one in np.flatnonzero(found <= 0).tolist():
-            content = _inflated(data[starts[one] : starts[one] + sizes[one]])
-            self._put(name, int(places[one]), content)
-            self._plain[places[one]] = bool(content)
-
-    def _write_xattrs(self, places: Rows, data: memoryview) -> None:
-        """Finds xattrs and bodies in these values."""
-        rows, columns = self._rows[places], self._columns
-        compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
-        bare = places[~compressed]
-        starts, sizes = columns[COLUMN["value_start"]][bare].tolist(), columns[COLUMN["value_size"]][bare].tolist()
-        for place, begin, count in zip(bare.tolist(), starts, sizes, strict=True):
-            self._put("xattrs", place, bytes(data[begin : begin + count]))
-        self._inflate("xattrs", places[compressed], data)
-        start, size = columns[COLUMN["xattrs_start"]][places], columns[COLUMN["xattrs_size"]][places]
-        length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
-        side = np.frombuffer(bytes(self._side), np.uint8)
-        rt.measure_xattrs(side, start, size, rt.MAX_XATTRS, self.xattrs_are_json, length, pairs, widest)
-        at = np.where(compressed, 0, columns[COLUMN["value_at"]][places])
+    def _unwrap(self, places: Rows, datatype: npt.NDArray[np.uint8]) -> None:
+        """Puts the content of these values beside the buffer, and measures its parts."""
+        columns, data = self._columns, self._batch.data.data
+        value_start, value_size = columns[COLUMN["value_start"]][places], columns[COLUMN["value_size"]][places]
+        measured, at = [], len(self._side)
+        for begin, end, bits in zip(value_start.tolist(), (value_start + value_size).tolist(), datatype.tolist(), strict=True):
+            content = _content(data[begin:end], bits)
+            length, pairs, widest = self._xattrs_of(content) if bits & XATTR else (0, 0, 0)
+            is_plain = pairs > 0 if bits & XATTR else bool(content)
+            if is_plain and bits & JSON and len(content) > length:
+                is_plain = json_error(content[length:]) is None
+            measured.append((len(content), length, pairs, widest, is_plain))
+            self._side += content
+        size, length, pairs, widest, is_plain = np.array(measured, dtype=np.int64).T
+        start = at + np.cumsum(size) - size
+        in_message = np.where(datatype & SNAPPY, 0, columns[COLUMN["value_at"]][places])
         for name, values in (
-            *(("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", at), ("body_at", at + length)),
-            *(("body_start", start + length), ("body_size", size - length), ("body_length", size - length), ("content_length", size)),
+            *(("xattrs_start", start), ("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", in_message)),
+            *(("body_start", start + length), ("body_size", size - length), ("body_length", size - length)),
+            *(("body_at", in_message + length), ("content_length", size)),
         ):
             columns[COLUMN[name], places] = values
         has_body = size > length
-        self._plain[places] = (pairs > 0) & (widest <= _WIDEST) & ~(has_body & _BODYLESS[self._batch.decoded.layout[rows]])
-        self._xattrs[places] = pairs << 1 | has_body
+        is_bodyless = _BODYLESS[self._batch.decoded.layout[self._rows[places]]]
+        self._plain[places] = (is_plain > 0) & (widest <= _WIDEST) & ~(has_body & is_bodyless)
+        self._xattrs[places] = np.where(pairs > 0, pairs << 1 | has_body, 0)
         self._widest[places] = widest
 
-    def _check_bodies(self, places: Rows) -> None:
-        """Marks rows as not plain whose body beside the buffer should be JSON and is not."""
-        is_json = self._batch.decoded.datatype[self._rows[places]] & JSON != 0
-        places = places[is_json & self._plain[places] & (self._columns[COLUMN["body_size"]][places] > 0)]
-        if len(places):
-            starts, sizes = self._columns[COLUMN["body_start"]][places], self._columns[COLUMN["body_size"]][places]
-            self._plain[places[~are_json(np.frombuffer(bytes(self._side), np.uint8), starts, sizes)]] = False
+    def _xattrs_of(self, content: bytes) -> tuple[int, int, int]:
+        """Returns the length of the xattrs that a value begins with, their number, and the length of the widest name.
+
+        The number is 0 for xattrs that are written in the ordinary way.
+        """
+        section = decode_xattrs(content)
+        names = b"".join(pair.key for pair in section.pairs)
+        is_plain = section.problem is None and len(section.pairs) <= rt.MAX_XATTRS and bool(_SHOWN_NAMES.fullmatch(names))
+        if is_plain and self.xattrs_are_json:
+            is_plain = all(json_error(pair.value) is None for pair in section.pairs)
+        return (section.body_offset, len(section.pairs), max(len(pair.key) for pair in section.pairs)) if is_plain else (0, 0, 0)
 
     def _put(self, name: str, place: int, text: bytes) -> None:
         self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
@@ -407,8 +395,10 @@ class Run(ABC):
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
 
 
-def _inflated(value: memoryview) -> bytes:
-    """Returns the content of a compressed block; empty if it is not a valid one."""
+def _content(value: memoryview, datatype: int) -> bytes:
+    """Returns a value without compression; empty if it is not a valid block."""
+    if not datatype & SNAPPY:
+        return bytes(value)
     try:
         return decode_snappy(value)
     except SnappyError:

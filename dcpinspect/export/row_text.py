@@ -24,7 +24,6 @@ from dcpinspect.export.number_text import (
     put_wire_time,
 )
 from dcpinspect.kernels.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
-from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
 # Operations, with the meaning of their two arguments. They are plain numbers, because machine code has these as constants; a number of an
@@ -373,69 +372,6 @@ def put_pairs(out: Octets, at: int, side: Octets, start: int, place: int, size: 
                 return -1
         pair += long
     return at
-
-
-@inline
-def same_name(side: Octets, one: int, other: int) -> bool:
-    """Whether the names of two xattrs are equal; each ends with a zero."""
-    i = 0
-    while side[one + i] == side[other + i]:
-        if side[one + i] == 0:
-            return True
-        i += 1
-    return False
-
-
-@inline
-def xattr_width(side: Octets, pair: int, end: int) -> int:
-    """Returns the length of a pair's name; -1 if the pair is damaged, or the name has letters that are not shown as they are."""
-    if pair + 4 > end:
-        return -1
-    stop = pair + 4 + be32(side, pair)
-    if stop > end or stop < pair + 7 or side[stop - 1] != 0:
-        return -1
-    zeros, width = 0, 0
-    for i in range(pair + 4, stop):
-        if side[i] == 0:
-            zeros += 1
-        elif zeros == 0:
-            if side[i] < 0x20 or side[i] > 0x7E or side[i] == 92:
-                return -1
-            width += 1
-    return width if zeros == 2 and width > 0 else -1
-
-
-@kernel("void(octets, int64[::1], int64[::1], int64, boolean, int64[::1], int64[::1], int64[::1])")
-def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: bool, length: Ints, pairs: Ints, widest: Ints) -> None:
-    """Measures values that begin with xattrs: length of the xattrs, their number, and the length of the widest name.
-
-    The number is -1 if xattrs are damaged or not plain, if there are more than ``most``, or if one must be JSON and is not. Time: number of
-    bytes, and the square of the number of pairs.
-    """
-    for row in range(len(start)):
-        begin, count, wide = start[row], 0, 0
-        pairs[row], widest[row], length[row] = -1, 0, 0
-        if size[row] < 4:
-            continue
-        end = begin + 4 + be32(side, begin)
-        if end > begin + size[row]:
-            continue
-        at = begin + 4
-        while at < end and count >= 0:
-            found = xattr_width(side, at, end)
-            other = begin + 4
-            while found > 0 and other < at:
-                if same_name(side, other + 4, at + 4):
-                    found = -1
-                other += 4 + be32(side, other)
-            if are_json and found > 0:
-                value, stop = at + 5 + found, at + 3 + be32(side, at)
-                if not is_json(side[value:stop], stop - value):
-                    found = -1
-            count = -1 if found < 0 or count == most else count + 1
-            wide = max(wide, found)
-            at += 4 + be32(side, at) if count > 0 else 0
-        pairs[row], widest[row], length[row] = count, wide, end - begin
 
 
 @kernel(

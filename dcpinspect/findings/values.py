@@ -11,11 +11,9 @@ from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
-from dcpinspect.protocol.document_check import are_sound
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records, Side, fixed_size
-from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.json_grammar import is_json_text
-from dcpinspect.protocol.meanings import json_error
+from dcpinspect.protocol.meanings import are_json, json_error
 from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
@@ -56,8 +54,7 @@ _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
 
 
 def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
-    """Checks documents in bulk. Those that the bulk check does not accept are unwrapped one by one by the library, which says what is
-    wrong."""
+    """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch, others are unwrapped one by one."""
     decoded = batch.decoded
     has_tail = _has_metadata(batch, rows, layout)
     wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
@@ -65,18 +62,14 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
     if document.bodyless and len(plain):
         found.setdefault("deletion-with-body", []).extend(plain.tolist())
     plain = plain[(decoded.datatype[plain] & datatypes.JSON) != 0]
-    for row in plain[~are_json(batch.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
+    for row in plain[~are_json(batch.data.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
         if _is_no_json(_value(batch, row)):
             found.setdefault("json-bit-not-json", []).append(row)
     _annotated(batch, rows[has_tail], found)
-    rows = rows[wrapped & ~has_tail]
-    sound = are_sound(
-        batch.data, decoded.value.start[rows], decoded.value.size[rows], decoded.datatype[rows], is_bodyless=document.bodyless
-    )
-    if sound is not None:
-        rows = rows[~sound | (document.bodyless & ((decoded.datatype[rows] & datatypes.JSON) != 0))]
-    for row in rows.tolist():
-        for rule in _faults(_value(batch, row), int(decoded.datatype[row]), is_bodyless=document.bodyless):
+    rows, data = rows[wrapped & ~has_tail], batch.data.data
+    start, end = decoded.value.start[rows], decoded.value.start[rows] + decoded.value.size[rows]
+    for row, at, stop, datatype in zip(rows.tolist(), start.tolist(), end.tolist(), decoded.datatype[rows].tolist(), strict=True):
+        for rule in _faults(bytes(data[at:stop]), datatype, is_bodyless=document.bodyless):
             found.setdefault(rule, []).append(row)
 
 
@@ -135,20 +128,22 @@ def _is_no_json(text: bytes) -> bool:
     return json_error(text) is not None and not is_json_text(text)
 
 
-def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str]:
-    """Yields the rules that a compressed value, or one with xattrs, breaks."""
+def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> list[str]:
+    """Returns the rules that a compressed value, or one with xattrs, breaks."""
+    rules = []
     if datatype & datatypes.SNAPPY:
         try:
             content = decode_snappy(content)
         except SnappyError:
-            yield "bad-snappy"
+            rules.append("bad-snappy")
             datatype = 0  # nobody knows what it is instead
     if datatype & datatypes.XATTR and content:
         section = decode_xattrs(content)
         if section.problem is not None:
-            yield "bad-xattr-section"
+            rules.append("bad-xattr-section")
         content = content[section.body_offset :]
     if is_bodyless and (content or datatype & datatypes.JSON):
-        yield "deletion-with-body"
+        rules.append("deletion-with-body")
     if content and datatype & datatypes.JSON and _is_no_json(content):
-        yield "json-bit-not-json"
+        rules.append("json-bit-not-json")
+    return rules

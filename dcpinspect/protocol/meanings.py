@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import numpy as np
+
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Collections
 
 _MAX_STREAM_ID = 0xFFFF
@@ -76,3 +79,16 @@ def json_error(text: bytes) -> tuple[int, str] | None:
     except orjson.JSONDecodeError as error:
         return error.pos, error.msg.partition(": line")[0]
     return None
+
+
+def are_json(data: memoryview, start: Rows, size: Rows) -> Mask:
+    """Returns, for each place and size, whether ``json_error`` finds nothing there."""
+    import orjson
+
+    found: Mask = np.ones(len(start), dtype=np.bool_)
+    for number, (at, end) in enumerate(zip(start.tolist(), (start + size).tolist(), strict=True)):
+        try:
+            orjson.loads(data[at:end])
+        except orjson.JSONDecodeError:
+            found[number] = False
+    return found

@@ -17,16 +17,19 @@ def inflated_size(data: bytes | memoryview) -> int:
 
     Raises SnappyError if there is no preamble or the length exceeds 30 MiB.
     """
-    size = 0
-    for at, byte in enumerate(data[:5]):
-        size |= (byte & 0x7F) << (7 * at)
-        if not byte & 0x80:
-            if size > MAX_BODY:
-                raise SnappyError(f"claims {size} bytes, more than the 30 MiB a document may have")
-            if size > len(data) * MAX_RATIO:
-                raise SnappyError(f"claims {size} bytes, more than a block of {len(data)} can hold")
-            return size
-    raise SnappyError("has no length preamble")
+    import cramjam  # deferred: most captures have no compressed values to show
+
+    if not data:
+        raise SnappyError("has no length preamble")
+    try:
+        size: int = cramjam.snappy.decompress_raw_len(data)
+    except cramjam.DecompressionError:
+        raise SnappyError("has no length preamble") from None
+    if size > MAX_BODY:
+        raise SnappyError(f"claims {size} bytes, more than the 30 MiB a document may have")
+    if size > len(data) * MAX_RATIO:
+        raise SnappyError(f"claims {size} bytes, more than a block of {len(data)} can hold")
+    return size
 
 
 def decode_snappy(data: bytes | memoryview) -> bytes:
@@ -34,7 +37,7 @@ def decode_snappy(data: bytes | memoryview) -> bytes:
 
     Raises SnappyError; never allocates more than 30 MiB.
     """
-    import cramjam  # deferred: most captures have no compressed values to show
+    import cramjam
 
     size = inflated_size(data)
     out = bytearray(size)

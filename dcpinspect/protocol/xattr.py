@@ -7,12 +7,11 @@ NUL. Values are JSON; keys are longer than the documented 15 bytes in practice.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import pack, unpack_from
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Xattr:
+class Xattr(NamedTuple):
     """One pair, at ``offset`` of the value with ``size`` bytes, its length word included."""
 
     key: bytes
@@ -21,8 +20,7 @@ class Xattr:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class XattrSection:
+class XattrSection(NamedTuple):
     """The xattr section of a value."""
 
     pairs: tuple[Xattr, ...]

@@ -76,7 +76,22 @@ def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes],
 
 @pytest.mark.parametrize("snappy", [True, False])
 @pytest.mark.parametrize("json", [True, False])
-@pytest.mark.parametrize("body", ["", '{"a":\n1}', "é\x7f", '"quoted\\\\"', "not json"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        '{"a":\n1}',
+        "é\x7f",
+        '"quoted\\\\"',
+        "not json",
+        "NaN",
+        '{"a":1,"a":2}',
+        "[" * 1_500 + "]" * 1_500,
+        '"\\ud800"',
+        "1e999999",
+        "[1" + "0" * 50 + "]",
+    ],
+)
 def test_documents_with_xattrs_are_written_alike(body: str, json: bool, snappy: bool, tmp_path: Path) -> None:
     sections: list[dict[str, str]] = [
         {"_sync": '{"rev":\n"1"}'},
