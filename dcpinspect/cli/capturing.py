@@ -7,13 +7,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dcpinspect.cli import interrupts
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, OutputError, UsageError
@@ -30,7 +31,6 @@ MIB = 1 << 20
 _UNITS = {"": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 """Bytes of each unit of size; a bare number is in kB, as in dumpcap."""
 _LEAST_SPOOL = 16 * MIB
-_CAPTURE = "The capture"
 
 
 class FullDisk(StrEnum):
@@ -40,25 +40,22 @@ class FullDisk(StrEnum):
     PAUSE = "pause"
 
 
-def capturing(
+class Capturing(Choices):
+    """What is captured, for how long, and where it is kept."""
+
+    title = "The capture"
     interface: Annotated[
         list[str] | None,
-        typer.Option(
-            "--interface",
-            "-i",
-            metavar="NAME",
-            help="Capture on this interface. any means all. May be repeated.",
-            rich_help_panel=_CAPTURE,
-        ),
-    ] = None,
+        typer.Option("--interface", "-i", metavar="NAME", help="Capture on this interface. any means all. May be repeated."),
+    ] = None
     write: Annotated[
         str | None,
-        typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file.", rich_help_panel=_CAPTURE),
-    ] = None,
+        typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file."),
+    ] = None
     duration: Annotated[
         float | None,
-        typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after this time, instead of at Ctrl-C.", rich_help_panel=_CAPTURE),
-    ] = None,
+        typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after this time, instead of at Ctrl-C."),
+    ] = None
     ring: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,13 +64,12 @@ def capturing(
             metavar="WHAT:N",
             help="For -w, begin a new file after duration:SECONDS, filesize:SIZE or packets:N. files:N keeps the newest N files. May be"
             " repeated.",
-            rich_help_panel=_CAPTURE,
         ),
-    ] = None,
+    ] = None
     compress: Annotated[
         Literal["gzip", "zstd"] | None,
-        typer.Option("--compress", help="Compress the files of -b, each once it is complete and was read.", rich_help_panel=_CAPTURE),
-    ] = None,
+        typer.Option("--compress", help="Compress the files of -b, each once it is complete and was read."),
+    ] = None
     autostop: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,108 +77,84 @@ def capturing(
             "-a",
             metavar="WHAT:N",
             help="Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May be repeated.",
-            rich_help_panel=_CAPTURE,
         ),
-    ] = None,
+    ] = None
     buffer: Annotated[
         int,
-        typer.Option(
-            "--buffer",
-            "-B",
-            metavar="MIB",
-            min=4,
-            max=2047,
-            help="Kernel memory for packets that wait to be recorded.",
-            rich_help_panel=_CAPTURE,
-        ),
-    ] = 64,
+        typer.Option("--buffer", "-B", metavar="MIB", min=4, max=2047, help="Kernel memory for packets that wait to be recorded."),
+    ] = 64
     spool: Annotated[
         str,
         typer.Option(
-            "--spool",
-            metavar="SIZE",
-            help="Without -w, how much of the packets that wait to be decoded is kept in temporary files.",
-            rich_help_panel=_CAPTURE,
+            "--spool", metavar="SIZE", help="Without -w, how much of the packets that wait to be decoded is kept in temporary files."
         ),
-    ] = "4GiB",
+    ] = "4GiB"
     snaplen: Annotated[
         int,
-        typer.Option(
-            "--snaplen", "-s", metavar="BYTES", min=0, help="Bytes of a packet to capture. 0 means all.", rich_help_panel=_CAPTURE
-        ),
-    ] = 0,
+        typer.Option("--snaplen", "-s", metavar="BYTES", min=0, help="Bytes of a packet to capture. 0 means all."),
+    ] = 0
     promiscuous: Annotated[
         bool,
-        typer.Option(
-            "--promiscuous/--no-promiscuous", " /-p", help="Also capture what is not sent to this machine.", rich_help_panel=_CAPTURE
-        ),
-    ] = True,
+        typer.Option("--promiscuous/--no-promiscuous", " /-p", help="Also capture what is not sent to this machine."),
+    ] = True
     full_disk: Annotated[
         FullDisk,
         typer.Option(
-            "--full-disk",
-            help="When the disk of -w is full, end, or pause: count packets and leave them out until 4 MiB are free.",
-            rich_help_panel=_CAPTURE,
+            "--full-disk", help="When the disk of -w is full, end, or pause: count packets and leave them out until 4 MiB are free."
         ),
-    ] = FullDisk.END,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.", rich_help_panel=_CAPTURE)
-    ] = False,
+    ] = FullDisk.END
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.")] = False
     ssh: Annotated[
         str | None,
         typer.Option(
             "--ssh",
             metavar="HOST",
             help="Capture on this host, with tcpdump through ssh. Options of ssh may stand before it, as in '-p 2222 me@host'.",
-            rich_help_panel=_CAPTURE,
         ),
-    ] = None,
+    ] = None
     tcpdump: Annotated[
         str,
-        typer.Option("--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'.", rich_help_panel=_CAPTURE),
-    ] = "tcpdump",
+        typer.Option("--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'."),
+    ] = "tcpdump"
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open.", rich_help_panel=_CAPTURE),
-    ] = None,
-) -> Interfaces:
-    """Returns the interfaces that these options name. Raises UsageError."""
-    if not interface:
-        raise UsageError("-i: name an interface, or any for all of them; -D lists them")
-    if write == "-":
-        raise UsageError("--write -: standard output already has the messages; name a file")
-    if write is not None and os.path.exists(write) and not os.path.isfile(write):
-        raise UsageError(f"--write {escape(write)}: is not a file; packets are read back from where they are recorded")
+        typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+    ] = None
 
-    each, files = _limits("-b", ring, ("filesize", "duration", "packets", "files"))
-    if ring and write is None:
-        raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
-    if compress is not None and not each.is_set:
-        raise UsageError("--compress: is for the files of -b; say when a new one begins, as in -b filesize:100MB")
-    if files is not None and not each.is_set:
-        raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
-    stop, messages = _limits("-a", autostop, ("filesize", "duration", "packets", "messages"))
-    if duration is not None:
-        stop = replace(stop, seconds=duration if stop.seconds is None else min(stop.seconds, duration))
-        if not math.isfinite(duration):
-            raise UsageError(f"--duration {duration}: write a number of seconds")
-    if wait and user is not None:
-        raise UsageError("--wait: an interface that is back cannot be opened by --user; leave out one of the two")
-    if ssh is not None and not ssh.strip():
-        raise UsageError("--ssh: is empty; name a host")
-    if tcpdump != "tcpdump" and ssh is None:
-        raise UsageError("--tcpdump: is for --ssh; name a host")
-    spool_bytes = _size("--spool", spool)
-    if spool_bytes < _LEAST_SPOOL:
-        raise UsageError(f"--spool {escape(spool)}: write 16MiB or more")
-    return Interfaces(
-        interface,
-        write,
-        _How(each, files, stop, buffer * MIB, snaplen, promiscuous, full_disk is FullDisk.PAUSE, wait, ssh, tcpdump, user),
-        spool_bytes=spool_bytes,
-        messages=messages,
-        packing=compress,
-    )
+    def interfaces(self) -> Interfaces:
+        """Returns the interfaces that are named. Raises UsageError."""
+        self._refuse()
+        each, files = _limits("-b", self.ring, ("filesize", "duration", "packets", "files"))
+        if self.ring and self.write is None:
+            raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
+        if self.compress is not None and not each.is_set:
+            raise UsageError("--compress: is for the files of -b; say when a new one begins, as in -b filesize:100MB")
+        if files is not None and not each.is_set:
+            raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
+        stop, messages = _limits("-a", self.autostop, ("filesize", "duration", "packets", "messages"))
+        if self.duration is not None:
+            stop = replace(stop, seconds=self.duration if stop.seconds is None else min(stop.seconds, self.duration))
+        spool_bytes = _size("--spool", self.spool)
+        if spool_bytes < _LEAST_SPOOL:
+            raise UsageError(f"--spool {escape(self.spool)}: write 16MiB or more")
+        return Interfaces(self, each, files, stop, spool_bytes=spool_bytes, messages=messages)
+
+    def _refuse(self) -> None:
+        """Raises UsageError for options that do not fit together."""
+        if not self.interface:
+            raise UsageError("-i: name an interface, or any for all of them; -D lists them")
+        if self.write == "-":
+            raise UsageError("--write -: standard output already has the messages; name a file")
+        if self.write is not None and os.path.exists(self.write) and not os.path.isfile(self.write):
+            raise UsageError(f"--write {escape(self.write)}: is not a file; packets are read back from where they are recorded")
+        if self.duration is not None and not math.isfinite(self.duration):
+            raise UsageError(f"--duration {self.duration}: write a number of seconds")
+        if self.wait and self.user is not None:
+            raise UsageError("--wait: an interface that is back cannot be opened by --user; leave out one of the two")
+        if self.ssh is not None and not self.ssh.strip():
+            raise UsageError("--ssh: is empty; name a host")
+        if self.tcpdump != "tcpdump" and self.ssh is None:
+            raise UsageError("--tcpdump: is for --ssh; name a host")
 
 
 def _limits(option: str, texts: Sequence[str] | None, known: Sequence[str]) -> tuple[Limits, int | None]:
@@ -232,55 +204,39 @@ def _count(place: str, text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    """Settings of the recorder."""
-
-    each: Limits
-    files: int | None
-    stop: Limits
-    buffer_bytes: int
-    snaplen: int
-    is_promiscuous: bool
-    pauses_when_full: bool
-    waits: bool
-    ssh: str | None
-    tcpdump: str
-    user: str | None
-
-    def __call__(self, wishes: Wishes) -> Wishes:
-        """Returns the wishes with these settings added."""
-        wishes = replace(
-            wishes,
-            stop=self.stop,
-            buffer_bytes=self.buffer_bytes,
-            snaplen=min(self.snaplen or wishes.snaplen, wishes.snaplen),
-            is_promiscuous=self.is_promiscuous,
-            pauses_when_full=self.pauses_when_full,
-            waits=self.waits,
-            ssh=self.ssh,
-            tcpdump=self.tcpdump,
-            user=self.user,
-        )
-        return wishes if wishes.is_spool else replace(wishes, each=self.each, files=self.files)
-
-
 class Interfaces:
     """Interfaces as a ``Source`` of messages."""
 
     pauses = True
 
-    def __init__(
-        self, names: Sequence[str], record: str | None, how: _How, *, spool_bytes: int, messages: int | None, packing: str | None
-    ) -> None:
-        self.captures: Sequence[str] = () if record is None else (record,)
-        self._names = names
-        self._record = record
-        self._how = how
+    def __init__(self, chosen: Capturing, each: Limits, files: int | None, stop: Limits, *, spool_bytes: int, messages: int | None) -> None:
+        """``each``: how long a file gets. ``files``: number of the newest that are kept. ``stop``: when the capture ends, also after
+        ``messages``. ``spool_bytes``: of temporary files.
+        """
+        self.captures: Sequence[str] = () if chosen.write is None else (chosen.write,)
+        self._chosen = chosen
+        self._names = chosen.interface or []
+        self._each, self._files, self._stop = each, files, stop
         self._spool_bytes = spool_bytes
         self._messages = messages
-        self._packing = packing
         self._capture: LiveCapture
+
+    def _wishes(self, wishes: Wishes) -> Wishes:
+        """Returns the wishes of the recorder with these settings."""
+        chosen = self._chosen
+        wishes = replace(
+            wishes,
+            stop=self._stop,
+            buffer_bytes=chosen.buffer * MIB,
+            snaplen=min(chosen.snaplen or wishes.snaplen, wishes.snaplen),
+            is_promiscuous=chosen.promiscuous,
+            pauses_when_full=chosen.full_disk is FullDisk.PAUSE,
+            waits=chosen.wait,
+            ssh=chosen.ssh,
+            tcpdump=chosen.tcpdump,
+            user=chosen.user,
+        )
+        return wishes if wishes.is_spool else replace(wishes, each=self._each, files=self._files)
 
     def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
         """Opens the interfaces. ``tell`` takes a line for the user. This process then loses the right to open more."""
@@ -292,10 +248,10 @@ class Interfaces:
             self._names,
             None if find_ports else all_ports(extra_ports),
             tell=tell,
-            path=self._record,
-            wishes=self._how,
+            path=self._chosen.write,
+            wishes=self._wishes,
             spool_bytes=self._spool_bytes,
-            packing=self._packing,
+            packing=self._chosen.compress,
         )
         rights.stop_being_able_to_capture()
         return self._capture
@@ -344,8 +300,8 @@ class Interfaces:
         ):
             if count:
                 said.append(f"{count:,} {what}")
-        named = "files named after " if self._how.each.is_set else ""
-        where = "" if self._record is None else f" in {named}{escape(self._record)}"
+        named = "files named after " if self._each.is_set else ""
+        where = "" if self._chosen.write is None else f" in {named}{escape(self._chosen.write)}"
         return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured{where}, {', '.join(said)}"
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
@@ -105,33 +109,53 @@ class Choosing:
         return list(found)
 
 
-def choosing(
-    vbucket: str | None,
-    connection: str | None,
-    client: str | None,
-    severity: str | None,
-    filter_: str | None,
-    limit: int | None,
-    baseline: str | None,
-    config: Config | None,
-    span: Span | None = None,
-) -> Choosing:
-    """Returns the conditions that are asked for. Raises UsageError."""
-    from dcpinspect.cli.options import saved_filters
-    from dcpinspect.findings.record import FINDINGS
-    from dcpinspect.tables.record_rows import parse_record_filter
-    from dcpinspect.tables.select import number_ranges
+class FindingConditions(Choices):
+    """Conditions on findings; all must be met."""
 
-    return Choosing(
-        vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
-        connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
-        client=client,
-        severity=severity,
-        filter=parse_record_filter(filter_, FINDINGS, saved=saved_filters(config)) if filter_ is not None else None,
-        limit=limit,
-        span=span,
-        known=_known(baseline) if baseline is not None else {},
+    title = "Only some"
+    rules: options.RuleChoice = options.RuleChoice()
+    vbucket: Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9.")] = (
+        None
     )
+    connection: Annotated[
+        str | None, typer.Option("--connection", metavar="LIST", help="Only findings about these connections, as in 1,3-4.")
+    ] = None
+    client: Annotated[
+        str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
+    ] = None
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name is a saved filter."
+        ),
+    ] = None
+    limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first.")] = (
+        None
+    )
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", metavar="FILE", help="Only findings that are new or worse, compared with this JSON of an earlier check."
+        ),
+    ] = None
+
+    def choosing(self, config: Config | None, span: Span | None = None) -> Choosing:
+        """Returns the conditions. Raises UsageError."""
+        from dcpinspect.findings.record import FINDINGS
+        from dcpinspect.tables.record_rows import parse_record_filter
+        from dcpinspect.tables.select import number_ranges
+
+        saved = options.saved_filters(config)
+        return Choosing(
+            vbuckets=number_ranges(self.vbucket, "--vbucket", most=0xFFFF) if self.vbucket is not None else (),
+            connections=number_ranges(self.connection, "--connection", most=(1 << 31) - 1) if self.connection is not None else (),
+            client=self.client,
+            severity=self.rules.severity,
+            filter=parse_record_filter(self.filter_, FINDINGS, saved=saved) if self.filter_ is not None else None,
+            limit=self.limit,
+            span=span,
+            known=_known(self.baseline) if self.baseline is not None else {},
+        )
 
 
 def _are_among(numbers: Collection[int], ranges: Sequence[range]) -> bool:

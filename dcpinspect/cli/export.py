@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.output import STDOUT
-from dcpinspect.cli.read import Files, show
+from dcpinspect.cli.read import Files, MessageChoices, show
+from dcpinspect.cli.subset import Packets
 from dcpinspect.cli.terminal import complain
 from dcpinspect.escape import escape
 
@@ -32,12 +33,12 @@ class _Exported(Files):
         return super().report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 
-@options.shared(show)
 def export(
     context: typer.Context,
     captures: options.Captures,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete.")],
-    **choices: Any,  # options of show
+    choices: MessageChoices,
+    packets: Packets,
 ) -> int:
     """Write the messages of captures (pcap or pcapng) to a file, in the format that its name says."""
-    return show(context, _Exported(captures, output), output=output, **choices)
+    return show(context, _Exported(captures, output), choices, packets)

@@ -19,14 +19,11 @@ def follow(
     connection: Annotated[
         int, typer.Argument(metavar="CONNECTION", min=1, help="The number of the connection, from 'dcpinspect connections'.")
     ],
+    times: options.Times,
+    redaction: options.Redaction,
+    input_: options.Input,
     is_all: Annotated[bool, typer.Option("--all", help="Print a line for each message, even if a side sends many of one kind.")] = False,
-    since: options.Since = None,
-    until: options.Until = None,
     output: options.OutputFile = None,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
-    stats: options.Stats = False,
 ) -> int:
     """Show what client and server sent on one connection, in order. Many messages of one kind are one line.
 
@@ -38,11 +35,10 @@ def follow(
     from dcpinspect.render.conversation import Conversation, heading
     from dcpinspect.tables.select import Selection
 
-    span = options.span(since, until, captures)
+    span = times.span(captures)
     selection = Selection(connections=(range(connection, connection + 1),), span=span)
-    redactor = options.redactor(redact, redact_salt)
-    extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading, opened(output, TEXT, captures) as out:
+    redactor = redaction.redactor()
+    with Reading(captures, **input_.ports.chosen()) as reading, opened(output, TEXT, captures) as out:
         reading.track(redactor)
         talk, shown, paint = Conversation(width=out.width(), folds=not is_all), 0, out.painter()
         for batch in interrupts.batches(reading.capture, reading):
@@ -56,7 +52,7 @@ def follow(
         out.put("".join(f"{line}\n" for line in talk.end()))
         if reading.messages and not shown and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
-        return remarks(reading, stats=stats, shown=shown)
+        return remarks(reading, stats=input_.stats, shown=shown)
 
 
 def _facts(reading: Reading, connection: int) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.export.formats import Report
 
@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 def info(
     context: typer.Context,
     captures: options.Captures,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    csv_guard: options.CsvGuard = True,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
-    stats: options.Stats = False,
+    result: options.Output,
+    redaction: options.Redaction,
+    input_: options.Input,
 ) -> int:
     """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and what to run next."""
     # deferred: NumPy and the decoder, which --help and completion do not need
@@ -34,13 +30,11 @@ def info(
     from dcpinspect.reading import Reading
     from dcpinspect.render.info import info_lines
 
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    extra_ports, find_ports = options.ports(port)
-    redactor = options.redactor(redact, redact_salt)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+    format_ = result.format(context)
+    redactor = redaction.redactor()
+    with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
-        with opened(output, format_, captures) as out:
+        with opened(result.output, format_, captures) as out:
             for _ in interrupts.batches(reading.capture, reading):
                 pass
             found = overview(reading)
@@ -48,5 +42,5 @@ def info(
             def lines(paint: Paint) -> Iterator[str]:
                 return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
 
-            format_.report(out, Report(lines, lambda: overview_records(found)), guard=csv_guard)
-        return remarks(reading, stats=stats)
+            format_.report(out, Report(lines, lambda: overview_records(found)), guard=result.csv_guard)
+        return remarks(reading, stats=input_.stats)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dcpinspect.cli import options
-from dcpinspect.cli.capturing import Interfaces, all_ports, capturing
+from dcpinspect.cli.capturing import Capturing, Interfaces, all_ports
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.read import show
+from dcpinspect.cli.read import MessageChoices, show
 from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
-from dcpinspect.cli.tui import KEPT_MIB, Keep, explore, is_terminal
+from dcpinspect.cli.tui import KEPT_MIB, Keep, Opened, UiOptions, explore, is_terminal
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-
-if TYPE_CHECKING:
-    from dcpinspect.protocol.redact import Redactor
 
 LOOK_S = 1.0
 """Seconds for which the list of interfaces watches traffic."""
 
 
-@options.shared(show, without=["with_handshakes", "with_secrets", "decrypted"])
-@options.shared(capturing)
 def live(
     context: typer.Context,
+    capturing: Capturing,
+    choices: MessageChoices,
     list_interfaces: Annotated[
         bool,
         typer.Option(
@@ -36,67 +32,51 @@ def live(
     ] = False,
     tui: Annotated[bool, typer.Option("--tui", help="Open the terminal UI, and show the messages as they come.")] = False,
     keep: Keep = KEPT_MIB,
-    **choices: Any,  # options of capturing and show
 ) -> int:
     """Print the messages on network interfaces as they come, until Ctrl-C."""
     if list_interfaces:
-        _list_interfaces(choices["port"])
+        _list_interfaces(choices.input_.ports)
         return 0
-    write, interfaces = choices["write"], options.taken(capturing, choices)
+    write, interfaces = capturing.write, capturing.interfaces()
     if tui:
-        options.refuse_others(
-            context, "--tui", ("tui", "keep", "filter_", "redact", "redact_salt", "port", *signature(capturing).parameters)
-        )
-        redactor = options.redactor(choices["redact"], choices["redact_salt"])
-        return _explore(context, interfaces, port=choices["port"], filter_=choices["filter_"], keep_mib=keep, redactor=redactor)
+        options.refuse_others(context, "--tui", ("tui", "keep", "filter_", "redact", "redact_salt", "port", *Capturing.parameters()))
+        return _explore(context, interfaces, choices, keep)
     if options.is_typed(context, "keep"):
         raise UsageError("--keep: is for --tui; printed messages are not kept")
-    if write is not None and write == choices["output"]:
+    if write is not None and write == choices.result.output:
         raise UsageError("--write and --output name the same file")
-    if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
+    if write is not None and choices.redaction.is_wanted:
         raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
     if write is not None:
         say_what_is_written(write)
-    return show(context, interfaces, write=None, **choices)
+    return show(context, interfaces, choices)
 
 
-def _explore(
-    context: typer.Context,
-    source: Interfaces,
-    *,
-    port: list[str] | None,
-    filter_: str | None,
-    keep_mib: int,
-    redactor: Redactor | None,
-) -> int:
+def _explore(context: typer.Context, source: Interfaces, choices: MessageChoices, keep_mib: int) -> int:
     """Runs the terminal UI on interfaces, and says at its end what was captured."""
     if not is_terminal():
         raise UsageError("--tui: standard input, output and error must be a terminal; without it the messages are printed")
-    extra_ports, find_ports = options.ports(port)
+    redactor, ports = choices.redaction.redactor(), choices.input_.ports.chosen()
     notices: list[str] = []
-    capture = source.capture(extra_ports, find_ports=find_ports, tell=notices.append)
-    status = explore(
-        context,
+    capture = source.capture(**ports, tell=notices.append)
+    opened = Opened(
         capture,
-        extra_ports=extra_ports,
-        find_ports=find_ports,
-        filter_=filter_,
+        filter_text=choices.conditions.filter_ or "",
         is_saved=bool(source.captures),
         notices=notices,
-        keep_mib=keep_mib,
-        redactor=redactor,
         prepare=source.bound,
     )
+    status = explore(context, opened, UiOptions(ports, keep_mib, redactor))
     for notice in notices:
         complain(notice)
     complain(source.captured())
     return status
 
 
-def _list_interfaces(port: list[str] | None) -> None:
+def _list_interfaces(chosen: options.Ports) -> None:
     from dcpinspect.capture.interfaces import ANY, interfaces, traffic
 
-    extra_ports, find_ports = options.ports(port)
+    extra_ports, find_ports = chosen.chosen().values()
     ports = all_ports(extra_ports)
     found = interfaces()
     seen = traffic([one.name for one in found if one.is_up], ports, LOOK_S) if not find_ports else {}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dcpinspect.cli import options, record_tables
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli import options
+from dcpinspect.cli.output import opened
+from dcpinspect.cli.record_tables import TableChoices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
 
@@ -27,21 +28,11 @@ Files = Annotated[
 def log(
     context: typer.Context,
     files: Files,
+    table: TableChoices,
+    times: options.Times,
+    result: options.Output,
+    redaction: options.Redaction,
     vbucket: options.VBuckets = None,
-    filter_: record_tables.Filter = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    columns: record_tables.Columns = None,
-    sort: record_tables.Sort = None,
-    reverse: record_tables.Reverse = False,
-    limit: record_tables.Limit = None,
-    verbose: record_tables.Verbose = False,
-    width: record_tables.Width = None,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    csv_guard: options.CsvGuard = True,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
     stats: Annotated[bool, typer.Option("--stats", help="At the end, print on standard error how much of each file was used.")] = False,
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""
@@ -49,27 +40,18 @@ def log(
     from dcpinspect.logs.events import LOG_EVENTS, MOST_EVENTS, event_records
     from dcpinspect.logs.reading import LogReading
 
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    selection = record_tables.selection_of(LOG_EVENTS, vbucket, None, filter_, context.obj)
-    selection = replace(selection, sort=record_tables.sort_of(sort, "log_events", LOG_EVENTS), is_reversed=reverse)
-    span = options.span_of_whole(since, until)
-    chosen = record_tables.columns_asked_for(columns, "log_events", LOG_EVENTS)
-    redactor = options.redactor(redact, redact_salt)
+    format_ = result.format(context)
+    view = table.view(LOG_EVENTS, "log_events", context.obj, vbucket=vbucket)
+    span, redactor = times.span_of_whole(), redaction.redactor()
     readings = [LogReading(file, redactor) for file in files]
     events = chain.from_iterable(readings)
     records = event_records(islice(events, MOST_EVENTS))
     left_out = sum(1 for _ in events)
     if span is not None:
-        times = [time for time in records.values("time") if time is not None]
-        selection = replace(selection, bounds=span.within(min(times, default=0), max(times, default=0)))
-    found = selection.of(records)
-    shown = found if limit is None else found.head(limit)
-    with opened(output, format_, (), files) as out:
-        if format_.is_text:
-            record_tables.write(out, shown, "log_events", chosen, width=width or out.width(), verbose=verbose)
-        else:
-            format_.records(out, shown, chosen, guard=csv_guard)
+        written_ns = [time for time in records.values("time") if time is not None]
+        view.selection = replace(view.selection, bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)))
+    with opened(result.output, format_, (), files) as out:
+        view.write(out, records, format_, guard=result.csv_guard)
     if left_out:
         complain(f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer files at once")
     return remarks(readings, stats=stats)

@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dcpinspect import __version__
 from dcpinspect.cli import terminal
+from dcpinspect.cli.choices import flat
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError, memory_ended, reason
 from dcpinspect.escape import escape
@@ -169,7 +170,7 @@ class DeferredCommand(TyperCommand):
 
     def load(self) -> TyperCommand:
         """Imports the command's module, and returns the command made from its function."""
-        return _built(getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name, self._table)
+        return _built(getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name), self._name)
 
     # Any: the classes of contexts belong to typer, and are only passed on
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -188,15 +189,15 @@ class DeferredCommand(TyperCommand):
 
 
 @cache  # 8 ms, for programs that call main() often, such as our tests
-def _built(function: Callable[..., object], name: str, table: str) -> TyperCommand:
+def _built(function: Callable[..., int], name: str) -> TyperCommand:
+    run, titles = flat(function)
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command(name, cls=_Command)(function)
+    app.command(name, cls=_Command)(run)
     command = typer.main.get_command(app)
-    assert isinstance(command, TyperCommand)
+    assert isinstance(command, _Command)
+    command.titles = titles
     own = {option for parameter in command.params for option in parameter.opts}
     command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
-    if "--port" in own or table in ("pipeline-check", "pipeline-expire"):
-        command.params += _for_readers()
     return command
 
 
@@ -214,68 +215,6 @@ def _common() -> list[Any]:
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(common)
     found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
-    for parameter in found:
-        parameter.expose_value = False
-    return found
-
-
-def _choose_keylogs(names: list[str] | None) -> list[str] | None:
-    from dcpinspect.cli.options import choose_keylogs  # deferred: the command has imported it
-
-    return choose_keylogs(names)
-
-
-def _choose_search(trials: int | None) -> int | None:
-    from dcpinspect.cli.options import choose_search  # deferred, as above
-
-    return choose_search(trials)
-
-
-def _choose_copies(copies: bool) -> bool:
-    from dcpinspect.cli.options import choose_copies  # deferred, as above
-
-    return choose_copies(copies=copies)
-
-
-def _for_readers() -> list[Any]:
-    """Returns the options of every command that reads captures."""
-
-    def reader(
-        keylog: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--keylog",
-                metavar="[POINT=]FILE",
-                callback=_choose_keylogs,
-                help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means the file that SSLKEYLOGFILE names. "
-                "May be repeated. pipeline uses POINT=FILE for this capture point only.",
-            ),
-        ] = None,
-        tls_search: Annotated[
-            int | None,
-            typer.Option(
-                "--tls-search",
-                metavar="N",
-                min=0,
-                callback=_choose_search,
-                help="For a TLS 1.3 connection that began before the capture, try secrets and record numbers up to N times. "
-                "By default 5,000,000, which takes 2 s at most.",
-            ),
-        ] = None,
-        copies: Annotated[
-            bool,
-            typer.Option(
-                "--copies",
-                callback=_choose_copies,
-                help="Count a conversation as often as the capture shows it: before and after address translation, and on both sides of a "
-                "proxy.",
-            ),
-        ] = False,
-    ) -> None: ...
-
-    app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    app.command()(reader)
-    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("keylog", "tls_search", "copies")]
     for parameter in found:
         parameter.expose_value = False
     return found
@@ -300,7 +239,22 @@ def _with_empty_values(arguments: list[str]) -> list[str]:
 
 
 class _Command(TyperCommand):
-    """A command whose errors name the config file, if the refused value comes from there."""
+    """A command with its options in groups, whose errors name the config file, if the refused value comes from there."""
+
+    titles: Mapping[str, str]
+    """The heading of each option; the others are just options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes arguments, then the options of each group below its heading."""
+        sections: dict[str, list[Any]] = {"Arguments": [], **{title: [] for title in self.titles.values()}, "Options": []}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_option = isinstance(parameter, TyperOption)
+                sections[self.titles.get(parameter.name or "", "Options") if is_option else "Arguments"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command. An error about an option begins with the option's name."""

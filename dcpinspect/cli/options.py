@@ -1,24 +1,25 @@
 """Options that mean the same in every command: declared once, and used as types in signatures of commands.
 
-``def read(captures: Captures, vbucket: VBuckets = None, …)``. Options hold text as typed; the command parses it where it uses it.
+Most stand in groups (``choices``), whose methods make of the text as typed what the command works with.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dcpinspect.cli import completion, terminal
+from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import FORMATS, Format
+from dcpinspect.export.formats import FORMATS, Format, TableFormat
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from dcpinspect.tables.select import Selection
     from dcpinspect.tables.times import Span
 
+STDIN = "-"
+"""Name of standard input among captures."""
+
 
 def with_folders(names: Sequence[str] | None) -> list[str]:
     """Returns the names of captures, with directories replaced by their captures. What the command writes is as private as they are."""
@@ -41,6 +45,39 @@ def with_folders(names: Sequence[str] | None) -> list[str]:
     return paths
 
 
+def choose_keylogs(names: list[str] | None) -> list[str] | None:
+    """Applies ``--keylog``. Raises UsageError, CaptureError."""
+    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands need secrets
+
+    paths = []
+    for name in names or ():
+        if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
+            raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
+        paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
+    keys = chosen.choose(paths)
+    for one in keys.damage:
+        complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
+    if keys.dropped:
+        complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
+    return names
+
+
+def choose_search(trials: int | None) -> int | None:
+    """Applies ``--tls-search``."""
+    from dcpinspect.transport.tls.keylog import SEARCH, chosen  # deferred, as above
+
+    chosen.search = SEARCH if trials is None else trials
+    return trials
+
+
+def choose_copies(copies: bool) -> bool:
+    """Applies ``--copies``."""
+    from dcpinspect.streams.links import chosen  # deferred, as above
+
+    chosen.copies = copies
+    return copies
+
+
 Captures = Annotated[
     list[str],
     typer.Argument(
@@ -49,107 +86,20 @@ Captures = Annotated[
         help="Capture files, or directories of them, read as one in order of time. - is standard input.",
     ),
 ]
-Port = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207. auto finds any that carries DCP. May be repeated."
-    ),
-]
-Stats = Annotated[
-    bool, typer.Option("--stats", help="At the end, print on standard error how many packets and bytes were read, skipped or lost.")
-]
-Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
-Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
 if TYPE_CHECKING:
     FormatName = str
 else:
     FormatName = Literal[tuple(FORMATS)]
-OutputFormat = Annotated[
-    FormatName | None,
-    typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
-]
 OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete. - is standard output."),
-]
-Write = Annotated[
-    str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets of the messages to this file, as pcapng.")
-]
-WithHandshakes = Annotated[
-    bool,
-    typer.Option(
-        "--with-handshakes",
-        help="For -w, also write how each connection began (TCP and TLS handshake, HELLO, bucket, DCP open and controls).",
-    ),
-]
-WithSecrets = Annotated[
-    bool,
-    typer.Option(
-        "--with-secrets",
-        help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
-    ),
-]
-Decrypted = Annotated[
-    bool,
-    typer.Option("--decrypted", help="For -w, write the messages of TLS in plain text, in packets made for them."),
 ]
 CsvGuard = Annotated[
     bool,
     typer.Option("--csv-guard/--no-csv-guard", help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula."),
 ]
-Redact = Annotated[
-    bool,
-    typer.Option("--redact", help="Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms within this run."),
-]
-RedactSalt = Annotated[
-    str | None,
-    typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
-]
-
-RedactOutput = Annotated[
-    bool,
-    typer.Option("--redact", help="Replace keys, values and names by pseudonyms in all tables. All else that OUT keeps is encrypted."),
-]
-SaltFile = Annotated[
-    str | None,
-    typer.Option(
-        "--salt-file",
-        metavar="FILE",
-        help="The salt of --redact. By default, it is OUT.salt beside OUT, which the first run makes, and nobody but you can read.",
-    ),
-]
-
-Rows = Annotated[str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")]
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
-Opcodes = Annotated[
-    str | None,
-    typer.Option(
-        "--opcode",
-        metavar="LIST",
-        autocompletion=completion.opcodes,
-        help="Only these commands, by name or number, as in dcp_mutation,0x58.",
-    ),
-]
 Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        metavar="GLOB",
-        help="Only messages whose key matches, as in 'user::*'. Most answers have no key; --filter has request_key.",
-    ),
-]
-Statuses = Annotated[
-    str | None,
-    typer.Option(
-        "--status", metavar="LIST", autocompletion=completion.statuses, help="Only responses of these statuses, by name or number."
-    ),
-]
-Collections = Annotated[
-    str | None,
-    typer.Option("--collection", metavar="LIST", help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa."),
-]
-
 Filter = Annotated[
     str | None,
     typer.Option(
@@ -159,6 +109,257 @@ Filter = Annotated[
         help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name is a saved filter.',
     ),
 ]
+SaltFile = Annotated[
+    str | None,
+    typer.Option(
+        "--salt-file",
+        metavar="FILE",
+        help="The salt of --redact. By default, it is OUT.salt beside OUT, which the first run makes, and nobody but you can read.",
+    ),
+]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+Width = Annotated[
+    int | None,
+    typer.Option(
+        "--width", metavar="COLUMNS", min=20, max=1000, help="For text, the width of lines. By default, it is the width of the terminal."
+    ),
+]
+
+
+class OutputFormat(Choices):
+    """Where a result goes, and in which format."""
+
+    title = "The output"
+    format_name: Annotated[
+        FormatName | None,
+        typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
+    ] = None
+    output: OutputFile = None
+
+    def format(self, context: typer.Context) -> TableFormat:
+        """Returns the format. Raises UsageError for options that it does not use."""
+        chosen = choose_format(self.format_name, self.output)
+        refuse_unused(context, chosen)
+        return chosen
+
+
+class Output(OutputFormat):
+    """The same for a result that may be CSV."""
+
+    csv_guard: CsvGuard = True
+
+
+class Redaction(Choices):
+    """Whether the user's data are replaced by pseudonyms."""
+
+    title = "The output"
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Replace keys, values and names by pseudonyms. Equal texts get equal pseudonyms within this run."),
+    ] = False
+    redact_salt: Annotated[
+        str | None,
+        typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
+    ] = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether one of the two was given: a salt also asks for it."""
+        return self.redact or self.redact_salt is not None
+
+    def redactor(self) -> Redactor | None:
+        """Returns the redactor; None if nothing is redacted. Raises UsageError for an empty salt."""
+        if not self.is_wanted:
+            return None
+        if self.redact_salt == "":
+            raise UsageError("--redact-salt: is empty; give a text that others cannot guess, or --redact alone for a random one")
+        from dcpinspect.protocol.redact import Redactor  # deferred: only redaction needs it
+
+        return Redactor(None if self.redact_salt is None else self.redact_salt.encode(errors="surrogateescape"))
+
+
+class OutputRedaction(Choices):
+    """The same for what a pipeline keeps."""
+
+    title = "The output"
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Replace keys, values and names by pseudonyms in all tables. All else that OUT keeps is encrypted."),
+    ] = False
+    salt_file: SaltFile = None
+
+
+class Decryption(Choices):
+    """What opens TLS, and what counts once. These options act by themselves."""
+
+    title = "The captures"
+    keylog: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keylog",
+            metavar="[POINT=]FILE",
+            callback=choose_keylogs,
+            help="Decrypt TLS with the secrets of this key log, or of all in a folder. env means the file that SSLKEYLOGFILE names. "
+            "May be repeated. pipeline uses POINT=FILE for this capture point only.",
+        ),
+    ] = None
+    tls_search: Annotated[
+        int | None,
+        typer.Option(
+            "--tls-search",
+            metavar="N",
+            min=0,
+            callback=choose_search,
+            help="For a TLS 1.3 connection that began before the capture, try secrets and record numbers up to N times. "
+            "By default 5,000,000, which takes 2 s at most.",
+        ),
+    ] = None
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies",
+            callback=choose_copies,
+            help="Count a conversation as often as the capture shows it: before and after address translation, and on both sides of a "
+            "proxy.",
+        ),
+    ] = False
+
+    def secrets(self) -> Secrets:
+        """Returns where the TLS secrets are. Raises UsageError for a pipe, because processes of Spark read it, too."""
+        from dcpinspect.spark.secrets import secrets_at
+        from dcpinspect.transport.tls.keylog import chosen
+
+        return secrets_at(chosen.names, chosen.search, "--keylog")
+
+
+class Ports(Choices):
+    """Which connections are of Couchbase."""
+
+    title = "The captures"
+    port: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207. auto finds any that carries DCP. May be repeated."
+        ),
+    ] = None
+    decryption: Decryption = Decryption()
+
+    def chosen(self) -> dict[str, Any]:
+        """Returns the arguments of a ``Reading``: ``extra_ports`` and ``find_ports``. Raises UsageError."""
+        numbers = [value for value in self.port or () if value != "auto"]
+        for value in numbers:
+            if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
+                raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
+        return {"extra_ports": [int(value) for value in numbers], "find_ports": "auto" in (self.port or ())}
+
+    def of_pipeline(self) -> dict[str, Any]:
+        """Returns the same for a pipeline, which keeps what an earlier run was told: None where nothing is given. Raises UsageError."""
+        chosen = self.chosen()
+        if self.port is None:
+            return dict.fromkeys(chosen)
+        return {**chosen, "extra_ports": tuple(chosen["extra_ports"])}
+
+
+class Input(Choices):
+    """How captures are read, and what is said of that."""
+
+    title = "The captures"
+    ports: Ports = Ports()
+    stats: Annotated[
+        bool, typer.Option("--stats", help="At the end, print on standard error how many packets and bytes were read, skipped or lost.")
+    ] = False
+
+
+class Times(Choices):
+    """A span of time."""
+
+    title = "Only some"
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
+            " before the end (-10m).",
+        ),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only before this time, which is written as for --since.")
+    ] = None
+
+    def span(self, captures: Sequence[str] | None) -> Span | None:
+        """Returns the span. ``captures``: None if their end is not known. Raises UsageError."""
+        if self.since is None and self.until is None:
+            return None
+        from dcpinspect.capture.open import last_time  # deferred: only a command that runs needs it
+        from dcpinspect.tables.times import Span, moment
+
+        begin = moment(self.since, "--since") if self.since is not None else None
+        end = moment(self.until, "--until") if self.until is not None else None
+        for option, text, bound in (("--since", self.since, begin), ("--until", self.until, end)):
+            if bound is not None and bound.counts_from == "end" and (captures is None or STDIN in captures):
+                raise UsageError(f"{option} {escape(text or '')}: the end is not known before it comes; count from the start, as in 10m")
+        return Span(begin, end, cache(lambda: last_time(captures or ())))
+
+    def span_of_whole(self) -> Span | None:
+        """Returns the span for a command that reads a whole capture, and so knows its end, before it prints. Raises UsageError."""
+        return self.span(())
+
+
+class Conditions(Choices):
+    """Conditions on messages; all must be met."""
+
+    title = "Only some"
+    vbucket: VBuckets = None
+    opcode: Annotated[
+        str | None,
+        typer.Option(
+            "--opcode",
+            metavar="LIST",
+            autocompletion=completion.opcodes,
+            help="Only these commands, by name or number, as in dcp_mutation,0x58.",
+        ),
+    ] = None
+    connection: Connections = None
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="GLOB",
+            help="Only messages whose key matches, as in 'user::*'. Most answers have no key; --filter has request_key.",
+        ),
+    ] = None
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status", metavar="LIST", autocompletion=completion.statuses, help="Only responses of these statuses, by name or number."
+        ),
+    ] = None
+    collection: Annotated[
+        str | None,
+        typer.Option("--collection", metavar="LIST", help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa."),
+    ] = None
+    filter_: Filter = None
+    times: Times = Times()
+
+    def selection(self, captures: Sequence[str] | None, config: Config | None, row: str | None = None) -> Selection:
+        """Returns the conditions. ``captures``: as for ``Times.span``. ``config``: has saved filters.
+
+        Raises UsageError, which names the option.
+        """
+        from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
+
+        return select.Selection(
+            numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2) if row is not None else (),
+            vbuckets=select.number_ranges(self.vbucket, "--vbucket", most=0xFFFF) if self.vbucket is not None else (),
+            commands=select.commands(self.opcode) if self.opcode is not None else None,
+            connections=select.number_ranges(self.connection, "--connection", most=(1 << 31) - 1) if self.connection is not None else (),
+            keys=select.key_pattern(self.key) if self.key is not None else None,
+            statuses=select.statuses(self.status) if self.status is not None else (),
+            collections=select.collections(self.collection) if self.collection is not None else None,
+            filter=_filter(self.filter_, config) if self.filter_ is not None else None,
+            span=self.times.span(captures),
+        )
 
 
 class Level(StrEnum):
@@ -169,37 +370,72 @@ class Level(StrEnum):
     NOTE = "note"
 
 
-Rules = Annotated[
-    list[str] | None,
-    typer.Option("--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."),
-]
-Families = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--family",
-        metavar="FAMILY",
-        autocompletion=completion.families,
-        help="Only rules of this family, and those of --rule. May be repeated.",
-    ),
-]
-Lint = Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")]
-NoRules = Annotated[
-    list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
-]
-Severity = Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")]
+_LINT = "lint"
+"""The family of rules that are only checked on request."""
 
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
-        " before the end (-10m).",
-    ),
-]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before this time, which is written as for --since.")]
 
-Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+class RuleChoice(Choices):
+    """Which rules are checked."""
+
+    title = "Only some"
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."
+        ),
+    ] = None
+    family: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--family",
+            metavar="FAMILY",
+            autocompletion=completion.families,
+            help="Only rules of this family, and those of --rule. May be repeated.",
+        ),
+    ] = None
+    lint: Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")] = False
+    no_rule: Annotated[
+        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
+    ] = None
+    severity: Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")] = (
+        None
+    )
+
+    def ids(self) -> list[str]:
+        """Returns the ids of the rules that are asked for. Raises UsageError."""
+        from dcpinspect.findings.registry import RULES  # deferred: only a command that runs needs it
+
+        rules, families = self.rule or (), self.family or ()
+        self._refuse_unknown()
+        chosen = [
+            rule.id
+            for rule in RULES.values()
+            if (self.lint or rule.family != _LINT)
+            and (rule.id in rules or rule.family in families or not (rules or families))
+            and rule.id not in (self.no_rule or ())
+        ]
+        if not chosen:
+            raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
+        if self.lint and not any(RULES[rule].family == _LINT for rule in chosen):
+            raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
+        return chosen
+
+    def _refuse_unknown(self) -> None:
+        """Raises UsageError for names that no rule or family has, and for rules of the family lint without ``--lint``."""
+        from dcpinspect.findings.registry import RULES
+        from dcpinspect.findings.rule import FAMILIES
+
+        named = (("--rule", self.rule, RULES), ("--no-rule", self.no_rule, RULES), ("--family", self.family, FAMILIES))
+        for option, value, known in ((option, value, known) for option, values, known in named for value in values or ()):
+            if value not in known:
+                close = did_you_mean(value, known) or (
+                    f"; there are {', '.join(known)}" if known is FAMILIES else "; 'dcpinspect check --list-rules' lists all"
+                )
+                raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
+        for option, values, known in named:
+            for value in values or () if option != "--no-rule" and not self.lint else ():
+                if (value if known is FAMILIES else RULES[value].family) == _LINT:
+                    raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
 
 
 def list_columns(context: typer.Context, text: str | None) -> str | None:
@@ -216,7 +452,6 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
     raise typer.Exit
 
 
-STDIN = "-"
 WITHOUT_VALUE = ("--columns",)
 """Options that may stand without a value, which is then the empty text."""
 
@@ -232,32 +467,36 @@ Columns = Annotated[
     ),
 ]
 
-_LINT = "lint"
-"""The family of rules that are only checked on request."""
 
-T = TypeVar("T")
+class SparkSession(Choices):
+    """The session of Spark that a pipeline works in."""
 
+    title = "Spark"
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]. By default, it is this machine.")
+    ] = None
+    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")] = None
 
-def shared(function: Callable[..., Any], *, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Gives a command the options of ``function``, besides its own; the command gets them as ``**choices``, to pass them on.
-
-    typer reads options from signatures. Parameters of ``function`` without a default are not options. ``without``: options to leave out.
-    """
-
-    def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        theirs = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.default is not one.empty]
-        others = [one.replace(kind=one.KEYWORD_ONLY) for one in theirs if one.name not in (*signature.parameters, *without)]
-        setattr(command, "__signature__", signature.replace(parameters=[*own, *others]))  # noqa: B010 - functions do not declare it
-        return command
-
-    return decorate
+    def settings(self) -> dict[str, str]:
+        """Returns the settings from ``--conf``. Raises UsageError."""
+        found = {}
+        for setting in self.conf or ():
+            name, sign, value = setting.partition("=")
+            if not sign or not name.strip():
+                raise UsageError(f"--conf {escape(setting)}: write KEY=VALUE, as in spark.driver.memory=4g")
+            found[name.strip()] = value
+        return found
 
 
-def taken(function: Callable[..., T], choices: dict[str, Any]) -> T:
-    """Takes the options of ``function`` out of ``choices``, and calls ``function`` with them. See ``shared``."""
-    return function(**{name: choices.pop(name) for name in inspect.signature(function).parameters})
+CapturePoint = Annotated[
+    str | None,
+    typer.Option(
+        "--capture-point",
+        metavar="dir|stem|name:NAME",
+        help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
+        "number, and name:NAME takes all files.",
+    ),
+]
 
 
 def is_typed(context: typer.Context, parameter: str) -> bool:
@@ -294,174 +533,6 @@ def _spelling(context: typer.Context, option: Any) -> str:
     is_negated = bool(option.secondary_opts) and not context.params[option.name]
     spelling: str = max(option.secondary_opts if is_negated else option.opts, key=len)
     return spelling
-
-
-def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
-    """Returns the redactor for ``--redact`` and ``--redact-salt``, which also asks for it. Raises UsageError for an empty salt."""
-    if salt is None and not is_wanted:
-        return None
-    if salt == "":
-        raise UsageError("--redact-salt: is empty; give a text that others cannot guess, or --redact alone for a random one")
-    from dcpinspect.protocol.redact import Redactor  # deferred: only redaction needs it
-
-    return Redactor(None if salt is None else salt.encode(errors="surrogateescape"))
-
-
-SparkMaster = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]. By default, it is this machine.")
-]
-CapturePoint = Annotated[
-    str | None,
-    typer.Option(
-        "--capture-point",
-        metavar="dir|stem|name:NAME",
-        help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
-        "number, and name:NAME takes all files.",
-    ),
-]
-SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")]
-
-
-def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """Returns the settings from ``--conf``. Raises UsageError."""
-    found = {}
-    for one in conf or ():
-        name, sign, value = one.partition("=")
-        if not sign or not name.strip():
-            raise UsageError(f"--conf {escape(one)}: write KEY=VALUE, as in spark.driver.memory=4g")
-        found[name.strip()] = value
-    return found
-
-
-def ports(values: list[str] | None) -> tuple[list[int], bool]:
-    """Returns the ports that ``--port`` names, and whether to find others. Raises UsageError."""
-    numbers = [value for value in values or () if value != "auto"]
-    for value in numbers:
-        if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
-            raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
-    return [int(value) for value in numbers], "auto" in (values or ())
-
-
-def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
-    """Returns the ids of the rules that ``--rule``, ``--family``, ``--no-rule`` and ``--lint`` ask for. Raises UsageError."""
-    from dcpinspect.findings.registry import RULES
-
-    families = list(dict.fromkeys(one.family for one in RULES.values()))
-    for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):
-        for value in values or ():
-            if value not in known:
-                close = did_you_mean(value, known) or (
-                    f"; there are {', '.join(known)}" if known is families else "; 'dcpinspect check --list-rules' lists all"
-                )
-                raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
-    for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):
-        if not lint and _LINT in (value, RULES[value].family if option == "--rule" else None):
-            raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
-    chosen = [
-        one.id
-        for one in RULES.values()
-        if (lint or one.family != _LINT)
-        and (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family))
-        and one.id not in (no_rule or ())
-    ]
-    if not chosen:
-        raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
-    if lint and not any(RULES[one].family == _LINT for one in chosen):
-        raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
-    return chosen
-
-
-def choose_keylogs(names: list[str] | None) -> list[str] | None:
-    """Applies ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands need secrets
-
-    paths = []
-    for name in names or ():
-        if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
-            raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
-        paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
-    keys = chosen.choose(paths)
-    for one in keys.damage:
-        complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
-    if keys.dropped:
-        complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
-    return names
-
-
-def secrets() -> Secrets:
-    """Returns where the TLS secrets are that ``--keylog`` names. Raises UsageError for a pipe, because processes of Spark read it, too."""
-    from dcpinspect.spark.secrets import secrets_at
-    from dcpinspect.transport.tls.keylog import chosen
-
-    return secrets_at(chosen.names, chosen.search, "--keylog")
-
-
-def choose_search(trials: int | None) -> int | None:
-    """Applies ``--tls-search``."""
-    from dcpinspect.transport.tls.keylog import SEARCH, chosen  # deferred, as above
-
-    chosen.search = SEARCH if trials is None else trials
-    return trials
-
-
-def choose_copies(*, copies: bool) -> bool:
-    """Applies ``--copies``."""
-    from dcpinspect.streams.links import chosen  # deferred, as above
-
-    chosen.copies = copies
-    return copies
-
-
-def selection(
-    *,
-    row: str | None = None,
-    vbucket: str | None,
-    opcode: str | None,
-    connection: str | None,
-    key: str | None,
-    status: str | None,
-    collection: str | None,
-    filter_: str | None = None,
-    span: Span | None = None,
-    config: Config | None = None,
-) -> Selection:
-    """Returns the conditions from these options; all must be met.
-
-    ``config``: has saved filters. Raises UsageError, which names the option.
-    """
-    from dcpinspect.tables import select  # deferred: NumPy, which --help does not need
-
-    return select.Selection(
-        numbers=select.number_ranges(row, "--row", most=(1 << 63) - 2) if row is not None else (),
-        vbuckets=select.number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
-        commands=select.commands(opcode) if opcode is not None else None,
-        connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
-        keys=select.key_pattern(key) if key is not None else None,
-        statuses=select.statuses(status) if status is not None else (),
-        collections=select.collections(collection) if collection is not None else None,
-        filter=_filter(filter_, config) if filter_ is not None else None,
-        span=span,
-    )
-
-
-def span_of_whole(since: str | None, until: str | None) -> Span | None:
-    """Returns the span of time for a command that reads a whole capture, and so knows its end, before it prints. Raises UsageError."""
-    return span(since, until, ())
-
-
-def span(since: str | None, until: str | None, captures: Sequence[str] | None) -> Span | None:
-    """Returns the span of ``--since`` and ``--until``. ``captures``: None if their end is not known. Raises UsageError."""
-    if since is None and until is None:
-        return None
-    from dcpinspect.capture.open import last_time  # deferred, as above
-    from dcpinspect.tables.times import Span, moment
-
-    begin = moment(since, "--since") if since is not None else None
-    end = moment(until, "--until") if until is not None else None
-    for option, text, one in (("--since", since, begin), ("--until", until, end)):
-        if one is not None and one.counts_from == "end" and (captures is None or STDIN in captures):
-            raise UsageError(f"{option} {escape(text or '')}: the end is not known before it comes; count from the start, as in 10m")
-    return Span(begin, end, cache(lambda: last_time(captures or ())))
 
 
 def _filter(text: str, config: Config | None) -> FilterRows:

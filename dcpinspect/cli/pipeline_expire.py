@@ -20,8 +20,8 @@ def expire(
         str,
         typer.Option("--older", metavar="AGE", help="Takes out captures whose last packet is older than this, as in 30d or 12h."),
     ],
-    master: options.SparkMaster = None,
-    conf: options.SparkConf = None,
+    spark: options.SparkSession,
+    decryption: options.Decryption,
     salt_file: options.SaltFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
@@ -35,12 +35,12 @@ def expire(
 
     # without a unit, 30 would mean seconds and remove everything
     before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
-    settings = options.spark_settings(conf)
-    wanted = Options((), out, secrets=options.secrets(), redacts=None, salt_file=salt_file)
+    settings = spark.settings()
+    wanted = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), Steps() as steps:
-        if master is None and not settings:
+        if spark.master is None and not settings:
             summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
         else:
-            summary = expire_captures(wanted, before_ns, partial(spark_tasks, master, settings, steps.show, complain))
+            summary = expire_captures(wanted, before_ns, partial(spark_tasks, spark.master, settings, steps.show, complain))
     print_summary(summary, as_json=json)
     return 0

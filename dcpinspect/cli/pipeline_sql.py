@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dcpinspect.cli import options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
 from dcpinspect.cli.terminal import complain
@@ -43,10 +43,9 @@ def sql(
     context: typer.Context,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
     query: Annotated[str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")],
+    result: options.Output,
+    spark: options.SparkSession,
     filter_: Filter = None,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    csv_guard: options.CsvGuard = True,
     engine: Annotated[
         Engine | None,
         typer.Option(
@@ -54,16 +53,12 @@ def sql(
             help="Who answers, and in whose SQL. By default, it is duckdb, on this machine, or spark if --master or --conf is given.",
         ),
     ] = None,
-    master: options.SparkMaster = None,
-    conf: options.SparkConf = None,
 ) -> int:
     """Run a query over the tables of a pipeline, as in "show tables" or "describe streams"."""
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    settings = options.spark_settings(conf)
-    asks_spark = master is not None or bool(settings)
+    format_, settings = result.format(context), spark.settings()
+    asks_spark = spark.master is not None or bool(settings)
     if engine is Engine.DUCKDB and asks_spark:
-        raise UsageError(f"{'--conf' if master is None else '--master'}: is for Spark; leave it out, or write --engine spark")
+        raise UsageError(f"{'--conf' if spark.master is None else '--master'}: is for Spark; leave it out, or write --engine spark")
     text = read_query() if query == STDIN else query
 
     from dcpinspect.spark.manifest import Manifest  # deferred: --help and completion do not need it
@@ -71,11 +66,11 @@ def sql(
     manifest = Manifest.newest(out)
     saved = options.saved_filters(context.obj) if filter_ is not None else None
     if engine is Engine.SPARK or (engine is None and asks_spark):
-        answer = _of_spark(text, manifest, filter_, saved, master, settings)
+        answer = _of_spark(text, manifest, filter_, saved, spark.master, settings)
     else:
         answer = _of_duckdb(text, manifest, filter_, saved)
-    with answer as (schema, batches), opened(output, format_, ()) as file:
-        format_.write(file, schema, batches, guard=csv_guard)
+    with answer as (schema, batches), opened(result.output, format_, ()) as file:
+        format_.write(file, schema, batches, guard=result.csv_guard)
     return 0
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dcpinspect.cli import interrupts, metrics, options
-from dcpinspect.cli import watch as watching
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.teller import Scene, Teller
 from dcpinspect.cli.terminal import complain
+from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
@@ -37,104 +37,72 @@ MAX_LINES = 10
 """Number of damaged captures that are listed."""
 TRIES = 3
 """Number of failed runs in a row after which the program ends."""
-_SHARED = ("format_name", "rule", "family", "lint", "no_rule", "severity", "settle", "patience", "exec_", "exec_every")
-"""Options with the same meaning as in ``watch``."""
 
 
-@options.shared(watching.watch, without=[one for one in inspect.signature(watching.watch).parameters if one not in _SHARED])
 def watch(
     context: typer.Context,
     captures: Annotated[
         list[str], typer.Argument(metavar="DIR…", help="Directories that captures come to. Files and patterns are possible, too.")
     ],
     output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")],
+    telling: Telling,
+    spark: options.SparkSession,
+    ports: options.Ports,
+    redaction: options.OutputRedaction,
+    exposition: Exposition,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look for captures each time this has passed.")] = "5s",
     rested: Annotated[str, typer.Option("--rested", metavar="TIME", help="Read a capture that has not changed for this time.")] = "5s",
     growing: Annotated[
         str, typer.Option("--growing", metavar="TIME", help="Read a capture that changes all the time each time this has passed.")
     ] = "60s",
-    master: options.SparkMaster = None,
-    conf: options.SparkConf = None,
-    port: options.Port = None,
     capture_point: options.CapturePoint = None,
-    redact: options.RedactOutput = False,
-    salt_file: options.SaltFile = None,
-    metrics_at: metrics.Address = None,
-    metrics_vbuckets: metrics.WithVbuckets = False,
-    **choices: Any,  # options of watch
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.render.lines import counted
     from dcpinspect.spark.arrivals import Arrivals
-    from dcpinspect.spark.manifest import after_signal
     from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.places import local_path
-    from dcpinspect.spark.session import SparkFailedError, check_installed
+    from dcpinspect.spark.session import check_installed
     from dcpinspect.tables.times import length
 
-    rules = options.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=choices["lint"])
-    settle_ns, patience_ns = length(choices["settle"], "--settle"), length(choices["patience"], "--patience")
+    rules, waits_ns = telling.rules.ids(), telling.waits_ns()
     every_s = length(every, "--every") / 1e9
     if not every_s:
         raise UsageError(f"--every {escape(every)}: write a length of time above 0")
     rested_s, growing_s = length(rested, "--rested") / 1e9, length(growing, "--growing") / 1e9
     output = local_path(output, "tables of 'pipeline watch' are written")
     arrivals = Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
-    extra_ports, find_ports = (None, None) if port is None else options.ports(port)
     asked = partial(
         Options,
         out=output,
         point_rule=capture_point,
-        extra_ports=None if extra_ports is None else tuple(extra_ports),
-        find_ports=find_ports,
-        secrets=options.secrets(),
-        redacts=redact,
-        salt_file=salt_file,
+        **ports.of_pipeline(),
+        secrets=ports.decryption.secrets(),
+        redacts=redaction.redact,
+        salt_file=redaction.salt_file,
     )
-    notifier = watching.notifier_of(context, choices["exec_"], choices["exec_every"])
-    out, severity, known = StandardOutput(), choices["severity"], kept_told(output)
-    is_text = choices["format_name"] == "text"
-    bad = None if severity is None else severity.value
-    teller = Teller(out if is_text else None, put=out.put, severity=bad, notifier=notifier, known=known)
-    alarms = Alarms(output, teller, known, rules, settle_ns=settle_ns, patience_ns=patience_ns)
-    stopped, running = threading.Event(), threading.Event()
+    notifier, known = telling.notifier(context), kept_told(output)
+    teller = telling.teller(StandardOutput(), notifier, known=known)
+    alarms = Alarms(output, teller, known, rules, **waits_ns)
+    runs, stopped = _Runs(output, asked, alarms), threading.Event()
 
     def stop() -> None:
-        if running.is_set() and not stopped.is_set():
+        if runs.is_running and not stopped.is_set():
             said = "ending once this run is over; Ctrl-C again ends at once"
             # in a thread, because a signal may come while a line is written
             threading.Thread(target=complain, args=(said,), daemon=True).start()
         stopped.set()
 
     check_installed()  # now, and not with the first capture
-    failed, runs, captures_read = 0, 0, 0
     complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
-    exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
-    with exporting as exporter, _Session(master, options.spark_settings(conf)) as session, interrupts.stopping(stop):
+    with exposition.exporting() as exporter, _Session(spark.master, spark.settings()) as session, interrupts.stopping(stop):
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
                     there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
-                    running.set()
-                    try:
-                        with interrupts.telling(lambda: f"interrupted; {after_signal(output)}"):
-                            summary = alarms.run(asked(there), session.tasks)
-                    except SparkFailedError as error:
-                        failed += 1
-                        if failed == TRIES:
-                            raise
-                        complain(f"{error}; it is tried again in a new session")
-                        session.close()
-                    else:
-                        failed = 0
+                    if runs.run(there, session):
                         arrivals.note(ready)
-                        if summary.captures:
-                            runs, captures_read = runs + 1, captures_read + summary.captures
-                            complain(_said(summary))
-                        complain_of(summary)
-                    finally:
-                        running.clear()
                 alarms.look()
                 if exporter is not None:
                     alarms.serve(exporter)
@@ -144,9 +112,45 @@ def watch(
         finally:
             if notifier is not None:
                 notifier.close()
-    did = f"read {counted(captures_read, 'capture')} in {counted(runs, 'run')}"
+    did = f"read {counted(runs.captures, 'capture')} in {counted(runs.count, 'run')}"
     complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
     return 0
+
+
+class _Runs:
+    """The runs of a watch, one after the other."""
+
+    def __init__(self, output: str, asked: Callable[..., Options], alarms: Alarms) -> None:
+        self._output, self._asked, self._alarms = output, asked, alarms
+        self.is_running = False
+        self.count = self.captures = 0
+        """How many runs read captures, and how many."""
+        self._failed = 0
+
+    def run(self, captures: Sequence[str], session: _Session) -> bool:
+        """Reads captures. Returns whether they were read; if not, they are tried again. Raises SparkFailedError if that does not help."""
+        from dcpinspect.spark.manifest import after_signal
+        from dcpinspect.spark.session import SparkFailedError
+
+        self.is_running = True
+        try:
+            with interrupts.telling(lambda: f"interrupted; {after_signal(self._output)}"):
+                summary = self._alarms.run(self._asked(captures=captures), session.tasks)
+        except SparkFailedError as error:
+            self._failed += 1
+            if self._failed == TRIES:
+                raise
+            complain(f"{error}; it is tried again in a new session")
+            session.close()
+            return False
+        finally:
+            self.is_running = False
+        self._failed = 0
+        if summary.captures:
+            self.count, self.captures = self.count + 1, self.captures + summary.captures
+            complain(_said(summary))
+        complain_of(summary)
+        return True
 
 
 def complain_of(summary: Summary) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, metrics, options, terminal
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli import completion, interrupts, options, terminal
+from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.metrics import Exposition
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
-from dcpinspect.cli.subset import packet_wishes, packets_written
+from dcpinspect.cli.subset import Packets, packets_written
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.json import Values
     from dcpinspect.export.message_writers import Wishes
+    from dcpinspect.export.subset import Subset
+    from dcpinspect.protocol.columns import Rows
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
     from dcpinspect.tables.select import Selection
@@ -50,170 +54,194 @@ class Source(Protocol):
         """Prints remarks at the end on standard error. Returns the exit status."""
 
 
-def show(
-    context: typer.Context,
-    source: Source,
+class Look(Choices):
+    """How messages are shown."""
+
+    title = "The output"
     verbose: Annotated[
         bool, typer.Option("--verbose", "-V", help="Print the field table of each message, as the specification draws it.")
-    ] = False,
+    ] = False
     hex_grid: Annotated[
         int,
         typer.Option(
             "--hex", "-x", count=True, help="Print the bytes of each message, 16 a line. -xx prints 4 a line, as the specification does."
         ),
-    ] = 0,
-    limit: options.Limit = None,
-    skip: options.Skip = 0,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    write: options.Write = None,
-    with_handshakes: options.WithHandshakes = False,
-    with_secrets: options.WithSecrets = False,
-    decrypted: options.Decrypted = False,
-    fields: Annotated[bool, typer.Option("--fields/--no-fields", help="For JSON, include the field table of each message.")] = True,
-    values: Annotated[
-        str | None,
-        typer.Option(metavar="full|N|none", help="How much of a value to show. By default, JSON has all of it, and text 256 bytes."),
-    ] = None,
-    columns: options.Columns = None,
-    csv_guard: options.CsvGuard = True,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
+    ] = 0
+    columns: options.Columns = None
     time: Annotated[
         TimeFormat,
         typer.Option(
             help="The times of lines are since the first packet, in UTC, in the local time zone, in seconds since 1970,"
             " or since the line before."
         ),
-    ] = "relative",
-    row: options.Rows = None,
-    vbucket: options.VBuckets = None,
-    opcode: options.Opcodes = None,
-    connection: options.Connections = None,
-    key: options.Key = None,
-    status: options.Statuses = None,
-    collection: options.Collections = None,
-    filter_: options.Filter = None,
-    since: options.Since = None,
-    until: options.Until = None,
+    ] = "relative"
+    values: Annotated[
+        str | None,
+        typer.Option(metavar="full|N|none", help="How much of a value to show. By default, JSON has all of it, and text 256 bytes."),
+    ] = None
+    fields: Annotated[bool, typer.Option("--fields/--no-fields", help="For JSON, include the field table of each message.")] = True
+
+    def wishes(self, context: typer.Context, format_: TableFormat, *, csv_guard: bool) -> Wishes:
+        """Returns how to write messages. Raises UsageError for options that do not fit together."""
+        from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do not need it
+
+        if format_.is_text and not (self.verbose or self.hex_grid) and options.is_typed(context, "values"):
+            raise UsageError("--values: lines show no values; add -V or -x")
+        options.refuse_with_columns(context, WHOLE_OPTIONS)
+        chosen = options.column_names(self.columns, context.obj)
+        if format_.shows_whole and not options.is_typed(context, "columns"):
+            chosen = None  # defaults of the config file are only for formats that show columns alone
+        colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
+        values = _values(self.values, is_text=format_.is_text)
+        return Wishes(self.verbose, self.hex_grid, self.fields, values, chosen, csv_guard, self.time, colors)
+
+
+class Order(Choices):
+    """How many messages are shown, and in which order."""
+
+    title = "Only some"
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")
+    ] = None
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")] = 0
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="COLUMN", autocompletion=completion.one_column, help="Sort messages by this column, as in rtt_ns."),
-    ] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="For --sort, put the greatest first.")] = False,
+    ] = None
+    reverse: Annotated[bool, typer.Option("--reverse", help="For --sort, put the greatest first.")] = False
+
+    def is_sorted(self, context: typer.Context, source: Source) -> bool:
+        """Whether messages are sorted. Raises UsageError if they cannot be."""
+        from dcpinspect.tables.schema import column_name, is_ordered
+
+        if self.sort is None:
+            if self.reverse:
+                raise UsageError("--reverse: is for --sort; name the column, as in --sort rtt_ns")
+            return False
+        if not is_ordered(column_name(self.sort, "--sort")):
+            raise UsageError(f"--sort {self.sort}: lists and bytes have no order; name a column of numbers, texts or times")
+        for parameter, option in (("write", "-w"), ("check", "--check"), ("metrics_at", "--metrics")):
+            if options.is_typed(context, parameter):
+                raise UsageError(f"{option}: --sort does not use it; leave one of them out")
+        if source.pauses and STDIN not in source.captures:
+            raise UsageError("--sort: needs the end of the capture, and a followed or live one has no end; record it first")
+        return True
+
+
+class MessageChoices(Choices):
+    """The options of all commands that print messages."""
+
+    row: Annotated[str | None, typer.Option("--row", metavar="LIST", help="Only these rows, as in 99,100-112.")] = None
+    conditions: options.Conditions = options.Conditions()
+    order: Order = Order()
+    look: Look = Look()
+    result: options.Output = options.Output()
+    redaction: options.Redaction = options.Redaction()
     check: Annotated[
         bool,
         typer.Option("--check", help="Also print findings, as soon as they are found, and all of them at the end. For text and NDJSON."),
-    ] = False,
-    metrics_at: metrics.Address = None,
-    metrics_vbuckets: metrics.WithVbuckets = False,
-    port: options.Port = None,
-    stats: options.Stats = False,
-) -> int:
-    """Prints the messages of ``source``; its signature has the options of all commands that print messages."""
-    from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do not need it
+    ] = False
+    exposition: Exposition = Exposition()
+    input_: options.Input = options.Input()
+    title = "Only some"
 
-    if check:
-        from dcpinspect.cli.announce import Announcer
 
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    if format_.is_text and not (verbose or hex_grid) and options.is_typed(context, "values"):
-        raise UsageError("--values: lines show no values; add -V or -x")
-    selection = options.selection(
-        row=row,
-        vbucket=vbucket,
-        opcode=opcode,
-        connection=connection,
-        key=key,
-        status=status,
-        collection=collection,
-        filter_=filter_,
-        span=options.span(since, until, None if source.pauses else source.captures),
-        config=context.obj,
-    )
-    if metrics_at is not None and not source.pauses:
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """The messages that ``show`` prints, and how."""
+
+    source: Source
+    selection: Selection
+    order: Order
+    format: TableFormat
+    wishes: Wishes
+    redactor: Redactor | None
+    output: str | None
+    ports: dict[str, Any]
+    """The arguments of a reading."""
+    stats: bool
+
+
+def show(context: typer.Context, source: Source, choices: MessageChoices, packets: Packets = Packets()) -> int:  # noqa: B008 - no packets
+    """Prints the messages of ``source``. Returns the exit status."""
+    result, exposition = choices.result, choices.exposition
+    format_ = result.format(context)
+    selection = choices.conditions.selection(None if source.pauses else source.captures, context.obj, choices.row)
+    if exposition.metrics_at is not None and not source.pauses:
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
-    options.refuse_with_columns(context, WHOLE_OPTIONS)
-    chosen = options.column_names(columns, context.obj)
-    if format_.shows_whole and not options.is_typed(context, "columns"):
-        chosen = None  # defaults of the config file are only for formats that show columns alone
-    colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
-    wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time, colors)
-    redactor = options.redactor(redact, redact_salt)
-    extra_ports, find_ports = options.ports(port)
-    manner = packet_wishes(write, with_handshakes=with_handshakes, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)
-    if sort is not None or reverse:
-        _refuse_order(context, sort, source)
-        place = partial(source.reading, extra_ports, find_ports=find_ports)
-        return _in_order(source, place, selection, wishes, (format_, output, redactor), (sort or "", reverse, skip, limit), stats=stats)
-    packets = packets_written(write, source.captures, manner, output)
-    exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
-    with exporting as exporter, packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
+    wishes = choices.look.wishes(context, format_, csv_guard=result.csv_guard)
+    redactor, ports, stats = choices.redaction.redactor(), choices.input_.ports.chosen(), choices.input_.stats
+    messages = _Messages(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats)
+    manner = packets.wishes(redactor)
+    if choices.order.is_sorted(context, source):
+        return _sorted(messages)
+    return _as_they_come(messages, choices, packets_written(packets.write, source.captures, manner, result.output))
+
+
+def _as_they_come(messages: _Messages, choices: MessageChoices, packets: AbstractContextManager[Subset | None]) -> int:
+    """Prints messages in the order of reading. Returns the exit status."""
+    if choices.check:  # loads modules now, as above
+        from dcpinspect.cli.announce import Announcer
+
+    source, format_, redactor, output = messages.source, messages.format, messages.redactor, messages.output
+    with choices.exposition.exporting() as exporter, packets as subset, source.reading(**messages.ports, keeper=subset) as reading:
         reading.redactor = redactor
         if subset is not None:
             subset.follow(reading)
-        left, shown, skipped = limit, 0, 0
+        window = _Window(messages.order)
         capture = reading.capture
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
         with opened(output, format_, source.captures) as out, bar, made as batches:
-            writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
-            announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
+            writer = format_.messages(out, messages.wishes, lambda: reading.first_time_ns)
+            announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if choices.check else None
             followed = batches if exporter is None else exporter.between(reading, batches)
             try:
-                for batch in followed if left != 0 else ():
-                    rows = selection.rows(batch)
-                    left_out = min(skip - skipped, len(rows))
-                    rows, skipped = rows[left_out:], skipped + left_out
-                    if left is not None:
-                        rows = rows[:left]
-                        left -= len(rows)
-                    shown += len(rows)
+                for batch in followed if not window.is_full else ():
+                    rows = window.of(messages.selection.rows(batch))
                     if subset is not None:
                         subset.choose(batch, rows)  # first, because a closed pipe can end the writing after some messages
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.look()
                     out.flush()
-                    if left == 0:
+                    if window.is_full:
                         break
             finally:
                 writer.end()
                 if announcer is not None:
-                    announcer.end(is_whole=left != 0)
-        return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
+                    announcer.end(is_whole=not window.is_full)
+        return source.report(reading, is_whole=not window.is_full, stats=messages.stats, shown=window.shown, skipped=window.skipped)
 
 
-def _refuse_order(context: typer.Context, sort: str | None, source: Source) -> None:
-    """Raises UsageError if messages cannot be sorted."""
-    from dcpinspect.tables.schema import column_name, is_ordered
+class _Window:
+    """Which of the messages that met the conditions are shown, by ``--skip`` and ``--limit``."""
 
-    if sort is None:
-        raise UsageError("--reverse: is for --sort; name the column, as in --sort rtt_ns")
-    if not is_ordered(column_name(sort, "--sort")):
-        raise UsageError(f"--sort {sort}: lists and bytes have no order; name a column of numbers, texts or times")
-    for parameter, option in (("write", "-w"), ("check", "--check"), ("metrics_at", "--metrics")):
-        if options.is_typed(context, parameter):
-            raise UsageError(f"{option}: --sort does not use it; leave one of them out")
-    if source.pauses and STDIN not in source.captures:
-        raise UsageError("--sort: needs the end of the capture, and a followed or live one has no end; record it first")
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.shown = self.skipped = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more messages are shown."""
+        return self.shown == self._order.limit
+
+    def of(self, rows: Rows) -> Rows:
+        """Returns the rows that are shown of the next ones."""
+        left_out = min(self._order.skip - self.skipped, len(rows))
+        self.skipped += left_out
+        rows = rows[left_out:]
+        if self._order.limit is not None:
+            rows = rows[: self._order.limit - self.shown]
+        self.shown += len(rows)
+        return rows
 
 
-def _in_order(
-    source: Source,
-    place: Callable[..., AbstractContextManager[Reading]],
-    selection: Selection,
-    wishes: Wishes,
-    result: tuple[TableFormat, str | None, Redactor | None],
-    order: tuple[str, bool, int, int | None],
-    *,
-    stats: bool,
-) -> int:
+def _sorted(messages: _Messages) -> int:
     """Prints messages sorted by a column; those without a value come last. The messages are kept in a temporary folder meanwhile."""
     import numpy as np
     import pyarrow as pa
@@ -222,25 +250,30 @@ def _in_order(
     from dcpinspect.store.store import Store
     from dcpinspect.tables.arrow import record_batch, type_of
 
-    (format_, output, redactor), (column, is_reversed, skip, limit) = result, order
-    with Store() as store, place(keeper=store) as reading, opened(output, format_, source.captures) as out:
-        writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
+    source, redactor, order, column = messages.source, messages.redactor, messages.order, messages.order.sort or ""
+    with (
+        Store() as store,
+        source.reading(**messages.ports, keeper=store) as reading,
+        opened(messages.output, messages.format, source.captures) as out,
+    ):
+        writer = messages.format.messages(out, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]
         try:
             for batch in store.fill(reading):
-                chosen = selection.rows(batch)
+                chosen = messages.selection.rows(batch)
                 values.append(record_batch(batch.redacted(redactor), chosen, [column]).column(0))
                 rows.append(batch.row[chosen])
             keys = pa.table({column: pa.chunked_array(values)})
-            direction = "descending" if is_reversed else "ascending"
+            direction = "descending" if order.reverse else "ascending"
             places = pc.sort_indices(keys, sort_keys=[(column, direction, "at_end")]).to_numpy()
-            found = np.concatenate(rows)[places][skip:][:limit]
+            found = np.concatenate(rows)[places][order.skip :][: order.limit]
             for at in range(0, len(found), _TOGETHER):
                 batch = store.messages(found[at : at + _TOGETHER]).redacted(redactor)
                 writer.write(batch, np.arange(len(batch)))
         finally:
             writer.end()
-        return source.report(reading, is_whole=True, stats=stats, shown=len(found), skipped=min(skip, sum(map(len, rows))))
+        skipped = min(order.skip, sum(map(len, rows)))
+        return source.report(reading, is_whole=True, stats=messages.stats, shown=len(found), skipped=skipped)
 
 
 class Files:
@@ -280,10 +313,11 @@ class Files:
         return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped, told=self._told)
 
 
-@options.shared(show)
 def read(
     context: typer.Context,
     captures: options.Captures,
+    choices: MessageChoices,
+    packets: Packets,
     from_: Annotated[
         Literal["hex"] | None,
         typer.Option("--from", show_default=False, help="Refuse captures that are no pasted hex. All commands read it without this."),
@@ -291,13 +325,13 @@ def read(
     follow: Annotated[
         bool, typer.Option("--follow", help="Also read what another program still writes to the capture, until Ctrl-C.")
     ] = False,
-    **choices: Any,  # options of show
 ) -> int:
     """Print the messages of captures (pcap or pcapng), one line for each."""
     if follow and len(captures) > 1:
         raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
-    is_asked = choices["metrics_at"] is not None and list(captures) == [STDIN]  # metrics are served even while nothing comes from the pipe
-    return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), **choices)
+    # metrics are served even while nothing comes from the pipe
+    is_asked = choices.exposition.metrics_at is not None and list(captures) == [STDIN]
+    return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), choices, packets)
 
 
 def _values(text: str | None, *, is_text: bool) -> Values:

@@ -5,13 +5,14 @@ table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcpinspect.cli import completion, interrupts, options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.choices import Choices
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
@@ -20,6 +21,7 @@ from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
+    from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.target import Target
     from dcpinspect.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
@@ -91,46 +93,98 @@ FIRST = {
 }
 """The most important of these columns; others are left out for them if not all fit the width."""
 
-Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
-Sort = Annotated[
-    str | None,
-    typer.Option(
-        "--sort",
-        metavar="LIST",
-        autocompletion=completion.sort_columns,
-        help="Sort rows by these columns, as in findings.error,last_seqno.",
-    ),
-]
-Reverse = Annotated[bool, typer.Option("--reverse", help="Put the greatest first, or without --sort the last row.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="For text, print what does not fit the width of the terminal below each row.")
-]
-Width = Annotated[
-    int | None,
-    typer.Option(
-        "--width", metavar="COLUMNS", min=20, max=1000, help="For text, the width of lines. By default, it is the width of the terminal."
-    ),
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="[LIST]",
-        callback=options.list_columns,
-        is_eager=True,
-        autocompletion=completion.record_columns,
-        help="Only these columns, in this order, as in vbucket,verdict. Without a list, list all columns.",
-    ),
-]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        metavar="SQL",
-        autocompletion=completion.record_filters,
-        help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name is a saved filter.',
-    ),
-]
+
+class TableChoices(Choices):
+    """Which rows and columns of a table are shown, in which order, and how wide."""
+
+    title = "The table"
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="SQL",
+            autocompletion=completion.record_filters,
+            help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name is a saved filter.',
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="[LIST]",
+            callback=options.list_columns,
+            is_eager=True,
+            autocompletion=completion.record_columns,
+            help="Only these columns, in this order, as in vbucket,verdict. Without a list, list all columns.",
+        ),
+    ] = None
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="LIST",
+            autocompletion=completion.sort_columns,
+            help="Sort rows by these columns, as in findings.error,last_seqno.",
+        ),
+    ] = None
+    reverse: Annotated[bool, typer.Option("--reverse", help="Put the greatest first, or without --sort the last row.")] = False
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")
+    ] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="For text, print what does not fit the width of the terminal below each row.")
+    ] = False
+    width: options.Width = None
+
+    def view(
+        self, table: RecordTable, name: str, config: Config | None, *, vbucket: str | None = None, connection: str | None = None
+    ) -> TableView:
+        """Returns the part of a table that is asked for. ``name``: of its texts. Raises UsageError."""
+        from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter, sort_columns
+        from dcpinspect.tables.select import number_ranges
+
+        if vbucket is not None and "vbucket" not in {column.name for column in table.columns}:
+            raise UsageError(f"--vbucket: a {table.name} has no vbucket")
+        selection = RecordSelection(
+            vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
+            connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
+            filter=parse_record_filter(self.filter_, table, saved=options.saved_filters(config)) if self.filter_ is not None else None,
+            sort=[] if self.sort is None else _names(self.sort, "--sort", name, sort_columns(table)),
+            is_reversed=self.reverse,
+        )
+        return TableView(name, selection, columns_asked_for(self.columns, name, table), self)
+
+
+@dataclass
+class TableView:
+    """The part of a table that is asked for."""
+
+    name: str
+    selection: RecordSelection
+    columns: list[str] | None
+    choices: TableChoices
+
+    def write(self, out: Target, records: Records, format_: TableFormat, *, guard: bool) -> int:
+        """Writes the rows that are asked for, and returns how many met the conditions."""
+        chosen = self.selection.of(records)
+        self.put(out, chosen, format_, guard=guard)
+        return len(chosen)
+
+    def put(self, out: Target, chosen: Records, format_: TableFormat, *, guard: bool) -> None:
+        """Writes the first of the rows that met the conditions."""
+        shown = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
+        if not format_.is_text:
+            format_.records(out, shown, self.columns, guard=guard)
+            return
+        from dcpinspect.render.record_lines import record_lines
+
+        columns, first = self.columns, tuple(self.columns or ())
+        if columns is None:
+            readable = [column for column in dict.fromkeys((*READABLE[self.name], "file")) if column in shown.columns]
+            columns, first = [column for column in readable if shown.has_values(column)] or readable, FIRST[self.name]
+        lines = record_lines(shown.arrow(columns), first, width=self.choices.width or out.width(), is_folded=self.choices.verbose)
+        paint = out.painter()
+        out.put("".join(paint(line, style) + "\n" for line, style in lines))
 
 
 def command(name: str, doc: str) -> Callable[..., int]:
@@ -139,59 +193,38 @@ def command(name: str, doc: str) -> Callable[..., int]:
     def run(
         context: typer.Context,
         captures: options.Captures,
+        table: TableChoices,
+        times: options.Times,
+        result: options.Output,
+        redaction: options.Redaction,
+        input_: options.Input,
         vbucket: options.VBuckets = None,
         connection: options.Connections = None,
-        filter_: Filter = None,
-        since: options.Since = None,
-        until: options.Until = None,
-        columns: Columns = None,
-        sort: Sort = None,
-        reverse: Reverse = False,
-        limit: Limit = None,
-        verbose: Verbose = False,
-        width: Width = None,
-        format_name: options.OutputFormat = None,
-        output: options.OutputFile = None,
-        csv_guard: options.CsvGuard = True,
-        redact: options.Redact = False,
-        redact_salt: options.RedactSalt = None,
-        port: options.Port = None,
-        stats: options.Stats = False,
     ) -> int:
         # deferred: NumPy and the decoder, which --help and completion do not need
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
 
-        table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
-        format_ = choose_format(format_name, output)
-        options.refuse_unused(context, format_)
-        selection = selection_of(table, vbucket, connection, filter_, context.obj)
-        span = options.span_of_whole(since, until)
-        selection = replace(selection, sort=sort_of(sort, name, table), is_reversed=reverse)
-        redactor = options.redactor(redact, redact_salt)
-        chosen = columns_asked_for(columns, name, table)
-        extra_ports, find_ports = options.ports(port)
-        with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        of_table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
+        format_ = result.format(context)
+        view = table.view(of_table, name, context.obj, vbucket=vbucket, connection=connection)
+        span, redactor = times.span_of_whole(), redaction.redactor()
+        with Reading(captures, **input_.ports.chosen()) as reading:
             if name == "vbuckets":
                 reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
-            with opened(output, format_, captures) as out:
+            with opened(result.output, format_, captures) as out:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
-                selection = replace(selection, bounds=_bounds(span, reading))
+                view.selection = replace(view.selection, bounds=_bounds(span, reading))
                 everything = reading.by_name()[name]
-                records = selection.of(everything)
-                shown = records if limit is None else records.head(limit)
-                if format_.is_text:
-                    write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
-                else:
-                    format_.records(out, shown, chosen, guard=csv_guard)
-            if reading.messages and not len(records):
-                complain(no_such_connections(reading, selection.connections) or _none_of(len(everything), name))
-            return remarks(reading, stats=stats)
+                count = view.write(out, everything, format_, guard=result.csv_guard)
+            if reading.messages and not count:
+                complain(no_such_connections(reading, view.selection.connections) or _none_of(len(everything), name))
+            return remarks(reading, stats=input_.stats)
 
-    run.__doc__ = doc
+    run.__name__, run.__doc__ = name, doc
     return run
 
 
@@ -204,45 +237,6 @@ def _none_of(count: int, name: str) -> str:
 
 def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
     return None if span is None else span.within(reading.earliest_ns, reading.last_time_ns)
-
-
-def write(out: Target, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
-    """Writes records as lines of text."""
-    from dcpinspect.render.record_lines import record_lines
-
-    if chosen is None:
-        readable = [column for column in dict.fromkeys((*READABLE[name], "file")) if column in shown.columns]
-        chosen = [column for column in readable if shown.has_values(column)] or readable
-        first = FIRST[name]
-    else:
-        first = tuple(chosen)
-    lines = record_lines(shown.arrow(chosen), first, width=width, is_folded=verbose)
-    paint = out.painter()
-    out.put("".join(paint(line, style) + "\n" for line, style in lines))
-
-
-def sort_of(text: str | None, name: str, table: RecordTable) -> list[str]:
-    """Returns the columns to sort by."""
-    from dcpinspect.tables.record_rows import sort_columns
-
-    return [] if text is None else _names(text, "--sort", name, sort_columns(table))
-
-
-def selection_of(
-    table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None, config: Config | None
-) -> RecordSelection:
-    """Returns the conditions on rows."""
-    from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
-    from dcpinspect.tables.select import number_ranges
-
-    names = {column.name for column in table.columns}
-    if vbucket is not None and "vbucket" not in names:
-        raise UsageError(f"--vbucket: a {table.name} has no vbucket")
-    return RecordSelection(
-        vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
-        connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
-        filter=parse_record_filter(filter_, table, saved=options.saved_filters(config)) if filter_ is not None else None,
-    )
 
 
 def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:

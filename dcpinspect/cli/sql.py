@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
@@ -31,45 +31,38 @@ def sql(
             help="Capture files, read as one in order of time, and last the query. - is standard input, for a capture or for the query.",
         ),
     ],
+    times: options.Times,
+    result: options.Output,
+    redaction: options.Redaction,
+    input_: options.Input,
     log: Annotated[
         list[str] | None,
         typer.Option(
             "--log", metavar="FILE", help="Also have what 'dcpinspect log' reads of this file, as table log_events. May be repeated."
         ),
     ] = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    csv_guard: options.CsvGuard = True,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
-    stats: options.Stats = False,
 ) -> int:
     """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages, streams, findings and more."""
     paths, text = _split(arguments)
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    extra_ports, find_ports = options.ports(port)
-    redactor = options.redactor(redact, redact_salt)
+    format_, chosen = result.format(context), input_.ports.chosen()
+    redactor = redaction.redactor()
     paths = options.with_folders(paths)
-    span = options.span(since, until, paths)
+    span = times.span(paths)
 
     from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
-        Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor, span=span) as captures,
+        Captures(paths, **chosen, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
-        opened(output, format_, paths) as out,
-        progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
+        opened(result.output, format_, paths) as out,
+        progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(result.output)),
     ):
         if log:
             query.register_events(log)
         found = query.result()
-        format_.write(out, found.schema, found, guard=csv_guard)
-    return remarks(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
+        format_.write(out, found.schema, found, guard=result.csv_guard)
+    return remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats) if captures.scans else 0
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:

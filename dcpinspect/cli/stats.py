@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.export.formats import Report
 
@@ -21,21 +21,10 @@ if TYPE_CHECKING:
 def stats(
     context: typer.Context,
     captures: options.Captures,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    csv_guard: options.CsvGuard = True,
-    vbucket: options.VBuckets = None,
-    opcode: options.Opcodes = None,
-    connection: options.Connections = None,
-    key: options.Key = None,
-    status: options.Statuses = None,
-    collection: options.Collections = None,
-    filter_: options.Filter = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
+    conditions: options.Conditions,
+    result: options.Output,
+    redaction: options.Redaction,
+    ports: options.Ports,
 ) -> int:
     """Count messages by command and status, with sizes, answer times, throughput, snapshots, windows and capture loss.
 
@@ -47,31 +36,19 @@ def stats(
     from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
 
-    format_ = choose_format(format_name, output)
-    options.refuse_unused(context, format_)
-    selection = options.selection(
-        vbucket=vbucket,
-        opcode=opcode,
-        connection=connection,
-        key=key,
-        status=status,
-        collection=collection,
-        filter_=filter_,
-        span=options.span(since, until, captures),
-        config=context.obj,
-    )
+    format_ = result.format(context)
+    selection = conditions.selection(captures, context.obj)
     is_all = selection == Selection()
-    extra_ports, find_ports = options.ports(port)
-    redactor = options.redactor(redact, redact_salt)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+    redactor = redaction.redactor()
+    with Reading(captures, **ports.chosen()) as reading:
         if is_all:
             reading.track(redactor)
-        with opened(output, format_, captures) as out:
+        with opened(result.output, format_, captures) as out:
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
             rows = counted.rows(reading)
             told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
-            format_.report(out, told, guard=csv_guard)
+            format_.report(out, told, guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 

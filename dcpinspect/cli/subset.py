@@ -6,8 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import STDOUT, refuse_to_overwrite
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.terminal import complain
@@ -27,27 +31,89 @@ CLASSIC = (".pcap", ".cap", ".dmp")
 """Endings of classic pcap files."""
 
 
-def packet_wishes(
-    path: str | None, *, with_handshakes: bool = False, with_secrets: bool, decrypted: bool, redactor: Redactor | None
-) -> PacketWishes | None:
-    """Returns how to write packets to ``path``; None without a path. Raises UsageError for options that do not fit together."""
-    if path is None:
-        given = {"--with-handshakes": with_handshakes, "--with-secrets": with_secrets, "--decrypted": decrypted}
-        for option, is_given in given.items():
-            if is_given:
-                raise UsageError(f"{option}: is for the packets of -w FILE")
-        return None
-    if redactor is not None and with_secrets:
-        raise UsageError("--with-secrets: the secrets open all that --redact replaces; leave out one of the two")
-    if redactor is not None and not decrypted:
-        raise UsageError("--write: packets have what --redact replaces; with --decrypted packets are made that do not have it")
-    if with_secrets and decrypted:
-        raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
-    if with_secrets and path.lower().endswith(CLASSIC):
-        raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
-    from dcpinspect.export.subset import PacketWishes  # deferred: only -w needs it
+class PacketForm(Choices):
+    """In which form packets are written."""
 
-    return PacketWishes(with_handshakes, with_secrets, decrypted, redactor)
+    title = "The packets"
+    with_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--with-secrets",
+            help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
+        ),
+    ] = False
+    decrypted: Annotated[
+        bool, typer.Option("--decrypted", help="For -w, write the messages of TLS in plain text, in packets made for them.")
+    ] = False
+
+    def wishes(self, path: str | None, redactor: Redactor | None, *, with_handshakes: bool = False) -> PacketWishes | None:
+        """Returns how to write packets to ``path``; None without a path. Raises UsageError for options that do not fit together."""
+        if path is None:
+            given = {"--with-handshakes": with_handshakes, "--with-secrets": self.with_secrets, "--decrypted": self.decrypted}
+            for option, is_given in given.items():
+                if is_given:
+                    raise UsageError(f"{option}: is for the packets of -w FILE")
+            return None
+        if redactor is not None and self.with_secrets:
+            raise UsageError("--with-secrets: the secrets open all that --redact replaces; leave out one of the two")
+        if redactor is not None and not self.decrypted:
+            raise UsageError("--write: packets have what --redact replaces; with --decrypted packets are made that do not have it")
+        if self.with_secrets and self.decrypted:
+            raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
+        if self.with_secrets and path.lower().endswith(CLASSIC):
+            raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
+        from dcpinspect.export.subset import PacketWishes  # deferred: only -w needs it
+
+        return PacketWishes(with_handshakes, self.with_secrets, self.decrypted, redactor)
+
+
+class Packets(Choices):
+    """Whether the packets of messages are written, and in which form."""
+
+    title = "The packets"
+    write: Annotated[
+        str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets of the messages to this file, as pcapng.")
+    ] = None
+    with_handshakes: Annotated[
+        bool,
+        typer.Option(
+            "--with-handshakes",
+            help="For -w, also write how each connection began (TCP and TLS handshake, HELLO, bucket, DCP open and controls).",
+        ),
+    ] = False
+    form: PacketForm = PacketForm()
+
+    def wishes(self, redactor: Redactor | None) -> PacketWishes | None:
+        """Returns how to write packets; None if none are asked for. Raises UsageError."""
+        return self.form.wishes(self.write, redactor, with_handshakes=self.with_handshakes)
+
+
+class EvidencePackets(Choices):
+    """Whether the packets around findings are written, how many, and in which form."""
+
+    title = "The packets"
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write", "-w", metavar="FILE", help="Also write the packets around the findings to this file, as pcapng with comments."
+        ),
+    ] = None
+    around: Annotated[
+        int, typer.Option("--around", metavar="N", min=0, help="For -w, how many messages before and after each one that shows a finding.")
+    ] = 5
+    form: PacketForm = PacketForm()
+
+    def file(
+        self, context: typer.Context, captures: Sequence[str], redactor: Redactor | None, *, output: str | None, beside: Sequence[str]
+    ) -> EvidenceFile | None:
+        """Returns the file; None if none is asked for. Raises UsageError. ``beside``: other files that are read."""
+        wishes = self.form.wishes(self.write, redactor)
+        if self.write is None or wishes is None:
+            if options.is_typed(context, "around"):
+                raise UsageError("--around: is for the packets of -w FILE")
+            return None
+        refuse_to_overwrite(self.write, (), beside)
+        return EvidenceFile(self.write, captures, wishes, output=output, around=self.around)
 
 
 @contextmanager

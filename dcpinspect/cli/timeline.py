@@ -18,6 +18,7 @@ from dcpinspect.escape import escape, escape_rest
 from dcpinspect.export.formats import JSON, TEXT
 
 if TYPE_CHECKING:
+    from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.target import Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
@@ -39,6 +40,10 @@ def timeline(
     context: typer.Context,
     captures: options.Captures,
     vbucket: Annotated[int, typer.Option("--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False)],
+    times: options.Times,
+    result: options.OutputFormat,
+    redaction: options.Redaction,
+    input_: options.Input,
     connection: options.Connections = None,
     seqnos: Annotated[
         str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn.")
@@ -51,8 +56,6 @@ def timeline(
             help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name is a saved filter.",
         ),
     ] = None,
-    since: options.Since = None,
-    until: options.Until = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="Below each event, also print the messages of the vbucket, as read does.")
     ] = False,
@@ -60,42 +63,28 @@ def timeline(
         int | None, typer.Option("--width", metavar="COLUMNS", help="The width of lines. By default, it is the width of the terminal.")
     ] = None,
     ascii_: options.Ascii = False,
-    format_name: options.OutputFormat = None,
-    output: options.OutputFile = None,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
-    stats: options.Stats = False,
 ) -> int:
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
-    from dcpinspect.render.timeline import NARROWEST
     from dcpinspect.streams.contracts import STREAMS
     from dcpinspect.streams.items import VbucketItems
     from dcpinspect.streams.story import stories
     from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
-    format_ = choose_format(format_name, output)
-    if format_ not in (TEXT, JSON):
-        raise UsageError(f"--format {format_}: a timeline is text or one JSON object; streams, snapshots and gaps are tables in any format")
-    options.refuse_unused(context, format_)
-    if width is not None and not NARROWEST <= width <= WIDEST:
-        raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
-    span = _seqnos(seqnos) if seqnos is not None else None
+    format_ = _format(context, result, width)
+    drawn = _seqnos(seqnos) if seqnos is not None else None
     connections = number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else ()
     only = parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj)) if filter_ is not None else None
-    time = options.span_of_whole(since, until)
-    redactor = options.redactor(redact, redact_salt)
-    extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+    span, redactor = times.span_of_whole(), redaction.redactor()
+    with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
         items = VbucketItems(vbucket, connections)
-        with opened(output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
+        with opened(result.output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
             for batch in interrupts.batches(reading.capture, reading):
                 gathered.take(batch.redacted(redactor), items.feed(batch), reading)
-            bounds = time.within(reading.earliest_ns, reading.last_time_ns) if time is not None else None
+            bounds = span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
             found = stories(reading.tables, vbucket, connections, items, only, bounds)
             if not found and reading.messages:
                 refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
@@ -103,8 +92,20 @@ def timeline(
             if format_ is JSON:
                 told.write_json(out)
             elif found:
-                told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=span)
-        return remarks(reading, stats=stats)
+                told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=drawn)
+        return remarks(reading, stats=input_.stats)
+
+
+def _format(context: typer.Context, result: options.OutputFormat, width: int | None) -> TableFormat:
+    from dcpinspect.render.timeline import NARROWEST  # deferred, as above
+
+    format_ = choose_format(result.format_name, result.output)
+    if format_ not in (TEXT, JSON):
+        raise UsageError(f"--format {format_}: a timeline is text or one JSON object; streams, snapshots and gaps are tables in any format")
+    options.refuse_unused(context, format_)
+    if width is not None and not NARROWEST <= width <= WIDEST:
+        raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
+    return format_
 
 
 def _seqnos(text: str) -> range:

@@ -7,12 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.escape import escape
@@ -50,96 +52,121 @@ _BATCH_BYTES = 8 << 20
 """Half the usual size of batches, because a batch is kept in memory beside everything that is shown."""
 
 
+class Look(Choices):
+    """How the UI looks."""
+
+    title = "The look"
+    ascii_: options.Ascii = False
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
+    ] = None
+
+
+class Picture(Choices):
+    """Whether a view is drawn to a file, in place of the terminal."""
+
+    title = "A picture"
+    screenshot: Annotated[
+        View | None, typer.Option("--screenshot", help="Draw this view to the file of -o, as SVG, without a terminal.", show_default=False)
+    ] = None
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="For --screenshot, the picture, which appears when it is complete.")
+    ] = None
+    size: Annotated[
+        str | None, typer.Option("--size", metavar="COLUMNSxLINES", help="For --screenshot, the size of the terminal. By default 120x36.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class UiOptions:
+    """What holds for every capture that one run of the UI opens."""
+
+    ports: dict[str, Any]
+    """The arguments of a reading."""
+    keep_mib: int = KEPT_MIB
+    """MiB of packets that are kept of captures that come only once."""
+    redactor: Redactor | None = None
+    look: Look = Look()  # noqa: RUF009 - never changed
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A capture for the UI, and how it is shown first."""
+
+    capture: Packets
+    filter_text: str = ""
+    is_saved: bool = True
+    """Whether the packets are in a file, so that leaving loses nothing."""
+    can_read_again: bool = False
+    notices: Sequence[str] = ()
+    """Lines for the user; lines may be added later."""
+    beside: str | None = None
+    """A capture to compare with."""
+    prepare: Callable[[Reading], object] = lambda _: None
+    """Called with the reading before it begins."""
+
+
 def tui(
     context: typer.Context,
+    picture: Picture,
+    look: Look,
+    times: options.Times,
+    redaction: options.Redaction,
+    ports: options.Ports,
     captures: OptionalCaptures = None,
     follow: Annotated[bool, typer.Option("--follow", help="Also read what another program still writes to the capture.")] = False,
     filter_: options.Filter = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    ascii_: options.Ascii = False,
-    theme: Annotated[
-        str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
-    ] = None,
     beside: Annotated[
         str | None, typer.Option("--beside", metavar="FILE", help="Another capture, whose timelines are drawn below those of this one.")
     ] = None,
     keep: Keep = KEPT_MIB,
-    screenshot: Annotated[
-        View | None, typer.Option("--screenshot", help="Draw this view to the file of -o, as SVG, without a terminal.", show_default=False)
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="For --screenshot, the picture, which appears when it is complete.")
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", metavar="COLUMNSxLINES", help="For --screenshot, the size of the terminal. By default 120x36.")
-    ] = None,
-    redact: options.Redact = False,
-    redact_salt: options.RedactSalt = None,
-    port: options.Port = None,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
-    captures, redactor = captures or [], options.redactor(redact, redact_salt)
-    if screenshot is not None:
+    captures, ui = captures or [], UiOptions(ports.chosen(), keep, redaction.redactor(), look)
+    is_growing = follow or STDIN in captures
+    if picture.screenshot is not None:
         if follow or not captures:
             raise UsageError("--screenshot: is of captures that are complete; name one, without --follow")
-        filter_ = _with_times(filter_, since, until, captures, is_growing=STDIN in captures)
-        picture = screenshot, size, output
-        return _draw(context, captures, picture, beside, port=port, filter_=filter_, ascii_=ascii_, theme=theme, redactor=redactor)
-    for option, value in (("-o", output), ("--size", size)):
+        return _draw(context, captures, picture, beside, _with_times(filter_, times, captures, is_growing=is_growing), ui)
+    for option, value in (("-o", picture.output), ("--size", picture.size)):
         if value is not None:
             raise UsageError(f"{option}: is for --screenshot; name the view, as in --screenshot timeline")
     if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
         )
-    if len(captures) > 1 and (follow or STDIN in captures):
+    if len(captures) > 1 and is_growing:
         what = STDIN if STDIN in captures else "--follow"
         raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
-    extra_ports, find_ports = options.ports(port)
     if not captures:
-        if follow or filter_ or since or until or beside:
+        if follow or filter_ or times.since or times.until or beside:
             raise UsageError("tui: --follow, --filter, --since, --until and --beside are for a capture; name one, or choose it in the UI")
-        return explore(
-            context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep, redactor=redactor
-        )
-    filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
+        return explore(context, None, ui)
+    filter_text = _with_times(filter_, times, captures, is_growing=is_growing)
     from dcpinspect.capture.open import open_capture  # deferred: --help and completion do not need it
 
     # captures from a pipe are followed, too, so that the user can stop before the pipe ends
     is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
-    capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=follow or is_piped or STDIN in captures)
-    with _keys_of_terminal() if STDIN in captures else _as_it_is():
-        return explore(
-            context,
-            capture,
-            extra_ports=extra_ports,
-            find_ports=find_ports,
-            filter_=filter_,
-            ascii_=ascii_,
-            theme=theme,
-            is_saved=STDIN not in captures,
-            can_read_again=not (follow or is_piped or STDIN in captures),
-            keep_mib=keep,
-            beside=beside,
-            redactor=redactor,
-        )
+    capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=is_growing or is_piped)
+    opened = Opened(capture, filter_text, is_saved=STDIN not in captures, can_read_again=not (is_growing or is_piped), beside=beside)
+    with _keys_of_terminal() if STDIN in captures else nullcontext():
+        return explore(context, opened, ui)
 
 
-def _with_times(filter_: str | None, since: str | None, until: str | None, captures: list[str], *, is_growing: bool) -> str | None:
+def _with_times(filter_: str | None, times: options.Times, captures: list[str], *, is_growing: bool) -> str:
     """Returns the filter that the list opens with: it includes the span of time, so that the user can change it there.
 
     Raises UsageError.
     """
-    span = options.span(since, until, None if is_growing else captures)
+    span = times.span(None if is_growing else captures)
     if span is None:
-        return filter_
+        return filter_ or ""
     from dcpinspect.capture.open import open_capture
     from dcpinspect.tables.records import time_text
 
     counted = any(one is not None and one.counts_from != "epoch" for one in (span.since, span.until))
     if counted and STDIN in captures:
-        raise UsageError(f"{'--since' if since else '--until'}: the start is not known before it comes; write the date, too")
+        raise UsageError(f"{'--since' if times.since else '--until'}: the start is not known before it comes; write the date, too")
     first_ns = 0
     if counted:
         with open_capture(captures) as capture:
@@ -156,29 +183,8 @@ def is_terminal(*, with_keys: bool = True) -> bool:
     return all(stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else [])))
 
 
-def explore(
-    context: typer.Context,
-    capture: Packets | None,
-    *,
-    extra_ports: Sequence[int],
-    find_ports: bool,
-    filter_: str | None = None,
-    ascii_: bool = False,
-    theme: str | None = None,
-    is_saved: bool = True,
-    can_read_again: bool = False,
-    notices: Sequence[str] = (),
-    keep_mib: int = KEPT_MIB,
-    beside: str | None = None,
-    redactor: Redactor | None = None,
-    prepare: Callable[[Reading], object] = lambda _: None,
-) -> int:
-    """Opens the terminal UI on packets, or on the screen that chooses a capture, and waits for its end.
-
-    ``notices``: lines for the user; lines may be added later. ``is_saved``: whether the packets are in a file, so that leaving loses
-    nothing. ``keep_mib``: MiB of packets that are kept of captures that come only once. ``beside``: a capture to compare with. ``prepare``:
-    called with the reading before it begins.
-    """
+def explore(context: typer.Context, opened: Opened | None, ui: UiOptions) -> int:
+    """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its end."""
     gc.disable()  # it would check the imported objects again and again, for 60 ms, although all of them stay
     # deferred: Textual and the decoder, which --help and completion do not need
     from dcpinspect.tui.app import InspectApp
@@ -187,25 +193,25 @@ def explore(
 
     gc.freeze()
     gc.enable()
-    look, saved, said = _look(context, ascii_=ascii_, theme=theme), options.saved_filters(context.obj), ""
+    look, saved, said = _look(context, ui.look), options.saved_filters(context.obj), ""
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
-        if capture is None:
+        if opened is None:
             opening, status = _run(StartApp(**look, said=said))
         else:
             inspection = Inspection(
-                capture,
-                extra_ports=extra_ports,
-                find_ports=find_ports,
-                is_saved=is_saved,
-                notices=notices,
-                keep=keep_mib << 20,
-                redactor=redactor,
+                opened.capture,
+                **ui.ports,
+                is_saved=opened.is_saved,
+                notices=opened.notices,
+                keep=ui.keep_mib << 20,
+                redactor=ui.redactor,
             )
-            prepare(inspection.reading)
-            other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
+            opened.prepare(inspection.reading)
+            can_read_again, filter_text = opened.can_read_again, opened.filter_text
+            other = _beside(inspection, opened.beside, ui)
             app = InspectApp(
-                inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", can_read_again=can_read_again, beside=other
+                inspection, **look, saved=saved, colors=colors, filter_text=filter_text, can_read_again=can_read_again, beside=other
             )
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
@@ -216,60 +222,45 @@ def explore(
         if opening is None:
             return status
         try:
-            capture, is_saved, notices, prepare = _opened(opening, extra_ports, find_ports=find_ports)
-            can_read_again, filter_, beside = not opening.interface, None, None
+            opened = _opened(opening, ui)
         except DcpInspectError as error:
-            capture, said = None, str(error)
+            opened, said = None, str(error)
 
 
-def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[str, Any]:
+def _look(context: typer.Context, look: Look) -> dict[str, Any]:
     """Returns look and memory of an application: the common arguments of every ``ThemedApp``. Raises UsageError."""
     from rich.console import Console  # deferred, as above
 
     from dcpinspect.tui.history import Memory
     from dcpinspect.tui.theme import known_theme
 
-    place = "--theme"
+    theme, place = look.theme, "--theme"
     if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # this also applies to live --tui
         theme, place = str(named), context.obj.place("tui", "theme")
     return {
-        "is_ascii": ascii_ or os.environ.get("TERM") == "linux",
+        "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",
         "memory": Memory.of_user(),
         "theme_name": known_theme(theme, place) if theme else "",
         "has_few_colors": Console().color_system == "standard",
     }
 
 
-def _beside(inspection: Inspection, name: str | None, extra_ports: Sequence[int], *, find_ports: bool) -> Inspection | None:
+def _beside(inspection: Inspection, name: str | None, ui: UiOptions) -> Inspection | None:
     """Opens another capture to compare with. Raises CaptureError, after closing the shown one."""
     if name is None:
         return None
     from dcpinspect.tui.inspection import Inspection
 
     try:
-        return Inspection([name], extra_ports=extra_ports, find_ports=find_ports, redactor=inspection.reading.redactor)
+        return Inspection([name], **ui.ports, redactor=ui.redactor)
     except BaseException:
         inspection.close()
         raise
 
 
-def _draw(
-    context: typer.Context,
-    captures: list[str],
-    picture: tuple[str, str | None, str | None],
-    beside: str | None,
-    *,
-    port: list[str] | None,
-    filter_: str | None,
-    ascii_: bool,
-    theme: str | None,
-    redactor: Redactor | None,
-) -> int:
-    """Writes a picture of a view to a file. The user's own theme and history do not change it. Raises UsageError.
-
-    ``picture``: view, size and file.
-    """
-    view, size, output = picture
+def _draw(context: typer.Context, captures: list[str], picture: Picture, beside: str | None, filter_text: str, ui: UiOptions) -> int:
+    """Writes a picture of a view to a file. The user's own theme and history do not change it. Raises UsageError."""
+    view, size, output = picture.screenshot or "", picture.size, picture.output
     if not output:
         raise UsageError("--screenshot: name the file, as in -o view.svg")
     # deferred, as above
@@ -286,14 +277,13 @@ def _draw(
     if not all(SMALLEST <= one <= LARGEST for one in (columns, lines)):
         raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
     refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
-    look = _look(context, ascii_=ascii_, theme=theme) | {"memory": Memory(), "has_few_colors": False}
-    extra_ports, find_ports = options.ports(port)
+    look = _look(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
     file = AtomicFile(output)
     try:
-        inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor)
+        inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
-        other = _beside(inspection, beside, extra_ports, find_ports=find_ports)
-        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", beside=other)
+        other = _beside(inspection, beside, ui)
+        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_text, beside=other)
         try:
             drawn = screenshot(app, view, (columns, lines))
         finally:
@@ -322,28 +312,19 @@ def _run(app: ThemedApp) -> tuple[Opening | None, int]:
     return None, CRASHED
 
 
-def _opened(
-    opening: Opening, extra_ports: Sequence[int], *, find_ports: bool
-) -> tuple[Packets, bool, Sequence[str], Callable[[Reading], object]]:
-    """Opens what was chosen in the UI. Raises DcpInspectError.
-
-    Returns packets, whether they are in a file, lines for the user, and the function that gets the reading.
-    """
+def _opened(opening: Opening, ui: UiOptions) -> Opened:
+    """Opens what was chosen in the UI. Raises DcpInspectError."""
     if opening.interface:
-        from dcpinspect.cli.capturing import capturing
+        from dcpinspect.cli.capturing import Capturing
 
-        source, notices = capturing([opening.interface]), list[str]()
-        return source.capture(extra_ports, find_ports=find_ports, tell=notices.append), False, notices, source.bound
+        source, notices = Capturing(interface=[opening.interface]).interfaces(), list[str]()
+        capture = source.capture(**ui.ports, tell=notices.append)
+        return Opened(capture, is_saved=False, notices=notices, prepare=source.bound)
     from dcpinspect.capture.open import open_capture
 
     if opening.keylog:
         options.choose_keylogs([opening.keylog])
-    return open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES), True, (), lambda _: None
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
+    return Opened(open_capture(options.with_folders(opening.captures), batch_bytes=_BATCH_BYTES), can_read_again=True)
 
 
 @contextmanager

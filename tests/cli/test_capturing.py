@@ -4,7 +4,7 @@ import pytest
 
 from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import Wishes
-from dcpinspect.cli.capturing import FullDisk, _limits, _size, capturing
+from dcpinspect.cli.capturing import Capturing, FullDisk, _limits, _size
 from dcpinspect.errors import UsageError
 
 
@@ -29,15 +29,15 @@ def test_limits_add_up() -> None:
 
 
 def test_options_become_wishes() -> None:
-    found = capturing(
-        ["eth0"], "x.pcapng", 60.0, ["filesize:1MB", "files:3"], "zstd", ["duration:30", "messages:5"], 16, "1GiB", 96,
-        promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
-    )  # fmt: skip
-    wishes = found._how(Wishes(("eth0",), None, "x.pcapng", "--write x.pcapng"))
+    found = Capturing(
+        interface=["eth0"], write="x.pcapng", duration=60.0, ring=["filesize:1MB", "files:3"], compress="zstd",
+        autostop=["duration:30", "messages:5"], buffer=16, spool="1GiB", snaplen=96, promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
+    ).interfaces()  # fmt: skip
+    wishes = found._wishes(Wishes(("eth0",), None, "x.pcapng", "--write x.pcapng"))
     assert (wishes.each, wishes.files, wishes.stop) == (Limits(size=1_000_000), 3, Limits(seconds=30))
     assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
     assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, None)
-    spooled = found._how(Wishes(("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True))
+    spooled = found._wishes(Wishes(("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True))
     assert (spooled.each, spooled.files) == (Limits(size=5), 16)
 
 
@@ -51,4 +51,4 @@ def test_options_become_wishes() -> None:
 )
 def test_options_that_need_another_are_refused_without_it(options: dict[str, str], what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        capturing(["eth0"], **options)  # type: ignore[arg-type] # as the command line gives them
+        Capturing(interface=["eth0"], **options).interfaces()  # type: ignore[arg-type] # as the command line gives them

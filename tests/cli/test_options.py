@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dcpinspect.cli.config import Config
-from dcpinspect.cli.options import column_names, ports, selection, shared, spark_settings
+from dcpinspect.cli.options import Conditions, Ports, SparkSession, column_names
 from dcpinspect.errors import UsageError
 from dcpinspect.tables.select import Collections
 
-NONE: dict[str, Any] = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
 CONFIG = Config(
     Path("my.toml"),
     {"filters": {"few": "vbucket < 3", "bad": "vbucket < x"}, "columns": {"mine": ["key", " row"], "seqnos": "row", "bad": "row,kye"}},
@@ -21,12 +18,13 @@ CONFIG = Config(
 
 
 def test_without_options_there_are_no_conditions() -> None:
-    chosen = selection(**NONE)
+    chosen = Conditions().selection((), None)
     assert (chosen.vbuckets, chosen.commands, chosen.keys, chosen.filter) == ((), None, None, None)
 
 
 def test_each_option_sets_its_condition() -> None:
-    chosen = selection(vbucket="1,5-9", opcode="dcp_mutation", connection="2", key="user::*", status="rollback", collection="0x8")
+    options = Conditions(vbucket="1,5-9", opcode="dcp_mutation", connection="2", key="user::*", status="rollback", collection="0x8")
+    chosen = options.selection((), None)
     assert chosen.vbuckets == (range(1, 2), range(5, 10))
     assert chosen.connections == (range(2, 3),)
     assert chosen.statuses == (range(0x23, 0x24),)
@@ -40,7 +38,7 @@ def test_each_option_sets_its_condition() -> None:
 @pytest.mark.parametrize(("option", "text"), [("vbucket", "70000"), ("vbucket", "x"), ("connection", "9-1"), ("collection", "-1")])
 def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"^--{option} "):
-        selection(**{**NONE, option: text})
+        Conditions(**{option: text}).selection((), None)  # type: ignore[arg-type] # as the command line gives them
 
 
 @pytest.mark.parametrize(
@@ -48,13 +46,13 @@ def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
     [(None, ([], False)), (["auto"], ([], True)), (["11999", "1"], ([11_999, 1], False)), (["auto", "65535"], ([65_535], True))],
 )
 def test_ports_are_numbers_or_to_be_found(values: list[str] | None, expected: tuple[list[int], bool]) -> None:
-    assert ports(values) == expected
+    assert tuple(Ports(port=values).chosen().values()) == expected
 
 
 @pytest.mark.parametrize("value", ["0", "65536", "-1", "http", "", "1e3", "\uff11", "99999999999999"])
 def test_a_wrong_port_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=r"^--port .*: write a number from 1 to 65535, or auto$"):
-        ports([value])
+        Ports(port=[value]).chosen()
 
 
 def test_columns_keep_their_order() -> None:
@@ -107,32 +105,19 @@ def test_a_wrong_set_of_columns_says_which_there_are(text: str, line: str) -> No
 
 
 def test_a_filter_knows_what_was_saved() -> None:
-    chosen = selection(**NONE, filter_="@few or @errors", config=CONFIG)
+    chosen = Conditions(filter_="@few or @errors").selection((), CONFIG)
     assert chosen.filter is not None
     assert chosen.filter.filter.columns == ("vbucket", "status_name")
 
 
 def test_a_mistake_in_a_saved_filter_names_the_file() -> None:
     with pytest.raises(UsageError) as caught:
-        selection(**NONE, filter_="@bad", config=CONFIG)
+        Conditions(filter_="@bad").selection((), CONFIG)
     assert str(caught.value) == "my.toml: [filters] bad: no column is called x; text is put in single quotes: 'x'"
     assert caught.value.details == ("vbucket < x", "          ^")
 
 
-def test_a_command_has_the_options_of_another_besides_its_own() -> None:
-    def show(context: object, first: int = 1, second: int = 2) -> int:
-        del context
-        return 10 * first + second
-
-    @shared(show)
-    def command(context: object, second: int, own: int = 0, **choices: int) -> int:
-        return 100 * own + show(context, second=second, **choices)
-
-    assert list(inspect.signature(command).parameters) == ["context", "second", "own", "first"]
-    assert command(None, second=7, own=3, first=4) == 347
-
-
 def test_sparks_settings_are_keys_and_values() -> None:
-    assert spark_settings(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
+    assert SparkSession(conf=["a.b=c=d", " e = f"]).settings() == {"a.b": "c=d", "e": " f"}
     with pytest.raises(UsageError, match="--conf =x: write KEY=VALUE"):
-        spark_settings(["=x"])
+        SparkSession(conf=["=x"]).settings()

@@ -1,0 +1,85 @@
+"""Groups of options. A group is declared as a dataclass is, typer sees its fields, and the command gets one object.
+
+``def read(context, captures: Captures, conditions: Conditions, …)``. A field of a group may be a group, too. An option that a command
+declares by itself stands in place of one of its groups with the same name, which gets its value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, dataclass_transform, get_type_hints
+
+Parameters = dict[str, inspect.Parameter]
+
+
+@dataclass_transform(kw_only_default=True)
+class Choices:
+    """The base of all groups. No dataclass: making one of thirty fields takes longer than all that typer does with them."""
+
+    title: ClassVar[str] = "Options"
+    """The heading of these options in ``--help``."""
+    option_types: ClassVar[dict[str, Any]] = {}
+    """The type of each field, with what typer needs."""
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls.option_types = {name: kind for name, kind in hints.items() if name not in Choices.__annotations__}
+
+    def __init__(self, **values: Any) -> None:
+        """``values``: those of fields, where they are not the defaults."""
+        for name in self.option_types:
+            setattr(self, name, values.get(name, getattr(type(self), name, None)))
+
+    @classmethod
+    def parameters(cls) -> Parameters:
+        """Returns the options, by name, in order."""
+        found: Parameters = {}
+        for name, kind in cls.option_types.items():
+            if is_group(kind):
+                found |= kind.parameters()
+            else:
+                default = getattr(cls, name, inspect.Parameter.empty)
+                found[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        return found
+
+    @classmethod
+    def titles(cls) -> dict[str, str]:
+        """Returns the heading of each option."""
+        found: dict[str, str] = {}
+        for name, kind in cls.option_types.items():
+            found |= kind.titles() if is_group(kind) else {name: cls.title}
+        return found
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Returns the group with its part of the values of all options."""
+        parts = {name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)}
+        return cls(**parts, **{name: values[name] for name in cls.option_types if name in values})
+
+
+def is_group(kind: Any) -> bool:
+    """Whether a type is a group of options."""
+    return isinstance(kind, type) and issubclass(kind, Choices)
+
+
+def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str]]:
+    """Returns the function that typer gets in place of a command, and the heading of each option that belongs to a group."""
+    signature = inspect.signature(command, eval_str=True)
+    groups = {one.name: one.annotation for one in signature.parameters.values() if is_group(one.annotation)}
+    parameters: Parameters = {}
+    titles: dict[str, str] = {}
+    for one in signature.parameters.values():
+        if one.name not in groups:
+            parameters[one.name] = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        parameters |= {name: option for name, option in one.annotation.parameters().items() if name not in signature.parameters}
+        titles |= {name: title for name, title in one.annotation.titles().items() if name not in signature.parameters}
+
+    def run(**values: Any) -> int:
+        own = {name: value for name, value in values.items() if name in signature.parameters}
+        return command(**own, **{name: group.of(values) for name, group in groups.items()})
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    setattr(run, "__signature__", inspect.Signature(list(parameters.values())))  # noqa: B010 - functions do not declare it
+    return run, titles
