@@ -17,7 +17,8 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows as r
-from dcpinspect.streams.session import Conversation, Fact, readable, value_bytes
+from dcpinspect.streams.conversation import Conversation
+from dcpinspect.streams.session import Fact, readable, value_bytes
 from dcpinspect.streams.state import Details, biased
 from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
 from dcpinspect.tables.messages import MessageBatch

@@ -21,12 +21,12 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.changes import Changes, Event
+from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval, Intervals
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
 from dcpinspect.streams.rows import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
-from dcpinspect.streams.session import Conversation
 
 CAUSES = ("key", "state", "cas", "value")
 """The parts in which two changes may differ. Of several differences the first one counts."""

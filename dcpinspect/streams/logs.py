@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, Names
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.server_reports import LOG, At, Reports
-from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import failover_entries
 from dcpinspect.streams.visibility import Visibility
 

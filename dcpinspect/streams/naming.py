@@ -7,7 +7,7 @@ import numpy as np
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.collections import Manifest, said_by_event, scopes_of
-from dcpinspect.streams.session import document, json_object, readable, text, told_bytes
+from dcpinspect.streams.session import document, event_bytes, json_object, readable, text
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import DEFAULT, Names
 
@@ -46,7 +46,7 @@ class NameTeller:
         connection = int(batch.connection[index])
         if opcode == Opcode.DCP_SYSTEM_EVENT:
             heard = self._heard.setdefault(connection, Manifest())
-            if batch.decoded.fits[index] and heard.is_news(told_bytes(batch, index)):
+            if batch.decoded.fits[index] and heard.is_news(event_bytes(batch, index)):
                 self._event(batch, index, connection)
         elif opcode == Opcode.SELECT_BUCKET or opcode in _IN_VALUE:
             if len(self._asked) >= _MOST_WAITING:

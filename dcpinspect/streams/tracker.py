@@ -23,6 +23,7 @@ from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
+from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
@@ -41,7 +42,7 @@ from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
-from dcpinspect.streams.session import COLLECTIONS, Conversation, Session
+from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, Numbers, State
 from dcpinspect.streams.tables import Seen, Tables

@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams import words as w
+from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import origin_of
 from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, Connections, Losses, Snapshots, Streams
 from dcpinspect.streams.server_reports import LOG, At, Reports
-from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dcpinspect.streams.collections import Collection, Manifest, named_collections
-from dcpinspect.streams.session import Conversation
+from dcpinspect.streams.conversation import Conversation
 from tests.peers.script import Send, Stream
 from tests.streams.told import Told, opened, tables
 from tests.tables.build import batch

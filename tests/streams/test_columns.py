@@ -8,8 +8,8 @@ import numpy as np
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.columns import MessageColumns
+from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.kinds import ANSWER, END, EVENT, LOST, MARKER, OSO, REQUEST, SEQNO_ADVANCED, UNREADABLE
-from dcpinspect.streams.session import Conversation
 from tests.builders import mutation
 from tests.tables.build import batch
 

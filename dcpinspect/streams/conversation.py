@@ -1,0 +1,179 @@
+"""What the two sides of each connection have said, fed with every batch. The kernel gets what changes its work as facts with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.cluster_map import ClusterMaps
+from dcpinspect.streams.kinds import FACT_WINDOW
+from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
+from dcpinspect.streams.server_reports import Reports, ServerReport
+from dcpinspect.streams.session import FAILOVER_LOGS, Fact, News, Session, json_object, place_of, readable
+from dcpinspect.streams.session_messages import REQUESTS, SessionMessage, read_answer, read_request
+from dcpinspect.tables.messages import MessageBatch
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
+
+_SESSION = np.zeros(256, dtype=np.bool_)
+_SESSION[[*REQUESTS]] = True
+_ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
+"""Opcodes that clients are expected to send on their connections."""
+_NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
+_REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE)
+"""Statuses of refused stream requests whose value says more: the cluster map, or the uid of the manifest."""
+
+
+class Conversation:
+    """The sessions of all connections, fed with every batch."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, Session] = {}
+        self.news: list[News] = []
+        """News of the latest batch, in row order."""
+        self.filters: list[dict[str, Any] | None] = []
+        """Parsed values of stream requests, without repeats."""
+        self.logs: list[bytes] = []
+        """Failover logs as bytes, as they stand in answers, without repeats."""
+        self._maps = ClusterMaps()
+        self._filter_numbers: dict[bytes, int] = {}
+        self._log_numbers: dict[bytes, int] = {}
+        self._told = Reports.zeros(0)  # reports that belong to no session
+
+    @property
+    def reports(self) -> Reports:
+        """What servers said of vbuckets outside of their streams."""
+        said = {number: (one.reports, one.high_seqnos) for number, one in self.sessions.items() if one.reports}
+        return Reports.joined([self._told, Reports.of(said, self.log_of)])
+
+    def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes], Table]:
+        """Returns sessions, raw values of stream requests (their parsed form may be deeply nested), failover logs, and reports as
+        columns."""
+        reports = self.reports.as_integers()
+        return {number: _without_reports(one) for number, one in self.sessions.items()}, list(self._filter_numbers), self.logs, reports
+
+    def __setstate__(self, said: tuple[dict[int, Session], list[bytes], list[bytes], Table]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self.sessions, filters, logs, reports = said
+        self._told = Reports.of_integers(reports)
+        for value in filters:
+            self.filter_of(value)
+        for log in logs:
+            self.log_of(log)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
+        """Joins what was said in readings of different connections.
+
+        ``connections``: for each reading, the new numbers of its connections. Returns the whole, and for each reading the new numbers of
+        its ``filters`` and of its ``logs``.
+        """
+        filters, filter_numbers = without_repeats([list(part._filter_numbers) for part in parts])
+        reports = [part.reports for part in parts]
+        logs, log_numbers = without_repeats([part.logs for part in parts])
+        told = [renumbered_rows(own, {"logs": numbers}) for own, numbers in zip(reports, log_numbers, strict=True)]
+        for own, of in zip(told, connections, strict=True):
+            own.connection = of[own.connection]
+        sessions = by_connection([{n: _without_reports(one) for n, one in part.sessions.items()} for part in parts], connections)
+        whole = cls()
+        whole.__setstate__((sessions, filters, logs, Reports.joined(told).as_integers()))
+        return whole, filter_numbers, log_numbers
+
+    def of(self, connection: int) -> Session:
+        """Returns the session of a connection, a new one if it has none."""
+        return self.sessions.setdefault(connection, Session())
+
+    def feed(self, batch: MessageBatch) -> list[Fact]:
+        """Takes the messages of a batch, and returns the facts that the kernel needs, in row order.
+
+        These are few, so they are read one by one. Texts and tables that peers could fill without end are bounded.
+        """
+        decoded = batch.decoded
+        whole = readable(batch)
+        is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
+        tells_more = np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
+        is_said |= tells_more & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
+        rows = np.flatnonzero(is_said & whole)
+        is_unclear = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
+        unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
+        for row in np.flatnonzero(is_said & ~whole).tolist():
+            opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
+            if opcode in _ASKS:
+                self.of(int(batch.connection[row])).is_cut = True
+            is_log = opcode in FAILOVER_LOGS and decoded.is_response[row] and decoded.specific[row] == Status.SUCCESS
+            if is_log and vbucket is not None:
+                self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(place_of(batch, row))
+        facts: list[Fact] = []
+        self.news = [News(row, int(batch.connection[row]), Opcode.DCP_CONTROL, None, None) for row, _, _ in unclear]
+        for row in rows.tolist():
+            opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
+            session = self.of(connection)
+            if opcode == Opcode.DCP_CONTROL and session.consumer == int(batch.direction[row] ^ decoded.is_response[row]) ^ 1:
+                continue  # only consumers set anything
+            message = SessionMessage(batch, row, session, self._maps, facts)
+            status: int | None = None
+            if decoded.is_response[row]:
+                status = message.specific
+                message.asked = session.waiting.pop(message.request_row, None) if batch.request_row.at(row) is not None else None
+                read_answer(message)
+            else:
+                read_request(message)
+                message.asked = session.waiting.get(message.row)
+            if opcode in _NEWS:
+                told = session.features if opcode == Opcode.HELLO and status is not None else message.asked
+                self.news.append(News(row, connection, opcode, status, told))
+        self.news.sort(key=lambda one: one.index)
+        return sorted(facts + unclear)
+
+    def filter_of(self, value: bytes, redactor: Redactor | None = None) -> int:
+        """Number among ``filters`` of a stream request's value. ``redactor``: what it replaces is not remembered."""
+        value = value if redactor is None else redactor.told(STREAM_OPTIONS, value)
+        number = self._filter_numbers.get(value)
+        if number is None:
+            number = self._filter_numbers[value] = len(self.filters)
+            self.filters.append(json_object(value))
+        return number
+
+    def log_of(self, value: bytes) -> int:
+        """Returns the number of a failover log in ``logs``, or -1 if the value is no failover log."""
+        if not value or len(value) % 16:
+            return -1
+        number = self._log_numbers.setdefault(value, len(self.logs))
+        if number == len(self.logs):
+            self.logs.append(value)
+        return number
+
+    def keep(self, filters: Rows, logs: Rows) -> dict[str, Mask]:
+        """Keeps only the ``filters`` and ``logs`` of these numbers.
+
+        Returns by name a mask of those that stay; they get new numbers in the same order.
+        """
+        staying = {name: np.zeros(len(of), dtype=np.bool_) for name, of in (("filters", self.filters), ("logs", self.logs))}
+        for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
+            stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
+        values, known = [*compress(self._filter_numbers, staying["filters"])], [*compress(self.logs, staying["logs"])]
+        self.filters = [*compress(self.filters, staying["filters"])]
+        self._filter_numbers = {value: number for number, value in enumerate(values)}
+        self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
+        return staying
+
+    def leave(self, connections: Table) -> None:
+        """Drops what was said on these connections."""
+        for number in connections.tolist():
+            self.sessions.pop(number, None)
+        self._told = self._told[~np.isin(self._told.connection, connections)]
+
+
+def _without_reports(session: Session) -> Session:
+    """Returns the session without what ``Conversation.reports`` holds as columns."""
+    kept = {vbucket: ServerReport(not_persisted=said) for vbucket, one in session.reports.items() if (said := one.not_persisted)}
+    return replace(session, reports=kept, high_seqnos={})
