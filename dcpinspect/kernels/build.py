@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import hashlib
 import importlib
 import os
@@ -84,6 +85,7 @@ def _made(objects: Path, place: int) -> Path:
     """Returns the object file of the kernel at a place of all; makes it if it is not there."""
     from dcpinspect.kernels.compiling import VERSION, object_of
 
+    gc.disable()  # what compiling makes lives as long as this process: looking through it took a sixth of the time
     kernel = kernels()[place]
     path = objects / f"{kernel.__name__}-{fingerprint(kernel, VERSION)}.o"
     if not path.exists():

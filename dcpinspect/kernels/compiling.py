@@ -6,7 +6,7 @@ Only this module knows numba from the inside, and only a build imports it. docs/
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite
@@ -14,41 +14,77 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
+from numba.core import codegen, registry
 from numba.core import types as numba_types
 from numba.core.typing import templates
 from numba.extending import overload
 from numba.np import arrayobj
 
 from dcpinspect.kernels.kernel import HELPERS
-from dcpinspect.kernels.library import TYPES, parse_signature, symbol
+from dcpinspect.kernels.library import parse_signature, symbol
 from dcpinspect.kernels.structs import Rows, Struct, Tables
 
-VERSION = f"1 numba {numba.__version__} llvmlite {llvmlite.__version__}"
+VERSION = f"3 numba {numba.__version__} llvmlite {llvmlite.__version__}"
 """Its first number changes with what is said here to numba and LLVM."""
-_NO_OBJECTS = """
-target triple = "{triple}"
-target datalayout = "{layout}"
-define void @NRT_MemInfo_call_dtor(ptr %object) {{
-    ret void
-}}
-"""
-"""The one function of numba's run time that kernels refer to. It is never called: their arrays own nothing."""
+_OPTIONS: Any = {
+    "error_model": "numpy",  # without exceptions, which would be objects of Python
+    "_nrt": False,  # nothing here owns memory, so nothing is counted
+    # Without wrappers for Python, which refer to numba's libraries by address.
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "no_rewrites": True,  # of expressions of whole arrays and of ``raise``: kernels have neither
+}
 
 _registered: set[Callable[..., Any]] = set()
 
 
+class _Parts(codegen.JITCodeLibrary):
+    """What numba translates together, as it is.
+
+    numba would optimise each function, and then whatever calls it together with it, and translate both. A kernel needs this once.
+    """
+
+    def add_llvm_module(self, module: Any) -> None:
+        self._final_module.link_in(module)
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, _: str) -> int:
+        return 0
+
+    def whole(self) -> Any:
+        """Returns one module with all that the functions here call."""
+        todo, seen = [self], {self}
+        while todo:
+            for library in todo.pop()._linking_libraries:
+                if library not in seen:
+                    seen.add(library)
+                    todo.append(library)
+                    self._final_module.link_in(library._final_module, preserve=True)
+        return self._final_module
+
+
+class _Codegen(codegen.JITCPUCodegen):
+    """Makes ``_Parts``, which nothing here runs."""
+
+    _library_class = _Parts
+
+    def set_env(self, *_: Any) -> None:
+        pass
+
+
 def object_of(function: Callable[..., Any], signature: str) -> bytes:
     """Returns an object file with a kernel, by its ``symbol``; nothing else in it is seen from outside."""
-    config: Any = numba.config  # numba fills this module at run time
-    config.CPU_NAME, config.CPU_FEATURES = "generic", ""
     library, name = _compiled(function, signature)
-    module = llvm.parse_assembly(library.get_llvm_str())
-    module.link_in(llvm.parse_assembly(_NO_OBJECTS.format(triple=module.triple, layout=module.data_layout)))
+    module = library.whole()
     for value in (*module.functions, *module.global_variables):
         if value.name == name:
             value.name = symbol(function)
         elif not value.is_declaration:
             value.linkage = "private"  # their names, which numba counts, are not in the file
+    passes, builder = library.codegen._module_pass_manager()
+    passes.run(module, builder)
     return _emitted(module)
 
 
@@ -75,10 +111,15 @@ def _emitted(module: Any) -> bytes:
 
 def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
     """Returns numba's library with the entry, and the entry's name in it."""
+    config: Any = numba.config  # numba fills this module at run time
+    config.CPU_NAME, config.CPU_FEATURES = "generic", ""
+    context = registry.cpu_target.target_context
+    if not isinstance(context.codegen(), _Codegen):
+        context._internal_codegen = _Codegen("kernels")  # type: ignore[no-untyped-call] # numba has types for some
     for helper, other in HELPERS.items():
         if helper not in _registered:
             _registered.add(helper)
-            options: Any = {"forceinline": True} if other is helper else {}
+            options: Any = {**_OPTIONS, "forceinline": True} if other is helper else _OPTIONS
             overload(helper, jit_options=options, strict=False)(_always(other or helper))
     result, parameters = parse_signature(signature, function.__globals__)
     compiler: Any = numba  # its annotations leave out what its own extensions use
@@ -94,21 +135,20 @@ def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
             at += 1
             continue
         whole = f"words[{at}] != 0" if parameter.type == "boolean" else f"words[{at}]"
-        arguments.append(f"carray(addresses[{at}], ({shape}), {parameter.type})" if shape else whole)
+        name = f"{parameter.type}_{parameter.dimensions}"
+        if shape:
+            structs[name] = _array_of(parameter.type, parameter.dimensions)
+        arguments.append(f"{name}(words[{at}], ({shape}))" if shape else whole)
         at += 1 + parameter.dimensions
     call = f"kernel({', '.join(arguments)})"
     names = {
-        # Inlined before types are inferred: one compilation, not two, and the kernel sees arrays that own nothing.
-        "kernel": compiler.njit(inline="always")(function),
-        "carray": compiler.carray,
-        **{name: np.dtype(name) for name in set(TYPES.values())},
+        "kernel": compiler.njit(**_OPTIONS)(function),
         **structs,
     }
     text = f"    {call}\n    return 0\n" if result == "void" else f"    return {call}\n"
     exec(f"def entry(words, addresses):\n{text}", names)  # noqa: S102 - made of our own source's signature
     takes = types.int64(types.CPointer(types.int64), types.CPointer(types.voidptr))
-    # Without wrappers for Python, which refer to numba's libraries by address.
-    entry = compiler.njit(takes, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(names["entry"])
+    entry = compiler.njit(takes, **_OPTIONS)(names["entry"])
     (compiled,) = entry.overloads.values()
     return compiled.library, compiled.fndesc.llvm_func_name
 
@@ -122,8 +162,6 @@ def _tables_of(tables: type[Tables]) -> Any:
     extending: Any = numba.extending
     types: Any = numba.types
     bases: Any = templates
-    arrays: Any = arrayobj
-
     members = {name: (place, _type_of(kind, numba.from_dtype, types)) for place, (name, kind) in enumerate(tables.members().items())}
     kind: Any = type(tables.__name__, (types.Type,), {})
     of_tables = kind(f"{tables.__module__}.{tables.__qualname__}")
@@ -149,17 +187,7 @@ def _tables_of(tables: type[Tables]) -> Any:
             return word(2 * place)
         if not isinstance(of, types.Array):
             return builder.inttoptr(word(2 * place), context.get_value_type(of))
-        array = arrays.make_array(of)(context, builder)
-        size = ir.Constant(integer, context.get_abi_sizeof(context.get_data_type(of.dtype)))
-        arrays.populate_array(
-            array,
-            data=builder.inttoptr(word(2 * place), array.data.type),
-            shape=[word(2 * place + 1)],
-            strides=[size],
-            itemsize=size,
-            meminfo=None,
-        )
-        return array._getvalue()
+        return _array(context, builder, of, word(2 * place), [word(2 * place + 1)])
 
     extending.lower_getattr_generic(kind)(member)
 
@@ -170,6 +198,32 @@ def _tables_of(tables: type[Tables]) -> Any:
         return of_tables(address), code
 
     return extending.intrinsic(of_address)
+
+
+def _array_of(name: str, dimensions: int) -> Any:
+    """Returns a function for numba that makes an array from the address of its first element, and its shape."""
+    kind: Any = numba.types.Array(numba.from_dtype(np.dtype(name)), dimensions, "C")
+
+    def of_address(_: Any, address: Any, shape: Any) -> Any:
+        def code(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            return _array(context, builder, kind, arguments[0], [builder.extract_value(arguments[1], at) for at in range(dimensions)])
+
+        return kind(address, shape), code
+
+    return numba.extending.intrinsic(of_address)
+
+
+def _array(context: Any, builder: Any, kind: Any, address: Any, shape: Sequence[Any]) -> Any:
+    """Appends the instructions that make an array, which owns nothing, from an address and a shape."""
+    arrays: Any = arrayobj
+    array = arrays.make_array(kind)(context, builder)
+    size = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    strides = [size]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(length, strides[0]))
+    data = builder.inttoptr(address, array.data.type)
+    arrays.populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+    return array._getvalue()
 
 
 def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:

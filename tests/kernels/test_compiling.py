@@ -15,15 +15,16 @@ from tests.kernels.test_library import WEIGH, weigh
 
 
 def test_an_exception_in_compiled_code_is_an_error() -> None:
-    def fail(value: int) -> int:
-        if value > 3:
-            raise ValueError
-        return value
+    def steps(size: int) -> int:
+        count = 0
+        for _ in range(0, 9, size):
+            count += 1
+        return count
 
-    code = made(fail, "int64(int64)")
+    code = made(steps, "int64(int64)")
     assert code(3) == 3
     with pytest.raises(RuntimeError, match="a compiled kernel raised an exception"):
-        code(4)
+        code(0)
 
 
 OTHER = """
