@@ -3,7 +3,7 @@ PYTHON ?= .venv/bin/python
 
 .PHONY: check fix golden slow
 
-check:  ## format, lint, types, imports, tests: what CI runs
+check:  ## format, lint, types, imports, tests: what the README runs
 	$(PYTHON) -m tests.check
 
 fix:  ## format, and repair what the linter can
@@ -13,5 +13,5 @@ fix:  ## format, and repair what the linter can
 golden:  ## rewrite tests/golden from what the program prints now; read the diff
 	$(PYTHON) -m pytest --update-golden
 
-slow:  ## the tests that take minutes
-	$(PYTHON) -m pytest -m slow
+slow:  ## what CI runs besides: the tests that take long, and fuzzing
+	$(PYTHON) -m tests.check slow slow-spark fuzz

@@ -1,7 +1,8 @@
-"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark, fuzzing.
+"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark.
 
-``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first. Steps of a
-stage run at the same time: what one of them leaves of the processors another one uses. A stage with a failure is the last one.
+``python -m tests.check`` runs all of it but the last stage, which CI runs too: tests that take long, and fuzzing. ``python -m tests.check
+lint types`` runs only those steps. Cheap steps come first. Steps of a stage run at the same time: what one of them leaves of the
+processors another one uses. A stage with a failure is the last one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 # Both read pyproject.toml in this process's interpreter, so no step depends on what PATH holds.
 _IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+_ONE = ["-m", "pytest", "-q", "-m"]
+_MANY = ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m"]
 
 STAGES = (
     {"format": ["-m", "ruff", "format", "--check"]},
@@ -24,22 +27,27 @@ STAGES = (
         "imports": ["-c", _IMPORTS],
     },
     {
-        "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
-        "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
-        "fuzz": ["-m", "tests.fuzz"],  # takes what the others leave
+        "tests": [*_MANY, "not slow and not deep and not spark"],
+        "spark": [*_ONE, "spark and not slow and not deep"],  # in one process: each would start a Spark of its own
+    },
+    {
+        "slow": [*_MANY, "slow and not deep and not spark"],
+        "slow-spark": [*_ONE, "spark and slow and not deep"],
+        "fuzz": ["-m", "tests.fuzz", "--seconds", "240"],  # takes what the others leave
     },
 )
 STEPS = [name for stage in STAGES for name in stage]
+USUAL = [name for stage in STAGES[:-1] for name in stage]
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the named steps (all if none is named) and return the first failure's exit status."""
+    """Run the named steps (the usual ones if none is named) and return the first failure's exit status."""
     unknown = [name for name in names if name not in STEPS]
     if unknown:
         sys.stderr.write(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}\n")
         return 2
     for stage in STAGES:
-        status = run({name: command for name, command in stage.items() if name in names or not names})
+        status = run({name: command for name, command in stage.items() if name in (names or USUAL)})
         if status:
             return status
     return 0

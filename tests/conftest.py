@@ -64,9 +64,10 @@ gc.disable()  # until all is collected, which makes millions of objects and hard
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The run of tests with Spark needs no other: collecting all takes it as long as a tenth of its tests."""
-    is_test = collection_path.name.startswith("test_") and str(config.option.markexpr).startswith("spark ")
-    return True if is_test and "pytest.mark.spark" not in collection_path.read_text("utf-8") else None
+    """A run of tests with a mark needs no file without: collecting all takes it as long as a tenth of its tests."""
+    mark = str(config.option.markexpr).partition(" ")[0]
+    is_test = collection_path.name.startswith("test_") and mark in ("spark", "slow", "deep")
+    return True if is_test and f"pytest.mark.{mark}" not in collection_path.read_text("utf-8") else None
 
 
 def pytest_collection_finish() -> None:

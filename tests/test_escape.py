@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.escape import cells, clip, escape, escape_rest, one_line, to_ascii
+from tests.catalogue import each
 
 # hypothesis leaves surrogates out unless asked
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
@@ -26,7 +27,7 @@ def unescape(text: str) -> str:
     return re.sub(r"\\\\|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}", character, text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "text"),
     [
         ("airline_10", "airline_10"),

@@ -214,6 +214,7 @@ def crowd(count: int) -> Iterator[Conversation]:
         yield one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 100])
 def test_counters_never_go_down_and_add_up_however_many_clients_have_room(most: int, tmp_path: Path) -> None:
     path = written(tmp_path / "x.pcap", *crowd(8))
@@ -335,6 +336,7 @@ def test_every_expression_of_the_dashboard_is_valid(tmp_path: Path) -> None:
     assert f"{len(rules)} rules found" in promtool("check", "rules", "rules.yml", cwd=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_no_number_counts_a_copy(doubled: Doubled, tmp_path: Path) -> None:
     packets = packets_of(real_server("6.0.5-dcp1"))

@@ -38,6 +38,7 @@ def without_javas_words(notebook: Any) -> None:
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jupyter")
 @pytest.mark.parametrize(
     "path",

@@ -94,6 +94,7 @@ def test_a_message_inside_tls_that_only_the_end_of_its_connection_makes_certain_
     assert orders == [[1] * len(orders[0][:-1]) + [0]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["", "CLIENT_", "SERVER_"])
 @pytest.mark.parametrize("left_out", [slice(0), slice(3, 4), slice(30), slice(20, 23)], ids=["nothing", "hello", "beginning", "middle"])
 def test_messages_inside_tls_have_the_same_order_whatever_the_batches(left_out: slice, label: str, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def check(given: list[PacketBatch], files: list[str], options: Options, parts: i
         assert together[name] == expected, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_copies_in_different_parts_count_once(doubled: Doubled, tmp_path: Path) -> None:
     with open_capture(str(written(tmp_path, doubled(packets_of(real_server("durability")))))) as capture:
@@ -99,6 +100,7 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
     assert (found["directions"], found["packets"]) == (expected["directions"], expected["packets"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damage", "seed"), [*((damage, seed) for damage in (*COMPLETE, *DAMAGED) for seed in range(3)), ("snaplen", 4)])
 def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) -> None:
     dice, rng = Dice(seed), random.Random(seed)
@@ -109,6 +111,7 @@ def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) ->
     check(list(batches(left.packets, sizes)), ["model.pcap"], Options(list(RULES)), 2 + seed % 3, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize(("port", "find_ports"), [(PORT, False), (PORT, True), (9_999, True)])
 def test_a_crowd_that_is_divided_tells_the_same(closed: bool, port: int, find_ports: bool, tmp_path: Path) -> None:

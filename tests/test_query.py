@@ -245,6 +245,7 @@ def test_times_are_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
+@pytest.mark.slow
 def test_what_is_sorted_may_exceed_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duck_query, "MEMORY", "80MiB")
     text = "select max(n) n from (select row_number() over (order by md5(i::varchar)) n from range(1500000) t(i))"

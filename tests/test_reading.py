@@ -117,6 +117,7 @@ def test_an_error_while_reading_ahead_reaches_the_caller() -> None:
         list(ahead(ahead(broken())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("port", [11210, 9999])
 def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     monkeypatch.setattr(reading_module, "BATCH_BYTES", 0)
@@ -328,6 +329,7 @@ def watched(captured: Sequence[damage.Packet], *, closed: int | None, streams: i
     return reading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("abort", [False, True])
 def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abort: bool) -> None:
     captured = comes_and_goes(60, abort=abort)
@@ -343,6 +345,7 @@ def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abo
     assert sum(one.decoded for one in part.coverage.everything) == sum(one.decoded for one in whole.coverage.directions)
 
 
+@pytest.mark.slow
 def test_ten_times_as_many_connections_leave_no_more_behind() -> None:
     def kept(count: int) -> list[int]:
         tracker = watched(comes_and_goes(count, abort=True), closed=5).tracker
@@ -369,12 +372,14 @@ def rows_in_use(reading: Reading) -> dict[str, int]:
     return {**numbers, "pairs": engine.transport.pairs.count, "names": names, "framers": len(engine._framers)}
 
 
+@pytest.mark.slow
 def test_ten_times_as_many_connections_take_no_more_rows_of_what_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
     few, many = (rows_in_use(watched(comes_and_goes(count, abort=False), closed=5)) for count in (20, 200))
     assert all(more <= 2 * few[name] for name, more in many.items()), (few, many)
 
 
+@pytest.mark.slow
 def test_bytes_of_connections_that_left_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
     captured = comes_and_goes(60, abort=False)
@@ -389,6 +394,7 @@ def test_bytes_of_connections_that_left_are_counted_together(monkeypatch: pytest
     assert part.packets == whole.packets
 
 
+@pytest.mark.slow
 def test_connections_on_addresses_of_those_that_left_are_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 0)
     talks = []

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from tests.catalogue import each
+from tests.check import STEPS, USUAL
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (
@@ -86,6 +88,7 @@ def test_command_of_this_program_runs(
     assert out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [command for command in RUNNABLE if is_for_a_shell(command)])
 def test_command_runs(command: str, installed: Path) -> None:
     if command.startswith(SET_UP):
@@ -99,6 +102,7 @@ def test_command_runs(command: str, installed: Path) -> None:
     assert done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_the_first_five_minutes_of_the_pipeline_go_as_they_are_told(
@@ -174,14 +178,16 @@ def test_the_two_first_commands_set_up_a_fresh_machine() -> None:
     assert check.startswith(SET_UP + "-e '.[dev]' && ")
 
 
-def test_ci_runs_the_command_for_the_tests_as_the_readme_has_it() -> None:
+def test_ci_runs_the_command_for_the_tests_as_the_readme_has_it_and_then_what_it_leaves_out() -> None:
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     found = re.search(r"^command=\$\((grep .* README\.md)\)$", script, re.MULTILINE)
     assert found is not None
     taken = subprocess.run(shlex.split(found[1]), cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert taken.splitlines() == [command for command in fenced_commands("README.md") if command.endswith(CHECK)]
     assert len(taken.splitlines()) == 1
-    assert script.rstrip().endswith('eval "$command"')
+    *_, first, second = script.splitlines()
+    assert first.endswith('eval "$command"')
+    assert [*USUAL, *second.removeprefix(f".venv/bin/python {CHECK} ").split()] == STEPS
 
 
 def test_documents_agree_on_the_command_for_the_tests() -> None:
@@ -200,7 +206,7 @@ def anchors(page: Path) -> set[str]:
     return {*headings, *re.findall(r'<a id="([^"]+)">', text)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text("utf-8")):
         there = (page.parent / target).resolve() if target else page

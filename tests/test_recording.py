@@ -64,6 +64,7 @@ def piped(folder: Path, data: bytes) -> Path:
     return pipe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tour.pcapng", "capture-loss.pcap", "rollback.pcap"])
 def test_an_annotation_is_the_json_of_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = read(capsys, str(SAMPLES / name))
@@ -148,6 +149,7 @@ def test_a_reader_that_is_left_frees_its_file() -> None:
     # an open file would be a ResourceWarning, which fails the tests
 
 
+@pytest.mark.slow
 def test_duckdb_takes_the_messages_as_they_are() -> None:
     with dcpinspect.open(TOUR) as recording:
         messages = recording.messages(["connection", "length"])
@@ -165,6 +167,7 @@ def test_several_captures_are_one_recording(capsys: pytest.CaptureFixture[str]) 
         assert [recording.annotate(row).to_dict() for row in rows] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_compressed", [False, True])
 def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = read(capsys, str(TOUR))

@@ -15,6 +15,8 @@ from hatchling.builders.wheel import WheelBuilder
 import hatch_build
 from dcpinspect.kernels.build import kernels
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 TOUR = str(ROOT / "sample_captures" / "tour.pcapng")
 

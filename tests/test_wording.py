@@ -14,6 +14,7 @@ from dcpinspect.cli.main import DeferredCommand, program
 from dcpinspect.findings.registry import RULES
 from dcpinspect.render.glossary import GLOSSARY
 from dcpinspect.tui.keys import KEYS
+from tests.catalogue import each
 from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
 
 ROOT = Path(__file__).parent.parent
@@ -55,19 +56,19 @@ def commands(group: typer.core.TyperGroup) -> Iterator[typer.core.TyperCommand]:
             yield command.load()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_a_page_has_no_banned_phrase(page: str) -> None:
     found = banned(read(page))
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_a_sentence_has_one_colon_at_most(page: str) -> None:
     found = chains_of_colons(read(page))
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_a_sentence_has_thirty_words_at_most(page: str) -> None:
     found = too_long(read(page))
     assert not found, "\n".join(found)

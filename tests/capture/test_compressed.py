@@ -110,6 +110,7 @@ def long(compress: Compress) -> bytes:
     return compress(builders.pcap([*PACKETS] * 2000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
 def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Compress) -> None:
     path = tmp_path / "x"
@@ -130,6 +131,7 @@ def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, 
     assert "compressed data is damaged" in capture.problems[-1].what
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_to_very_much_takes_bounded_room(tmp_path: Path) -> None:
     """60 MiB of nothing behind a capture's header, in some hundred bytes of bzip2."""
     path = tmp_path / "x"
@@ -199,6 +201,7 @@ FEW = builders.pcap(PACKETS[:12]) + random.Random(1).randbytes(600) + bytes(900)
 WHOLE = {compress: compress(FEW) for compress in ALL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", ALL)
 def test_of_what_is_cut_anywhere_all_is_read_that_can_be(compress: Compress) -> None:
     whole = WHOLE[compress]
@@ -222,6 +225,7 @@ def test_of_what_is_damaged_anywhere_all_is_read_that_can_be(compress: Compress,
     assert problem is not None or out == FEW
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", ALL)
 def test_packets_before_damage_are_those_of_the_undamaged_capture(tmp_path: Path, compress: Compress) -> None:
     rng = random.Random(3)
@@ -241,6 +245,7 @@ def test_packets_before_damage_are_those_of_the_undamaged_capture(tmp_path: Path
         assert packets_of(path)[: len(before)] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", ALL)
 def test_damage_behind_megabytes_takes_nothing_along(compress: Compress) -> None:
     """Also where much comes of few bytes: a decoder is asked several times about a piece."""
@@ -349,6 +354,7 @@ def test_a_pipe_of_damaged_data_is_read_up_to_it(tmp_path: Path) -> None:
     assert "what follows is not read" in capture.problems[-1].what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", ALL)
 def test_lines_of_a_log_before_damage_are_read(tmp_path: Path, compress: Compress) -> None:
     lines = [random.Random(number).randbytes(300).hex().encode() for number in range(2000)]

@@ -33,7 +33,7 @@ from tests import builders
 from tests.builders import Segment
 from tests.peers.network import IFF_TUN_NO_PI, NEEDS_ROOT, TUNSETIFF, Plug, inside, ip, tapped
 
-pytestmark = NEEDS_ROOT
+pytestmark = [NEEDS_ROOT, pytest.mark.slow]
 
 Told = list[str]
 GONE = "the interface is gone (Network is down); start again when it is back, or wait for it with --wait"

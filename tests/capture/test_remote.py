@@ -27,6 +27,7 @@ def store(server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         yield found
 
 
+@pytest.mark.slow
 def test_captures_in_storage_are_read_by_ranges_and_again_where_it_is_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     content = SAMPLE.read_bytes()
     monkeypatch.setattr(remote, "FIRST", 1 << 12)

@@ -96,6 +96,7 @@ def ran(folder: Path, capture: Path, *arguments: str) -> int:
         return subprocess.run(command, cwd=folder, stdin=stdin, capture_output=True, check=False).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", WRITERS, ids=" ".join)
 def test_what_is_made_of_a_private_capture_is_private(arguments: tuple[str, ...], private: Path, tmp_path: Path) -> None:
     assert ran(tmp_path / "out", private, *arguments) in (0, 1)
@@ -109,6 +110,7 @@ def test_what_is_made_of_a_private_capture_is_private(arguments: tuple[str, ...]
     assert readable(tmp_path / "out") == sorted(path.name for path in written)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_output_of_a_pipeline_with_a_private_capture_is_private(private: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()  # as a user makes it: others may look into it

@@ -23,7 +23,7 @@ from tests.builders import Segment
 from tests.capture.test_live import opened, packets
 from tests.peers.network import NEEDS_ROOT, tapped
 
-pytestmark = [NEEDS_ROOT, pytest.mark.requires("tcpdump"), pytest.mark.requires("ssh"), pytest.mark.requires("sshd")]
+pytestmark = [NEEDS_ROOT, pytest.mark.slow, pytest.mark.requires("tcpdump"), pytest.mark.requires("ssh"), pytest.mark.requires("sshd")]
 
 SERVER = """
 Port 2222

@@ -18,6 +18,8 @@ import pytest
 
 from dcpinspect.cli import interrupts
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TOUR = SAMPLES / "tour.pcapng"
 SOON_S = 10.0

@@ -32,7 +32,7 @@ from tests.peers.script import Story
 from tests.peers.stories import STORIES
 from tests.tls.peers import Contexts, Tls
 
-pytestmark = NEEDS_ROOT
+pytestmark = [NEEDS_ROOT, pytest.mark.slow]
 PROGRAM = [sys.executable, "-m", "dcpinspect"]
 
 
@@ -126,7 +126,7 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
     assert running.told[2:] == []
 
 
-@pytest.mark.slow  # the rest of it is in tests/scenarios/test_tls_late_keys.py
+@pytest.mark.deep  # the rest of it is in tests/scenarios/test_tls_late_keys.py
 def test_packets_wait_for_a_key_log_that_is_written_later(namespace: str, tmp_path: Path) -> None:
     keylog, contexts = tmp_path / "late.log", Contexts(tmp_path, Tls())
     keylog.touch()

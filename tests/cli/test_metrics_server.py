@@ -27,6 +27,8 @@ from tests.peers.network import NEEDS_ROOT, namespaces
 from tests.peers.stories import STORIES
 from tests.peers.truth import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = [sys.executable, "-m", "dcpinspect"]
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 DEADLINE_S = 60.0
@@ -173,7 +175,7 @@ def test_those_who_connect_and_do_not_ask_keep_nobody_from_the_numbers() -> None
         assert answer(idle[0]).startswith(b"HTTP/1.0 503 ")
 
 
-@pytest.mark.slow  # it waits for ten seconds
+@pytest.mark.deep  # it waits for ten seconds
 def test_those_who_connect_and_say_nothing_do_not_stay() -> None:
     with served() as one, ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(one.at)) for _ in range(MOST)]
@@ -182,7 +184,7 @@ def test_those_who_connect_and_say_nothing_do_not_stay() -> None:
         assert one.text()
 
 
-@pytest.mark.slow  # it waits for ten seconds
+@pytest.mark.deep  # it waits for ten seconds
 def test_one_who_asks_byte_by_byte_is_cut_off() -> None:
     with served() as one, socket.create_connection(one.at) as slow:
         begin = time.monotonic()

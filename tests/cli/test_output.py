@@ -67,6 +67,7 @@ def test_a_file_holds_what_standard_output_would(name: str, tmp_path: Path, caps
     assert capsysbinary.readouterr().out == (tmp_path / name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_full_disk_is_one_line_and_leaves_what_was_there(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -82,6 +83,7 @@ def test_a_full_disk_is_one_line_and_leaves_what_was_there(name: str, tmp_path: 
     assert (path.read_bytes(), os.listdir(tmp_path)) == (b"before", [name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_standard_output_that_is_full_is_one_line(format_: str) -> None:
     with Path("/dev/full").open("wb") as full:
@@ -91,6 +93,7 @@ def test_a_standard_output_that_is_full_is_one_line(format_: str) -> None:
     assert done.stderr == b"dcpinspect: standard output: No space left on device; what was written so far is not complete\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_reader_that_has_enough_is_no_error(format_: str) -> None:
     command = [sys.executable, "-m", "dcpinspect", "read", str(TOUR), "--format", format_]
@@ -113,6 +116,7 @@ def wait_until_it_waits(process: subprocess.Popen[bytes], pipe: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
 @pytest.mark.parametrize("name", READERS)
 def test_ctrl_c_ends_a_pipe_and_the_file_has_what_came_until_then(name: str, tmp_path: Path) -> None:
@@ -133,6 +137,7 @@ def test_ctrl_c_ends_a_pipe_and_the_file_has_what_came_until_then(name: str, tmp
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_ctrl_c_while_nobody_reads_loses_no_part_of_a_line(unbuffered: str, tmp_path: Path) -> None:
     messages = [builders.mutation(seqno, value=b"v" * 300_000) for seqno in range(1, 6)]
@@ -208,6 +213,7 @@ def test_a_file_that_was_damaged_in_part_gives_what_it_holds(tmp_path: Path) -> 
     assert READERS["x.parquet"](tmp_path / "x.parquet") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["read", "-", "-w"], ["read", "-", "-f", "json", "-o"], ["export", "-", "-f", "json", "-o"]])
 @pytest.mark.parametrize("link", ["in.pcap", "other.pcap"])
 def test_the_file_that_is_standard_input_is_not_written(command: list[str], link: str, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     return status, *capsys.readouterr()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert spark.version
@@ -60,6 +61,7 @@ def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_pat
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Parts of many points in one run of Spark; the messages of each are those of a reading of it alone."""
@@ -83,6 +85,7 @@ def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path,
     assert rows["encrypted"] == 1
 
 
+@pytest.mark.slow
 def test_check_says_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = SAMPLES / "tour.pcapng"
     ran(tmp_path / "out", sample)
@@ -264,6 +267,7 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("options", "says"),
@@ -290,6 +294,7 @@ def test_settings_with_which_spark_does_not_start_are_one_line(options: list[str
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_start_of_spark_at_once_and_no_folder_of_pyspark_stays(number: int, tmp_path: Path) -> None:
@@ -326,6 +331,7 @@ def command_of(process: psutil.Process) -> str:
         return ""
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
     """Their Python has the libraries, and no dcpinspect but that of the archive. What Spark tells of the run has no secret of TLS."""
@@ -368,6 +374,7 @@ def pyspark_folder() -> str:
     return os.path.dirname(found.origin)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "rollback.pcap")

@@ -79,6 +79,7 @@ def test_what_was_told_is_kept_and_damage_is_said(tmp_path: Path, capsys: pytest
     assert "told.json: cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_ring_that_grows_becomes_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert spark.version

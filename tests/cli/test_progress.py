@@ -17,6 +17,8 @@ import pytest
 
 from tests.peers.truth import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 TOUR = SAMPLES / "tour.pcapng"
 BAR = re.compile(rb"reading .*?[\d.]+/\S+ [kM]?B")
 

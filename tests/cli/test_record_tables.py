@@ -151,6 +151,7 @@ def test_a_vbucket_that_its_client_forgot_is_orphaned(capsys: pytest.CaptureFixt
     assert found[40] == "ended"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_TABLE)
 def test_every_column_of_the_lines_can_be_filtered_and_sorted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     heading = text(capsys, name, ROLLBACK)[0].split()
@@ -246,6 +247,7 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
     assert capsys.readouterr().out.splitlines()[-1].endswith(parts[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["gaps", "vbuckets", "check"])
 def test_ctrl_c_ends_a_pipe_and_the_table_of_what_came_is_whole(command: str, tmp_path: Path) -> None:
     """The writer of the pipe stops in the middle, and Ctrl-C comes."""
@@ -287,6 +289,7 @@ def test_bytes_of_names_are_escaped_once(tmp_path: Path, capsys: pytest.CaptureF
     assert [one["name"] for one in ndjson(capsys, "connections", path)] == ["foo\\xff\x1b\n"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets"])
 @pytest.mark.parametrize("sample", ["rollback.pcap", "tour.pcapng"])
 def test_since_and_until_leave_what_goes_on_between_them_and_change_nothing_of_it(

@@ -209,6 +209,7 @@ def test_a_query_that_is_no_text_is_refused() -> None:
 # -- as a program --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_silent() -> None:
     command = [sys.executable, "-m", "dcpinspect", "sql", str(SAMPLES / "large.pcapng.gz"), "select * from messages"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -222,6 +223,7 @@ def test_a_closed_pipe_is_silent() -> None:
 WATCHED = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
 
 
+@pytest.mark.slow
 @WATCHED
 def test_ctrl_c_ends_a_pipe_and_gives_the_result_of_what_came() -> None:
     """A pipe from which no more comes, as of a program that records."""
@@ -251,6 +253,7 @@ def wait_until_it_computes(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @WATCHED
 def test_ctrl_c_ends_a_query_that_computes_and_reads_nothing() -> None:
     query = "select count(*) from range(100000000) a join range(100000000) b on hash(a.range) < hash(b.range)"
@@ -263,6 +266,7 @@ def test_ctrl_c_ends_a_query_that_computes_and_reads_nothing() -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_since_and_until_leave_of_every_table_what_its_command_shows(capsys: pytest.CaptureFixture[str]) -> None:
     times = ("--since", "12:01:00.59", "--until", "12:01:00.6")
 

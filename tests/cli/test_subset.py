@@ -46,6 +46,7 @@ def test_the_rows_are_shown_as_without_it(tmp_path: Path, capsysbinary: pytest.C
     assert os.listdir(tmp_path) == ["x.pcapng"]
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("condition", [["--opcode", "dcp_snapshot_marker"], ["--connection", "2"], ["--vbucket", "417", "-n", "20"]])
 def test_wireshark_decodes_the_same_messages(condition: list[str], tmp_path: Path) -> None:

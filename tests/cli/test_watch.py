@@ -31,6 +31,8 @@ from tests.peers.stories import STORIES
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture, opened, packets
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = [sys.executable, "-m", "dcpinspect", "watch"]
 HEADER = 24
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (error|warning|note) ([a-z-]+): (.*)")

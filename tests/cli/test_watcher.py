@@ -18,6 +18,8 @@ from tests.cli.test_watch import BACKWARDS, HEADER, PROGRAM, backwards, parsed, 
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture, opened
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_finding_is_a_line_with_when_and_who_and_is_told_once_while_the_file_grows(tmp_path: Path) -> None:
     talk = opened()
@@ -147,7 +149,7 @@ def test_it_is_told_again_when_it_has_grown_a_lot() -> None:
         assert running.end() == []
 
 
-@pytest.mark.slow  # it waits for ten seconds
+@pytest.mark.deep  # it waits for ten seconds
 def test_three_lines_of_a_kind_are_told_in_an_hour_and_then_how_many_were_left_out() -> None:
     talk, ends = opened(), []
     for vbucket in range(6):

@@ -42,6 +42,7 @@ def both_ways(made: MessageBatch, limit: int | None = 256) -> tuple[str, str, in
     return text, "".join(f"{slow.line(made, index)}\n{details(made, index)}" for index in rows.tolist()), by_python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 0, 16, 256])
 def test_a_sample_is_written_alike(limit: int | None) -> None:
     for path in CAPTURES:

@@ -18,6 +18,7 @@ from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
+from tests.catalogue import each
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL, BY_ID, Vector
 from tests.tables.build import STEP_NS, batch
@@ -62,7 +63,7 @@ def test_golden_response(golden: Callable[[str, str], None]) -> None:
     )
 
 
-@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
+@each("vector", ALL)
 def test_every_vector_is_valid_and_its_fields_tile_it(vector: Vector) -> None:
     data = vector.data[: decode_header(vector.data).size]
     if len(data) < decode_header(data).size:

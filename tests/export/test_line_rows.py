@@ -56,6 +56,7 @@ def both_ways(
     return text.splitlines(keepends=True), expected, left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("time", "width"), [*(("relative", width) for width in WIDTHS), *((time, width) for time in TIMES[1:] for width in (None, 80))]
 )

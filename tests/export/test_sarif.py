@@ -36,7 +36,11 @@ def results(paths: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap*")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))],
+    ids=lambda path: path.name,
+)
 def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
     found = log([str(path)])
     with Reading([str(path)]) as reading:

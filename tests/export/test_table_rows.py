@@ -66,6 +66,7 @@ def both_ways(
     return text.splitlines(), "".join(expected).splitlines(), by_python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "has_bytes"), [*((limit, True) for limit in LIMITS), (5, False)])
 def test_samples_are_written_alike(limit: int | None, has_bytes: bool) -> None:
     for path in CAPTURES:
@@ -74,6 +75,7 @@ def test_samples_are_written_alike(limit: int | None, has_bytes: bool) -> None:
             assert fast == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "time"), [(60, "delta"), (80, "relative"), (109, "epoch"), (140, "absolute"), (200, "local")])
 def test_samples_are_written_alike_at_any_width(width: int, time: TimeFormat) -> None:
     for path in CAPTURES[:6]:
@@ -82,6 +84,7 @@ def test_samples_are_written_alike_at_any_width(width: int, time: TimeFormat) ->
             assert fast == expected
 
 
+@pytest.mark.slow
 def test_redacted_samples_are_written_alike() -> None:
     for path in CAPTURES:
         for made in sample(path):
@@ -130,6 +133,7 @@ def shown_messages(draw: st.DrawFn) -> bytes:
     )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=100)
 @given(
     messages=st.lists(st.one_of(shown_messages(), messages_of_events()), min_size=1, max_size=12),

@@ -52,6 +52,7 @@ def written_again(path: Path, target: Path) -> tuple[Counter[Row], Counter[Row]]
         return first, rows(reading)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGE)
 @pytest.mark.parametrize("sample", ["tour", "rollback", "snapshots", "upr"])
 def test_a_damaged_conversation_reads_the_same_again(sample: str, name: str, tmp_path: Path) -> None:
@@ -61,6 +62,7 @@ def test_a_damaged_conversation_reads_the_same_again(sample: str, name: str, tmp
         assert again == first
 
 
+@pytest.mark.slow
 def test_forged_packets_read_the_same_again(tmp_path: Path) -> None:
     rng = random.Random(7)
     total = 0

@@ -152,6 +152,7 @@ def test_a_server_that_is_reached_later_is_a_note(tmp_path_factory: pytest.TempP
     assert (one.severity, one.cause, one.over) == ("note", "unanswered", "recovered")
 
 
+@pytest.mark.slow
 def test_a_scan_is_one_finding_and_counts_all(tmp_path_factory: pytest.TempPathFactory) -> None:
     scan = [packet for port in range(12_000) for packet in attempt((0, True, SYN), (0.001, False, RST | ACK), port=10_000 + port)]
     (one,) = found(scan, tmp_path_factory)

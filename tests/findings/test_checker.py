@@ -11,6 +11,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
 from dcpinspect.reading import Reading
+from tests.catalogue import each
 from tests.findings.checked import findings
 from tests.peers.truth import SAMPLES
 from tests.streams.told import opened
@@ -106,7 +107,7 @@ def test_findings_are_worst_first_then_what_costs_somebody_then_by_row() -> None
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@each("rule", RULES.values())
 def test_every_rule_says_what_it_is(rule: object) -> None:
     assert rule.family in FAMILIES  # type: ignore[attr-defined]
     assert rule.fires  # type: ignore[attr-defined]

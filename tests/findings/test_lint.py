@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from dcpinspect.findings.lint import RULES
 from dcpinspect.findings.recommended import CHECKS
 from dcpinspect.protocol.encode import encode
+from tests.catalogue import each
 from tests.findings.checked import findings, found_in, verdicts, verdicts_of
 from tests.streams.told import Told, opened, packets
 
@@ -182,7 +181,7 @@ FIRING: list[tuple[str, Callable[[], Told], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "told", "message"), FIRING)
+@each(("rule", "told", "message"), FIRING)
 def test_what_is_not_as_recommended(rule: str, told: Callable[[], Told], message: str) -> None:
     (one,) = findings(told(), rules=[rule])
     assert (one.rule, one.message) == (rule, message)
@@ -201,7 +200,7 @@ def test_late_acknowledgements_are_a_note_and_frequent_ones_a_warning() -> None:
     assert [(one.severity, one.cause) for one in findings(late, rules=LINT) if one.rule == "lint-ack-pace"] == [("note", "late")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "told"),
     [
         ("lint-noop", lambda: client("enable_noop")),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dcpinspect.protocol.statuses import Status
+from tests.catalogue import each
 from tests.findings.checked import findings, verdicts, verdicts_of
 from tests.findings.test_lint import FIRING, LINT, LOG, acknowledging, client, resumed, rolled_back, streaming
 from tests.streams.told import Told, opened, packets
@@ -173,7 +174,7 @@ def test_acknowledgements_behind_a_hole_are_not_counted() -> None:
     assert said("lint-ack-pace", talk) == "NA"
 
 
-@pytest.mark.parametrize("rule", LINT)
+@each("rule", LINT)
 def test_every_rule_has_a_case_it_fires_on(rule: str) -> None:
     assert rule in {one for one, *_ in FIRING} or rule == "lint-connections"
 

@@ -44,6 +44,7 @@ def refuse(talk: Told, stream: Stream, opcode: str = "dcp_mutation", status: int
     talk.answer(opcode, stream.opaque, by="client", status=status)
 
 
+@pytest.mark.slow
 def test_as_many_messages_are_remembered_however_few_come_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.findings.refusals.REACH", 50)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
-
 from dcpinspect.findings.finding import WHOSE
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import Blamed, Rule
+from tests.catalogue import each
 
 SIDES = {"sender": {"c2s": "client", "s2c": "server"}, "receiver": {"c2s": "server", "s2c": "client"}}
 
@@ -29,7 +28,7 @@ def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
     assert {rule.id for rule in by_cause} >= {"connection-closed", "stream-end-reason", "missing-response", "noop-unanswered"}
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.whose == "sender"], ids=lambda rule: rule.id)
+@each("rule", [rule for rule in RULES.values() if rule.whose == "sender"])
 def test_what_is_wrong_with_a_message_is_of_the_side_that_sent_it(rule: Rule) -> None:
     assert [rule.whose_is(None, direction) for direction in ("c2s", "s2c", None)] == ["client", "server", "unknown"]
     assert [rule.whose_is(direction, None) for direction in ("c2s", "s2c")] == ["client", "server"]

@@ -16,6 +16,7 @@ from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
 from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
+from tests.catalogue import each
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector
 from tests.tables.build import batch
@@ -101,7 +102,7 @@ FAULTS: dict[str, list[bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("rule", "data"), [(rule, data) for rule, each in FAULTS.items() for data in each])
+@each(("rule", "data"), [(rule, data) for rule, each in FAULTS.items() for data in each])
 def test_a_fault_gives_exactly_its_rule(rule: str, data: bytes) -> None:
     assert {name for _, name in found(batch(data))} - {"legacy-layout", "reserved-nonzero"} | {rule} == {rule}
     assert rule in {name for _, name in found(batch(data))}
@@ -214,13 +215,14 @@ def is_message(data: bytes) -> bool:
     return len(data) >= HEADER_SIZE and data[0] in MAGIC_DOCS and int.from_bytes(data[8:12], "big") < 4096
 
 
-@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
+@each("vector", ALL)
 def test_vectors_break_in_bulk_what_they_break_one_by_one(vector: Vector) -> None:
     data, missing = whole(vector.data)
     made = batch(data, missing={0: missing})
     assert [each for each in found(made) if each[1] not in OWN_WORDS] == explained(made)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=600)
 @given(data=st.lists(messages.filter(is_message), min_size=1, max_size=4), collections=st.booleans())
 def test_any_messages_break_in_bulk_what_they_break_one_by_one(data: list[bytes], collections: bool) -> None:

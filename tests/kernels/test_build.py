@@ -19,6 +19,8 @@ from dcpinspect.transport import whose
 from tests.kernels import test_library as library_test
 from tests.kernels.test_library import WEIGH, of_module, weigh
 
+pytestmark = pytest.mark.slow
+
 
 def of(function: Callable[..., Any] = weigh, signature: str = WEIGH) -> str:
     return build.fingerprint(Kernel(function, signature), "1")

@@ -38,6 +38,7 @@ print(hashlib.sha256(object_of(weigh, WEIGH)).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_code_is_for_any_processor_of_its_kind_and_the_same_each_time() -> None:
     done = subprocess.run([sys.executable, "-c", OTHER], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == hashlib.sha256(object_of(weigh, WEIGH)).hexdigest()

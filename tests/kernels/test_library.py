@@ -18,6 +18,8 @@ from dcpinspect.kernels.library import NAME, Code, Parameter, found, parse_signa
 from dcpinspect.transport import whose
 from tests.kernels.made import made
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOUR = str(ROOT / "sample_captures" / "tour.pcapng")
 TABLE = np.arange(10, dtype=np.int64)

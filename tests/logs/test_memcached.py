@@ -8,6 +8,7 @@ import pytest
 from dcpinspect.logs.events import LogEvent
 from dcpinspect.logs.memcached import MemcachedLog
 from tests.captures import REAL_SERVER
+from tests.catalogue import each
 from tests.logs.written import NAME, TIME, TIME_NS, json_line, line, producer, rollback
 
 ENDLESS = 2**64 - 1
@@ -272,9 +273,7 @@ def taken(text: str | bytes) -> LogEvent | bool | None:
     return MemcachedLog("memcached.log").take(7, text if isinstance(text, bytes) else text.encode())
 
 
-@pytest.mark.parametrize(
-    ("text", "event", "versions", "values"), LINES, ids=lambda one: one if isinstance(one, str) and len(one) < 20 else ""
-)
+@each(("text", "event", "versions", "values"), LINES)
 def test_a_line_of_each_form_is_read(text: str, event: str, versions: str, values: dict[str, Any]) -> None:
     found = taken(text)
     assert isinstance(found, LogEvent)
@@ -282,7 +281,7 @@ def test_a_line_of_each_form_is_read(text: str, event: str, versions: str, value
     assert {name: getattr(found, name) for name in values} == values
 
 
-@pytest.mark.parametrize(("text", "event"), [(text, event) for text, event, _, _ in LINES])
+@each(("text", "event"), [(text, event) for text, event, _, _ in LINES])
 def test_a_line_that_is_cut_is_never_guessed(text: str, event: str) -> None:
     open_end = ("stream-refused", "disconnect", "connection-opened", "connection-removed", "request-refused", "window-state", "other")
     for size in range(len(text)):

@@ -27,7 +27,7 @@ _UNCOUNTED = (Opcode.DCP_NOOP,)
 _MAY_DUPLICATE = 0x20
 
 _STORIES = [pytest.param(make, id=name) for name, make in STORIES.items() if name not in ("large", "upr")]
-_STORIES.append(pytest.param(STORIES["large"], id="large", marks=pytest.mark.slow))
+_STORIES.append(pytest.param(STORIES["large"], id="large", marks=pytest.mark.deep))
 
 
 @pytest.mark.parametrize("make", _STORIES)

@@ -86,6 +86,7 @@ def flood(chance: random.Random, count: int, port: int) -> bytes:
     return builders.pcap(builders.recorded(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("find_ports", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_columns_find_what_framers_find(seed: int, find_ports: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.opcodes import Opcode
+from tests.catalogue import each
 
 
 def chosen(opcode: int, *, extras: bytes = b"", value: int = 0, magic: int = 0x80, status: int = 0, held: bool = True) -> Choice:
@@ -42,7 +43,7 @@ GENERATIONS = (
 )
 
 
-@pytest.mark.parametrize(("opcode", "extras", "value", "generation"), GENERATIONS)
+@each(("opcode", "extras", "value", "generation"), GENERATIONS)
 def test_lengths_and_numbers_choose_the_generation(opcode: int, extras: bytes, value: int, generation: str) -> None:
     choice = chosen(opcode, extras=extras, value=value)
     assert choice.layout is not None

@@ -10,6 +10,7 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_meaning
+from tests.catalogue import each
 
 AROUND = (Opcode.GET_FAILOVER_LOG, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO)
 UUID_UNKNOWN = "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback instead)"
@@ -20,7 +21,7 @@ def status_of(message: Message) -> str | None:
     return field.meaning if field is not None else None
 
 
-@pytest.mark.parametrize("opcode", [*(op for op in Opcode if 0x50 <= op <= 0x67), *AROUND], ids=lambda op: op.name)
+@each("opcode", [*(op for op in Opcode if 0x50 <= op <= 0x67), *AROUND])
 def test_every_command_of_dcp_says_what_it_may_be_answered(opcode: Opcode) -> None:
     answers = COMMAND_STATUSES[opcode]
     statuses = [status for status, _ in answers]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, ControlKey, control_key
+from tests.catalogue import each
 
 DECODING = [
     "enable_stream_id",
@@ -30,7 +31,7 @@ def test_every_key_that_changes_how_messages_are_read_is_described(key: str) -> 
     assert control_key(key) is not None
 
 
-@pytest.mark.parametrize("entry", CONTROL_KEYS, ids=lambda entry: entry.key)
+@each("entry", CONTROL_KEYS)
 def test_every_key_says_values_default_release_and_effect(entry: ControlKey) -> None:
     assert all((entry.values, entry.default, entry.since, entry.doc))
 

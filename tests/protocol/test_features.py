@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.features import COLLECTIONS, FEATURES, Feature, feature, feature_name
+from tests.catalogue import each
 
 
 def test_the_features_are_numbered_without_a_gap() -> None:
@@ -27,7 +28,7 @@ def test_what_a_feature_requires_is_a_feature() -> None:
     assert {name for entry in FEATURES for name in entry.requires} <= names
 
 
-@pytest.mark.parametrize("entry", FEATURES, ids=lambda entry: entry.name)
+@each("entry", FEATURES)
 def test_every_feature_has_a_known_effect_and_a_line_of_text(entry: Feature) -> None:
     found = feature(entry.code)
     assert found is not None

@@ -143,6 +143,7 @@ def test_what_a_direction_begins_with_stays_certain_after_a_hole() -> None:
     assert (recogniser.certain(), recogniser.name()) == ((TLS, 6), TLS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"AAAAAAAA", b"get ", b"get k" + b" k" * 40_000, b"\x17\x03\x03\x40\x00", bytes(range(256))])
 def test_little_is_kept_however_much_comes(data: bytes) -> None:
     recogniser = Recogniser()

@@ -15,6 +15,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
 from tests.builders import Row, chunk, message, mutations
+from tests.catalogue import each
 
 
 def framed(chunks: Sequence[StreamChunk]) -> tuple[list[Row], list[tuple[int, int, str]], int, Framer]:
@@ -77,13 +78,13 @@ def test_byte_by_byte_gives_the_same_messages_with_their_packets() -> None:
     assert (skipped, unfinished) == ([], 0)
 
 
-@pytest.mark.parametrize("cut", range(1, len(STREAM[1]) + 25, 3))
+@each("cut", range(1, len(STREAM[1]) + 25, 3))
 def test_a_message_over_two_segments_is_one_message(cut: int) -> None:
     rows, _, _, _ = framed(pieces(DATA, [len(STREAM[0]) + cut]))
     assert [row.data for row in rows] == STREAM
 
 
-@pytest.mark.parametrize("cut", range(1, len(STREAM[-1])))
+@each("cut", range(1, len(STREAM[-1])))
 def test_a_message_whose_end_never_comes_is_unfinished(cut: int) -> None:
     rows, skipped, unfinished, framer = framed([chunk(DATA[:-cut], is_start=True, is_end=True)])
     assert [row.data for row in rows] == STREAM[:-1]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.header import Header, Magic, decode_header, encode_header, header_fields
+from tests.catalogue import each
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_every_header_comes_back(data: bytes) -> None:
     assert encode_header(decode_header(data)) == data
 
 
-@pytest.mark.parametrize("size", range(24))
+@each("size", range(24))
 def test_fewer_than_24_bytes_are_refused(size: int) -> None:
     with pytest.raises(struct.error):
         decode_header(bytes(size))

@@ -6,6 +6,7 @@ import pytest
 
 from dcpinspect.protocol.layouts import DCP, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait, opcode_code, opcode_doc, opcode_name, opcode_traits
+from tests.catalogue import each
 
 DCP_COMMANDS = [
     "open",
@@ -35,12 +36,12 @@ DCP_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("opcode", "name"), list(enumerate(DCP_COMMANDS, 0x50)))
+@each(("opcode", "name"), list(enumerate(DCP_COMMANDS, 0x50)))
 def test_the_dcp_commands_follow_each_other(opcode: int, name: str) -> None:
     assert opcode_name(opcode) == f"dcp_{name}"
 
 
-@pytest.mark.parametrize("opcode", range(0x50, 0x68))
+@each("opcode", range(0x50, 0x68))
 def test_every_dcp_command_has_layouts_of_request_and_response(opcode: int) -> None:
     sides = {layout.side for layout in DCP if layout.opcode == opcode}
     assert sides == {"request", "response"}
@@ -101,6 +102,6 @@ def test_a_server_command_has_no_explanation_of_a_client_command() -> None:
     assert opcode_doc(0x68, server=True) == ""
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if Trait.KEY in opcode.traits and Trait.GONE not in opcode.traits])
+@each("opcode", [opcode for opcode in Opcode if Trait.KEY in opcode.traits and Trait.GONE not in opcode.traits])
 def test_every_document_command_that_is_served_has_a_layout(opcode: Opcode) -> None:
     assert layouts_of(opcode, "request")

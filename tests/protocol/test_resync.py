@@ -7,6 +7,7 @@ from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import ANSWERED, TRIAL_BYTES, KnownStreams, default_legal_extras, plausible_headers
 from tests import builders
 from tests.builders import Row, chunk, message, mutation, mutations
+from tests.catalogue import each
 from tests.protocol.test_framing import framed, pieces
 
 TAIL = b'n":"rest of a value"}'
@@ -17,7 +18,7 @@ def mid_stream(data: bytes, sizes: list[int] | None = None) -> tuple[list[Row], 
     return rows, skipped
 
 
-@pytest.mark.parametrize("cut", [*range(0, 120, 7), 500, 777])
+@each("cut", [*range(0, 120, 7), 500, 777])
 def test_a_mid_stream_start_finds_the_first_whole_message(cut: int) -> None:
     messages = mutations(20)
     data = b"".join(messages)[cut:]

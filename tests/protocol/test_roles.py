@@ -14,6 +14,7 @@ from dcpinspect.protocol.layouts import DCP
 from dcpinspect.protocol.opcodes import ROLES, Opcode, Trait, opcode_traits
 from dcpinspect.protocol.resync import EVENTS, OF_STREAMS
 from dcpinspect.protocol.roles import NAMES_VBUCKET, opcodes_with
+from tests.catalogue import each
 
 COUNTED = {0x55, 0x56, 0x57, 0x58, 0x59, 0x5B, 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67}
 OF_EVENTS = {0x57, 0x58, 0x59, 0x5F, 0x60, 0x62, 0x63}
@@ -40,18 +41,14 @@ def test_every_role_is_explained_and_tested() -> None:
     assert ROLES.keys() == REFERENCE.keys() == set(Trait) - {Trait.KEY, Trait.QUIET, Trait.GONE, Trait.TOKEN, Trait.DATA}
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [one for one in DCP if one.side == "request" and one.opcode != Opcode.GET_FAILOVER_LOG],
-    ids=lambda one: f"{one.opcode:#x}-{one.generation}",
-)
+@each("layout", [one for one in DCP if one.side == "request" and one.opcode != Opcode.GET_FAILOVER_LOG])
 def test_a_command_with_a_dcp_layout_has_its_roles(layout: Layout) -> None:
     traits = opcode_traits(layout.opcode)
     assert Trait.DCP in traits
     assert (Trait.SEQNO in traits) == any("by_seqno" in (field.name, field.alias) for field in layout.extras)
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if opcode.name.startswith("DCP_")])
+@each("opcode", [opcode for opcode in Opcode if opcode.name.startswith("DCP_")])
 def test_roles_of_a_command_agree(opcode: Opcode) -> None:
     roles = opcode.traits
     for role, needs in (

@@ -11,6 +11,7 @@ from dcpinspect.protocol.message import FieldValue
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
 from dcpinspect.protocol.snappy import encode_snappy
+from tests.catalogue import each
 
 SIDES: tuple[Side, ...] = ("request", "response")
 ADMINISTRATIVE = {
@@ -45,7 +46,7 @@ DATA = {"observe", "observe_seqno", "seqno_persistence", "get_all_vb_seqnos", "g
 DECIDED = {"d": Secrecy.DESCRIBED, "m": Secrecy.MEASURED}
 
 
-@pytest.mark.parametrize("opcode", [*Opcode, *ServerOpcode], ids=lambda opcode: f"{type(opcode).__name__}-{opcode.name.lower()}")
+@each("opcode", [*Opcode, *ServerOpcode])
 def test_every_command_has_decided_what_of_it_is_shown(opcode: Opcode | ServerOpcode) -> None:
     is_server, name = isinstance(opcode, ServerOpcode), opcode.name.lower()
     decided = (SERVER if is_server else ADMINISTRATIVE).get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status, status_meaning, status_name
+from tests.catalogue import each
 
 
 def test_the_success_class_is_that_of_the_reference() -> None:
@@ -30,7 +31,7 @@ def test_a_status_has_the_name_of_the_reference(code: int, name: str) -> None:
     assert status_name(code) == name
 
 
-@pytest.mark.parametrize("status", Status)
+@each("status", Status)
 def test_every_status_has_a_meaning(status: Status) -> None:
     assert status_meaning(status) == status.meaning != ""
 

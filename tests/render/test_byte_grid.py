@@ -11,6 +11,7 @@ from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
 from dcpinspect.render.byte_grid import byte_grid, hex_dump
+from tests.catalogue import each
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID, Vector
 from tests.render.examples import PRINTED, SHOWN, Printed, squeezed
@@ -28,7 +29,7 @@ def _corrected(grid: list[str], vector: Vector) -> list[str]:
     return out
 
 
-@pytest.mark.parametrize("printed", PRINTED, ids=lambda printed: printed.id)
+@each("printed", PRINTED)
 def test_the_grid_is_the_documents_byte_for_byte(printed: Printed) -> None:
     vector = BY_ID[printed.id]
     ours, theirs = byte_grid(vector.annotate()), _corrected(printed.grid, vector)

@@ -18,6 +18,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.explain import explain, explain_packets, suggestions
 from dcpinspect.render.layout_table import layout_title
 from dcpinspect.render.lines import short_name
+from tests.catalogue import each
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID
 from tests.render.examples import PRINTED, squeezed
@@ -45,20 +46,20 @@ def test_every_layout_of_a_command_is_shown() -> None:
         assert layout_title(layout) in (explain(opcode_name(layout.opcode, server=layout.server)) or [])
 
 
-@pytest.mark.parametrize("status", Status, ids=lambda status: status.name)
+@each("status", Status)
 def test_every_status_is_found_by_name_and_number(status: Status) -> None:
     start = f"{status.name.lower()}: status 0x{int(status):04x}"
     for text in (status.name.lower(), f"0x{int(status):x}", f"0x{int(status):04x}"):
         assert start in titles(text), text
 
 
-@pytest.mark.parametrize("control", CONTROL_KEYS, ids=lambda control: control.key)
+@each("control", CONTROL_KEYS)
 def test_every_control_key_is_found(control: object) -> None:
     key = getattr(control, "key", "")
     assert any(title.startswith(f"{key}: DCP control key") for title in titles(key))
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+@each("feature", FEATURES)
 def test_every_feature_is_found_by_name_and_number(feature: object) -> None:
     name, code = getattr(feature, "name", ""), getattr(feature, "code", 0)
     for text in (name, name.lower(), f"0x{code:02x}"):

@@ -12,6 +12,7 @@ from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
 from dcpinspect.render.field_table import field_table, message_title, offsets_text
+from tests.catalogue import each
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID
 from tests.render.examples import PRINTED, SHOWN, Printed
@@ -36,7 +37,7 @@ def _value(text: str) -> tuple[int | str, str]:
     return int(shown, 16) if shown.startswith("0x") else text.removesuffix(" (text)"), meaning.removesuffix(")").lower()
 
 
-@pytest.mark.parametrize("printed", PRINTED, ids=lambda printed: printed.id)
+@each("printed", PRINTED)
 def test_every_row_of_a_documents_field_table_is_in_ours(printed: Printed) -> None:
     ours = [
         (cells[0], cells[1], _value(cells[2]))
@@ -52,7 +53,7 @@ def test_every_row_of_a_documents_field_table_is_in_ours(printed: Printed) -> No
         ), row
 
 
-@pytest.mark.parametrize("printed", PRINTED, ids=lambda printed: printed.id)
+@each("printed", PRINTED)
 def test_the_title_is_the_documents_with_its_later_prefix(printed: Printed) -> None:
     assert message_title(BY_ID[printed.id].annotate()).startswith(printed.title.replace("UPR_", "DCP_"))
 

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from dcpinspect.reading import Reading
 from dcpinspect.render.palette import CAUSES, KINDS, PAINTS, SNAPSHOTS, VERDICTS, kinds
 from dcpinspect.streams.words import CAUSES as ALL_CAUSES
 from dcpinspect.streams.words import SNAPSHOT_TYPES, STREAM_VERDICTS, VBUCKET_VERDICTS
+from tests.catalogue import each
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
@@ -31,7 +30,7 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-@pytest.mark.parametrize("name", [name for name in PAINTS if not name.startswith("scale")])
+@each("name", [name for name in PAINTS if not name.startswith("scale")])
 def test_text_in_each_colour_can_be_read_on_either_background(name: str) -> None:
     assert contrast(PAINTS[name].dark, "#121212") >= 4.5
     assert contrast(PAINTS[name].light, "#e0e0e0") >= 4.5

@@ -13,6 +13,7 @@ from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.render.explain import explain
 from dcpinspect.render.specification import DOCUMENTS, ROWS, Row, shown_by, specification_markdown
+from tests.catalogue import each
 from tests.findings.checked import told
 from tests.protocol.vectors import BY_ID
 from tests.streams.told import opened
@@ -26,7 +27,7 @@ def functions(file: str) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.documents} {row.says}")
+@each("row", ROWS)
 def test_every_row_names_documents_and_tests_that_exist(row: Row) -> None:
     assert row.documents
     assert set(row.documents) <= DOCUMENTS.keys()

@@ -40,6 +40,7 @@ from dcpinspect.scapy_layer import (
     MessageBody,
 )
 from dcpinspect.scapy_layer.messages import MAX_MESSAGES, MESSAGES
+from tests.catalogue import each
 from tests.peers.truth import SAMPLES
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector
@@ -71,7 +72,7 @@ def fits(data: bytes) -> bool:
     return isinstance(DCP(data).payload, MessageBody)
 
 
-@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
+@each("vector", ALL)
 def test_every_vector_is_the_same_bytes_again(vector: Vector) -> None:
     for data in (vector.literal, vector.data):
         assert bytes(DCP(data)) == data
@@ -83,7 +84,7 @@ def is_counted(vector: Vector) -> bool:
     return all(problem.rule != "undeclared-stream-id" for problem in vector.annotate().problems)
 
 
-@pytest.mark.parametrize("vector", [one for one in SOUND if fits(one.data) and is_counted(one)], ids=lambda vector: vector.id)
+@each("vector", [one for one in SOUND if fits(one.data) and is_counted(one)])
 def test_the_lengths_of_every_sound_vector_are_computed(vector: Vector) -> None:
     assert bytes(without_lengths(DCP(vector.data))) == vector.data
 
@@ -108,7 +109,7 @@ def _flat(fields: list[FieldValue]) -> dict[str, int]:
     return out
 
 
-@pytest.mark.parametrize("vector", [vector for vector in ALL if fits(vector.data)], ids=lambda vector: vector.id)
+@each("vector", [vector for vector in ALL if fits(vector.data)])
 def test_numbers_are_those_that_every_other_reading_gives(vector: Vector) -> None:
     packet = DCP(vector.data)
     theirs: dict[str, Any] = {}
@@ -118,7 +119,7 @@ def test_numbers_are_those_that_every_other_reading_gives(vector: Vector) -> Non
     assert {name: int(theirs[name if name in theirs else f"{name}_"]) for name in ours} == ours
 
 
-@pytest.mark.parametrize("name", sorted(MESSAGES))
+@each("name", sorted(MESSAGES))
 def test_every_layout_builds_what_is_dissected_to_the_layout_that_the_reader_chooses(name: str) -> None:
     kind = MESSAGES[name]
     fields: dict[str, Any] = {"event": 99} if kind.layout.generation == "unknown" else {}
@@ -392,7 +393,7 @@ def test_a_stream_socket_speaks_the_protocol() -> None:
         assert theirs.recv(len(sent), socket.MSG_WAITALL) == sent
 
 
-@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
+@each("vector", ALL)
 def test_every_vector_cut_anywhere_builds_what_it_was(vector: Vector) -> None:
     for cut in range(24, len(vector.data)):
         assert bytes(forgotten(DCP(vector.data[:cut]))) == vector.data[:cut]

@@ -78,7 +78,7 @@ def test_a_capture_gives_the_messages_that_read_gives(path: Path) -> None:
     assert all(bytes(packet) == packet.original for packet in found)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_large_sample_gives_the_messages_that_read_gives() -> None:
     path = SAMPLES / "large.pcapng.gz"
     assert by_scapy(sniff(offline=str(path), session=DCPSession)) == by_reading(path)

@@ -18,7 +18,7 @@ LAYOUT = (
 )
 
 
-@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.deep)])
 def told(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What becomes of the conversations of ``added``."""
     command = [sys.executable, "-m", "tests.scenarios.added", ROW, LAYOUT]

@@ -24,6 +24,8 @@ from tests import damage
 from tests.crowd import KINDS, PORT, crowd
 from tests.streams.told import opened, packets
 
+pytestmark = pytest.mark.slow
+
 FEW, MANY = 250, 500
 EVENTS = 3000
 

@@ -97,10 +97,10 @@ REORDERINGS: dict[str, Damage] = {
     "every packet again 30 packets later": lambda packets, seed: damage.doubled(packets, 30 + seed % 2),
 }
 VALUES = {"plain": damage.plain, "recordings": damage.nested}
-SLOW_SEEDS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 60)]
+DEEP_SEEDS = [pytest.param(seed, marks=pytest.mark.deep) for seed in range(2, 60)]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *SLOW_SEEDS])
+@pytest.mark.parametrize("seed", [0, 1, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_message_that_no_loss_touches_is_read(loss: str, values: str, seed: int) -> None:
@@ -110,7 +110,7 @@ def test_every_message_that_no_loss_touches_is_read(loss: str, values: str, seed
     assert reading.late == reading.duplicate == 0
 
 
-@pytest.mark.parametrize("seed", [0, 1, *SLOW_SEEDS])
+@pytest.mark.parametrize("seed", [0, 1, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
 def test_of_a_server_that_loses_a_packet_in_ten_everything_is_read_and_no_value_believed(values: str, seed: int) -> None:
     tape = damage.generated(values=VALUES[values])
@@ -118,7 +118,7 @@ def test_of_a_server_that_loses_a_packet_in_ten_everything_is_read_and_no_value_
     assert_read(tape, [packet for packet in tape.packets if packet.flow[2] == 0 or packet.begins or id(packet) in kept])
 
 
-@pytest.mark.parametrize("seed", [0, *SLOW_SEEDS])
+@pytest.mark.parametrize("seed", [0, *DEEP_SEEDS])
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("reordering", REORDERINGS)
 def test_reordering_and_duplicates_lose_nothing(reordering: str, values: str, seed: int) -> None:
@@ -153,7 +153,8 @@ def test_a_retransmission_with_other_bytes_changes_nothing() -> None:
     assert reading.duplicate == sum(packet.size for place, packet in enumerate(tape.packets) if place % 3 == 0)
 
 
-@pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("values", VALUES)
 def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(values: str, step: int) -> None:
     tape = damage.generated(values=VALUES[values])
@@ -162,23 +163,25 @@ def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_sample_that_begins_anywhere_is_read_from_its_first_whole_message_on(name: str, step: int) -> None:
     tape = damage.sample(name)
     for start in range(0, len(tape.packets), step):
         assert_read(tape, tape.packets[start:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_sample_that_lacks_any_one_packet_lacks_only_what_it_carried(name: str, step: int) -> None:
     tape = damage.sample(name)
     for place in range(0, len(tape.packets), step):
         assert_read(tape, tape.packets[:place] + tape.packets[place + 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_sample_cut_at_any_snaplen_is_read_as_far_as_it_is_there(name: str, step: int) -> None:
     tape = damage.sample(name)
     for snaplen in range(60, 301, step):
@@ -201,6 +204,7 @@ def test_a_capture_that_begins_inside_a_huge_value_reads_what_follows_it() -> No
         assert result.read >= 20
 
 
+@pytest.mark.slow
 def test_long_holes_cost_the_same_whether_they_are_filled_or_stepped_over(monkeypatch: pytest.MonkeyPatch) -> None:
     tape = damage.generated(values=damage.nested)
     readings = []
@@ -261,7 +265,8 @@ def test_stream_offsets_go_on_where_sequence_numbers_wrap_again_and_again() -> N
 SHAPES: dict[str, Damage] = {**LOSSES, **REORDERINGS, "snaplen": lambda packets, seed: [packet.cut(90 + seed) for packet in packets]}
 
 
-@pytest.mark.parametrize("seed", [0, *SLOW_SEEDS[:10]])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, *DEEP_SEEDS[:10]])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["generated", "replication"])
 def test_batches_files_and_kernels_change_no_column_of_any_row(name: str, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +296,7 @@ def tshark_count(packets: Sequence[Packet], folder: Path, *options: str) -> Coun
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("options", [(), ("-o", "tcp.reassemble_out_of_order:TRUE")], ids=["as it comes", "out of order"])
 @pytest.mark.parametrize("shape", ["undamaged", "0.1 % swapped", "0.1 %", "1 %"])

@@ -14,6 +14,7 @@ from tests.model.packets import write_pcap
 from tests.model.play import play
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "seed"),  # each of them once showed a wrong claim
     [("begun", 2), ("begun", 30), ("cut", 3), ("cut", 37), ("snaplen", 4), ("lossy", 5), ("one-sided", 66)],

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.encode import encode, encode_parts
@@ -17,6 +15,7 @@ from dcpinspect.protocol.features import feature
 from dcpinspect.protocol.flex import RESPONSE_FRAMES
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Context, Message
+from tests.catalogue import each
 from tests.protocol.vectors import BY_ID
 
 OFF = Context("off")
@@ -266,7 +265,7 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_a_disagreement_is_read_as_the_reference_says(name: str) -> None:
     seen, expected = CASES[name]
     assert seen() == expected

@@ -54,6 +54,7 @@ def test_a_full_disk_leaves_what_was_there(command: list[str], small_disk: Path,
     (small_disk / name).unlink()
 
 
+@pytest.mark.slow
 @NEEDS_ROOT
 @pytest.mark.parametrize("command", [["check", "-", "-w"], ["read", "-", "-w"], ["report", "-", "-o"]])
 def test_a_full_disk_for_what_comes_through_a_pipe_leaves_what_was_there(command: list[str], small_disk: Path, tmp_path: Path) -> None:
@@ -121,6 +122,7 @@ ENDED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_nothing_temporary_stays_when_the_program_is_asked_to_end(number: int, tmp_path: Path) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -17,6 +17,8 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 TOUR, LOSS, ROLLBACK = (str(SAMPLES / name) for name in ("tour.pcapng", "capture-loss.pcap", "rollback.pcap"))
 PROGRAM = f"{shlex.quote(sys.executable)} -m dcpinspect"
 

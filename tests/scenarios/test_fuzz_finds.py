@@ -11,6 +11,8 @@ import pytest
 from tests.fuzz import captures, conversations, keys
 from tests.fuzz.search import CORPUS, TARGETS, Search, Target, changed, failure
 
+pytestmark = pytest.mark.slow
+
 FINDS = sorted(path.relative_to(CORPUS) for path in CORPUS.glob("*/*"))
 
 

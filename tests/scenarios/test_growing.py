@@ -23,6 +23,8 @@ from tests.peers.network import NEEDS_ROOT, inside, namespaces
 from tests.peers.play import play
 from tests.peers.script import Conversation as Talk
 
+pytestmark = pytest.mark.slow
+
 READ = [sys.executable, "-m", "dcpinspect", "read", "-f", "ndjson", "--no-fields"]
 
 

@@ -15,7 +15,7 @@ from tests import hdfs
 from tests.spark.cuts import cut, packets_of
 from tests.spark.test_pipeline import SAMPLES
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java", "gcc")]
+pytestmark = [pytest.mark.deep, pytest.mark.requires("java", "gcc")]
 
 
 @pytest.fixture(scope="module")

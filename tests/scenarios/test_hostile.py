@@ -16,6 +16,8 @@ from dcpinspect.protocol import resync
 from tests import builders, damage
 from tests.fuzz import captures, framer
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1 << 20
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from dcpinspect.errors import memory_ended
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 LARGE = str(SAMPLES / "large.pcapng.gz")
 COMMANDS = (

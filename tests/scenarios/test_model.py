@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import Recorded
+from tests.catalogue import each
 from tests.doubled import passed_on, said_of, translated, written
 from tests.model.dice import Dice, shrunk
 from tests.model.expect import Tables
@@ -22,6 +23,7 @@ from tests.model.reading import Capture, read
 
 MANY = 60
 """Conversations in which everything has to occur that the generator knows."""
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
 @cache
@@ -62,6 +64,7 @@ def test_every_message_of_a_conversation_is_in_its_packets() -> None:
         assert Counter(id(one.said) for one in heard) == Counter(map(id, capture.tape.said))
 
 
+@pytest.mark.slow
 def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
     seen: dict[str, Counter[str]] = {name: Counter() for name in ("state", "convention", "type", "layout", "cause", "end_reason", "answer")}
     for seed in range(MANY):
@@ -97,7 +100,7 @@ def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
     assert seen["answer"].keys() >= {"accepted", "rollback", "refused", "unanswered"}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None:
     _, _, tables = told(seed)
     assert [record for record in tables.table("snapshots") if record["convention"] == "irregular"] == []
@@ -108,13 +111,13 @@ def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None
 
 
 @pytest.mark.parametrize("damage", COMPLETE)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_tables_of_a_capture_are_those_of_the_conversation_and_a_check_finds_nothing(damage: str, seed: int) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_once(seed: int, tmp_path: Path) -> None:
     packets = [Recorded(one.data, one.wire, one.time_ns) for one in told(seed)[0].packets]
     alone = said_of(written(tmp_path, packets))
@@ -123,12 +126,13 @@ def test_a_conversation_that_a_capture_shows_twice_is_told_as_if_it_were_shown_o
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str, seed: int) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "seed"),
     [
@@ -172,7 +176,7 @@ def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:
     assert wrong is None, wrong
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("first", range(0, 3000, 100))
 @pytest.mark.parametrize("damage", [*COMPLETE, *DAMAGED])
 def test_thousands_of_conversations(damage: str, first: int) -> None:

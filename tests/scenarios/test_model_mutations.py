@@ -50,13 +50,14 @@ def complaints(what: str, count: int) -> list[str]:
     return out if told >= 3 else [f"only {told} conversations could have it"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MUTATIONS)
 def test_a_fault_gives_its_rule_and_no_other(what: str) -> None:
     assert MUTATIONS[what][0] in RULES
     assert complaints(what, FEW) == []
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("what", MUTATIONS)
 def test_a_fault_gives_its_rule_and_no_other_in_hundreds_of_conversations(what: str) -> None:
     assert complaints(what, MANY) == []
@@ -91,7 +92,7 @@ def test_a_connection_with_a_fault_gives_its_rule_and_no_other(what: str) -> Non
     assert planted(what, seed=0) == []
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("what", PLANTS)
 def test_a_connection_with_a_fault_gives_its_rule_and_no_other_after_a_hundred_conversations(what: str) -> None:
     assert [line for seed in range(1, 101) for line in planted(what, seed)] == []

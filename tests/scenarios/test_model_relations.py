@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import pytest
-
+from tests.catalogue import each
 from tests.model.blame import unfounded
 from tests.model.claims import Claims
 from tests.model.dice import Dice
@@ -85,7 +84,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "words"), WRONG, ids=[f"{table}-{'-'.join(words)}-{n}" for n, (table, words) in enumerate(WRONG)])
+@each(("table", "words"), WRONG)
 def test_a_wrong_word_is_refused(table: str, words: dict[str, Any]) -> None:
     complaints = refused(table, **words)
     assert complaints

@@ -19,6 +19,8 @@ from tests.cli.test_live import told
 from tests.peers.network import NEEDS_ROOT, namespaces
 from tests.peers.stories import STORIES
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
 UNIT = DOCS / "monitoring" / "dcpinspect-watch.service"
 SIDECAR = DOCS / "monitoring" / "sidecar.yaml"

@@ -22,7 +22,7 @@ from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import here, ran
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.deep]
 TOOL = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dcpinspect-tools" / "delta-scan"
 VERSION = "1.5.5"
 READ = """

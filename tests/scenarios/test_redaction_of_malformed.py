@@ -30,6 +30,8 @@ from dcpinspect.tui.inspection import Inspection
 from tests import builders
 from tests.scenarios.test_redaction_everywhere import FILES, told
 
+pytestmark = pytest.mark.slow
+
 MARKER = b"Kq\xb7Wz/Mj{R:e"
 """Every four bytes of it, as a number, are above what counts and lengths of this capture reach."""
 SIZES = (1, 4, 6, 8, 9, 12, 17, 23, 41)

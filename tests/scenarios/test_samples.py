@@ -53,7 +53,7 @@ def read(name: str) -> dict[Direction, list[Read]]:
     return {key: [message for _, message in sorted(messages, key=lambda item: item[0])] for key, messages in found.items()}
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", [*SMALL, *DAMAGED, pytest.param("large", marks=pytest.mark.slow)])
 def test_nothing_contradicts_itself_in_what_is_said_of_a_sample(name: str) -> None:
     with Reading([str(CAPTURES[name])], track=True) as reading:
         reading.check()
@@ -207,6 +207,7 @@ def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:
     assert turn == {key: len(messages) for key, messages in ours.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_tshark_reads_the_same_headers_of_the_large_sample() -> None:
     ours = read("large")

@@ -14,6 +14,8 @@ import pytest
 
 import dcpinspect
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, os, sys

@@ -15,6 +15,8 @@ import pytest
 import dcpinspect
 from tests.spark.cluster import free_port, is_open, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "sample_captures/rollback.pcap"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

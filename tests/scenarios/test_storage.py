@@ -21,6 +21,8 @@ from tests.spark.outputs import ran, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal
 from tests.stores import KEY, MARKER, STORES, Store, emptied, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=STORES)
 def server(request: pytest.FixtureRequest) -> Iterator[Store]:

@@ -11,6 +11,8 @@ from dcpinspect.tui.app import InspectApp
 from tests.builders import Conversation, capture, mutation, pcap, recorded
 from tests.tui.screens import SAMPLES, Keys, follow, play, press, screen, until
 
+pytestmark = pytest.mark.slow
+
 ROLLBACK = (SAMPLES / "rollback.pcap").read_bytes()
 EVERYWHERE = ("down", "enter", "n", "v", "e", "2", "enter", "3", "enter", "d", "4", "enter", "n", "5", "end", "x", "escape", "M", "1", "c")
 """Keys of every view."""

@@ -89,6 +89,7 @@ def has_secrets(path: Path) -> bool:
         return any(file.secrets for file in capture.files)
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_with_secrets_others_decrypt_the_same_without_a_key_log(recorded: Recorded, tmp_path: Path) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-secrets")
@@ -97,6 +98,7 @@ def test_with_secrets_others_decrypt_the_same_without_a_key_log(recorded: Record
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_without_them_the_packets_tell_nothing(recorded: Recorded, tmp_path: Path) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-handshakes")
@@ -295,6 +297,7 @@ def spelled(secrets: list[str]) -> list[bytes]:
     return [form(one) for one in raw for form in forms]
 
 
+@pytest.mark.slow
 def test_no_output_has_a_secret(
     one: Recorded, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

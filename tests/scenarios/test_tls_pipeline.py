@@ -22,6 +22,8 @@ from tests.tls.forged import Forged
 from tests.tls.oracle import embed
 from tests.tls.peers import Recorded, Tls
 
+pytestmark = pytest.mark.slow
+
 COUNT = 60
 
 

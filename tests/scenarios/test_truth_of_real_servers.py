@@ -12,6 +12,7 @@ import pytest
 import dcpinspect
 from dcpinspect.protocol.opcodes import Opcode
 from tests.captures import REAL_SERVER, real_server
+from tests.catalogue import each
 
 RECORDINGS = sorted(path.name.removesuffix(".truth.jsonl.gz") for path in REAL_SERVER.glob("*.truth.jsonl.gz"))
 CUT = {"resume-lost": 66 + 65 + 66, "replication-66-66-hello-lost": 42}
@@ -56,7 +57,7 @@ def as_recorded(row: dict[str, Any], sent: Message) -> Message:
     return (row["magic"], row["opcode"], row["opaque"], number, row["length"], seqno, key)
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
+@each("name", RECORDINGS)
 def test_every_message_is_what_the_client_sent_or_received(name: str) -> None:
     sent, read = what_was_sent(name), what_is_read(name)
     assert read.keys() == sent.keys()

@@ -19,6 +19,7 @@ from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.message import Context, FieldValue, Message
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import encode_snappy
+from tests.catalogue import each
 from tests.protocol import tshark
 from tests.protocol.vectors import BY_ID, at_path
 
@@ -212,7 +213,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_we_read_what_tshark_does_not(name: str) -> None:
     fault = FAULTS[name]
     assert fault.read(annotate(fault.data, context=fault.context)) == fault.expected

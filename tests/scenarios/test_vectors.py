@@ -8,6 +8,7 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.xattr import decode_xattrs, encode_xattrs
+from tests.catalogue import each
 from tests.protocol.damage import assert_inside, assert_tiles, off_by_one
 from tests.protocol.reencode import reencode
 from tests.protocol.vectors import ALL, BY_ID, DOCUMENTS, SYNTHETIC, XATTR_SECTION, Vector, find, number, observed, quoted
@@ -150,12 +151,12 @@ def _wrong_offsets(vector: Vector) -> set[str]:
     return wrong
 
 
-@pytest.mark.parametrize("vector", [vector for vector in DOCUMENTS if vector in SOUND], ids=lambda vector: vector.id)
+@each("vector", [vector for vector in DOCUMENTS if vector in SOUND])
 def test_a_document_example_decodes_to_the_values_of_its_table(vector: Vector) -> None:
     assert _wrong_fields(vector) == {name for where, name in PAGE_ERRS if where == vector.id}
 
 
-@pytest.mark.parametrize("vector", [vector for vector in DOCUMENTS if vector in SOUND], ids=lambda vector: vector.id)
+@each("vector", [vector for vector in DOCUMENTS if vector in SOUND])
 def test_the_fields_of_a_document_example_stand_where_its_table_says(vector: Vector) -> None:
     assert _wrong_offsets(vector) == {name for where, name in OFFSETS_ERR if where == vector.id}
 
@@ -170,7 +171,7 @@ def _same(expected: Any, seen: Any) -> bool:
     return bool(expected == seen or (number(expected) is not None and number(expected) == number(seen)))
 
 
-@pytest.mark.parametrize("vector", SYNTHETIC, ids=lambda vector: vector.id)
+@each("vector", SYNTHETIC)
 def test_a_packed_message_decodes_to_what_was_packed(vector: Vector) -> None:
     message = vector.annotate()
     wrong = {name: observed(message, name) for name, expected in vector.expected.items() if not _same(expected, observed(message, name))}
@@ -187,7 +188,7 @@ def test_a_contradictory_page_is_read_by_its_bytes_and_what_does_not_fit_is_repo
     assert ({problem.rule for problem in vector.annotate().problems}, _wrong_fields(vector)) == CONTRADICTORY[name]
 
 
-@pytest.mark.parametrize("vector", SOUND, ids=lambda vector: vector.id)
+@each("vector", SOUND)
 def test_a_message_encodes_back_to_its_bytes(vector: Vector) -> None:
     assert reencode(vector.annotate()) == vector.data
 
@@ -203,7 +204,7 @@ def test_the_published_xattr_section_decodes_and_encodes_back() -> None:
     assert encode_xattrs((pair.key, pair.value) for pair in section.pairs) == value
 
 
-@pytest.mark.parametrize("vector", SOUND, ids=lambda vector: vector.id)
+@each("vector", SOUND)
 def test_a_message_cut_at_any_byte_says_where_it_ends(vector: Vector) -> None:
     for cut in range(len(vector.data)):
         message = annotate(vector.data[:cut], context=vector.context)
@@ -212,14 +213,14 @@ def test_a_message_cut_at_any_byte_says_where_it_ends(vector: Vector) -> None:
         assert_inside(message, len(vector.data))
 
 
-@pytest.mark.parametrize("vector", SOUND, ids=lambda vector: vector.id)
+@each("vector", SOUND)
 def test_bytes_after_a_message_are_reported_and_change_nothing_else(vector: Vector) -> None:
     whole, longer = vector.annotate(), annotate(vector.data + b"\x80", context=vector.context)
     assert longer.fields == whole.fields
     assert [problem.rule for problem in longer.problems] == [*(problem.rule for problem in whole.problems), "trailing-bytes"]
 
 
-@pytest.mark.parametrize("vector", SOUND, ids=lambda vector: vector.id)
+@each("vector", SOUND)
 def test_a_length_off_by_one_is_an_explained_problem(vector: Vector) -> None:
     known = {problem.rule for problem in vector.annotate().problems}
     silent = set()

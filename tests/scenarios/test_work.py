@@ -30,6 +30,8 @@ from dcpinspect.render.coverage import coverage_table
 from tests import builders
 from tests.builders import START_NS, Conversation, Recorded, Segment
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = str(Path(dcpinspect.__file__).parent)
 MUTATION = builders.mutation(1)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("dcpinspect")
 ROLLBACK = Path(__file__).parents[2] / "sample_captures" / "rollback.pcap"
 LIVE = ("-i", "lo", "--port", "1", "--duration", "0.2")

@@ -28,6 +28,8 @@ from tests.spark.test_pipeline import SAMPLES, equal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -10,6 +10,8 @@ import pytest
 
 from dcpinspect.spark.classes import SharedClasses
 
+pytestmark = pytest.mark.slow
+
 JAVA = "OpenJDK 64-Bit Server VM (build 17.0.15+6, mixed mode, sharing)"
 SESSION = """
 import sys

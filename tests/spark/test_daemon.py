@@ -10,6 +10,8 @@ import pytest
 import dcpinspect
 from dcpinspect.spark.daemon import without_archives
 
+pytestmark = pytest.mark.slow
+
 HOME = Path(pyspark.__file__).parent
 ZIPS = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
 JARS = sorted(map(str, (HOME / "jars").glob("spark-core*.jar")))

@@ -15,6 +15,8 @@ from dcpinspect.spark.whole import whole
 from tests.spark.outputs import Here, Item, Result, ran, stored, told
 from tests.streams.told import Told, capture, opened
 
+pytestmark = pytest.mark.slow
+
 
 def streaming(number: int, left_out: int = 0) -> Told:
     """Vbuckets 6 to 9, with a gap in each snapshot. ``left_out``: a seqno of vbucket 8 that does not come."""

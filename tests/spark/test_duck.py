@@ -72,6 +72,7 @@ def _plain(value: Any) -> Any:
     return int(value) if is_number and value == int(value) else value
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out: Manifest) -> None:
     query = of_spark.Query(spark, out)

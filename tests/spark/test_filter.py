@@ -82,6 +82,7 @@ def test_spark_keeps_the_rows_that_duckdb_keeps(spark: SparkSession, samples: di
     compare(spark, BY_NAME, samples)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.lists(st.recursive(single().filter(is_in_spark), combined, max_leaves=5), min_size=40, max_size=60))

@@ -19,6 +19,8 @@ from dcpinspect.spark.looks import include_looks, write_looks
 from dcpinspect.streams.tracker import Tracker
 from tests.spark.cuts import faulty, packets_of, written
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
 
 

@@ -20,6 +20,8 @@ from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 from tests.tls.forged import Forged
 
+pytestmark = pytest.mark.slow
+
 
 def paths_in(out: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = Manifest.newest(out).dataset("paths").to_table().to_pylist()

@@ -15,6 +15,8 @@ from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 from tests.spark.test_pipeline import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
     rng = random.Random(1)

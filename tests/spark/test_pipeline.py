@@ -64,6 +64,7 @@ def test_tables_of_a_sample_are_those_of_a_reading(sample: str, tmp_path: Path) 
     equal(stored(tmp_path / "out", cut=False), told(SAMPLES / sample, cut=False))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("sample", SMALL)
 def test_tables_do_not_depend_on_where_captures_are_cut(sample: str, tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_tables_do_not_depend_on_where_captures_are_cut(sample: str, tmp_path: P
     compare(tmp_path, packets, places(rng, len(packets), 7))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("seed", range(8))
 def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
     compare(tmp_path, disturbed(rng, packets, at), at)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_on_who_looks_at_messages(seed: int, tmp_path: Path) -> None:
@@ -107,6 +110,7 @@ def test_a_capture_that_cannot_be_divided_is_scanned_by_one_task(tmp_path: Path)
     assert ran(tmp_path / "out", outer).packets == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["fragments reversed", "fragments twice", "fragments of VXLAN", "fragments in VXLAN", "MPLS", "IPv6 fragments", "IPv6 in VXLAN"]
 )
@@ -115,6 +119,7 @@ def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
     compare(tmp_path, packets, list(range(1, len(packets), 3)))  # inside of pairs of fragments, and between them
 
 
+@pytest.mark.slow
 def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of few packets, groups with bundles of their own, parts of one component each, tables in files and in pieces."""
     for module in (temporary, parts):
@@ -130,6 +135,7 @@ def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytes
     assert len(Manifest.newest(tmp_path / "out").parts) == 7
 
 
+@pytest.mark.slow
 def test_a_second_run_reads_what_is_new_and_what_that_touches(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     files = cut(tmp_path / "ring", packets, [150, 200, 320])
@@ -146,6 +152,7 @@ def test_a_second_run_reads_what_is_new_and_what_that_touches(tmp_path: Path) ->
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_parts_that_nothing_new_touches_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "PART_BYTES", 1)
     monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
@@ -163,6 +170,7 @@ def test_parts_that_nothing_new_touches_stay(tmp_path: Path, monkeypatch: pytest
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 
+@pytest.mark.slow
 def test_a_capture_that_comes_late_is_put_where_it_belongs(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     first, *others = cut(tmp_path / "ring", packets, [150, 320])
@@ -171,6 +179,7 @@ def test_a_capture_that_comes_late_is_put_where_it_belongs(tmp_path: Path) -> No
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     whole = written(tmp_path / "whole.pcap", packets)
@@ -201,6 +210,7 @@ def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: 
     assert rows_of(Manifest.newest(tmp_path / "out"))["messages"] == 0
 
 
+@pytest.mark.slow
 def test_a_ring_that_uses_names_again_loses_nothing(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     one, _, three = cut(tmp_path / "ring", packets, [150, 320])
@@ -226,6 +236,7 @@ def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [24, 5_000, 70_000])
 @pytest.mark.parametrize("old", ["gone", "used again", "stays"])
 def test_a_file_that_has_grown_and_has_another_name_now_counts_once(size: int, old: str, tmp_path: Path) -> None:
@@ -289,6 +300,7 @@ def test_a_damaged_capture_is_read_around_the_damage(tmp_path: Path) -> None:
     assert done.packets == len(packets) - 1
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     one, _ = cut(tmp_path / "ring", packets, [50])
@@ -347,6 +359,7 @@ def test_what_a_program_asks_for_is_looked_at_first() -> None:
     assert (options.captures, options.out, options.fails, options.extra_ports, options.find_ports) == (["a", "b"], "out", True, None, True)
 
 
+@pytest.mark.slow
 def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "rollback.pcap", extra_ports=(11999,), find_ports=False)
     assert ran(tmp_path / "out", SAMPLES / "tour.pcapng").captures == 1
@@ -356,6 +369,7 @@ def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
         ran(tmp_path / "out", SAMPLES / "loop.pcap", point_rule="stem")
 
 
+@pytest.mark.slow
 def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "rollback.pcap")
     for point, lost in (("a", 40), ("b", 0)):
@@ -397,6 +411,7 @@ def test_captures_without_anything_of_the_protocol_make_empty_tables(tmp_path: P
     assert {name: count for name, count in done.rows.items() if count} == {"captures": 2, "bad": 1}
 
 
+@pytest.mark.slow
 def test_captures_that_are_too_old_leave_and_what_goes_on_begins_later(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     ring = cut(tmp_path / "ring", packets, [150, 320])
@@ -414,6 +429,7 @@ def test_captures_that_are_too_old_leave_and_what_goes_on_begins_later(tmp_path:
     assert {name: count for name, count in rows_of(Manifest.newest(tmp_path / "out")).items() if count} == {"captures": 3}
 
 
+@pytest.mark.slow
 def test_a_part_that_others_have_compacted_is_replaced_as_any(tmp_path: Path) -> None:
     packets = packets_of(SAMPLES / "tour.pcapng")
     first, *_ = cut(tmp_path / "ring", packets, [150])
@@ -439,6 +455,7 @@ def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) 
     equal(stored(tmp_path / "out", cut=False), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["no SYN", "late", "NAT", "loss at both ends"])
 def test_both_ends_are_one_connection_by_what_is_said_on_it(kind: str, tmp_path: Path) -> None:
     """Without a SYN, from the middle on, with other addresses, with other packets lost."""

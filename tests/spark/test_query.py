@@ -55,6 +55,7 @@ def test_messages_have_the_numbers_of_their_connections(query: Query) -> None:
     assert found.to_pylist() == [{name: row[name] for name in found.column_names} for row in ordered]
 
 
+@pytest.mark.slow
 def test_what_others_have_compacted_has_its_partition(query: Query, spark: SparkSession, tmp_path: Path) -> None:
     ran(tmp_path / "out", TOUR)
     DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])

@@ -13,6 +13,8 @@ from dcpinspect.spark import record_files
 from dcpinspect.spark.manifest import Manifest
 from tests.spark.outputs import ran, stored
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 

@@ -18,6 +18,8 @@ from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.spark.test_pipeline import SAMPLES, equal
 
+pytestmark = pytest.mark.slow
+
 
 def test_runs_replace_by_one_salt_that_only_the_owner_reads(tmp_path: Path) -> None:
     packets, out = packets_of(SAMPLES / "tour.pcapng"), tmp_path / "out"

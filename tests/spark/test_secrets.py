@@ -27,6 +27,8 @@ from tests.tls.damage import save
 from tests.tls.forged import Forged
 from tests.tls.peers import Tls
 
+pytestmark = pytest.mark.slow
+
 SECRET = "CLIENT_RANDOM {:064x} " + "0" * 96 + "\n"
 
 

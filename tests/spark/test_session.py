@@ -102,6 +102,7 @@ def test_a_failure_to_start_python_names_what_that_python_said() -> None:
     assert sessions._cause(RuntimeError(said)) == "/venv/bin/python: No module named pyspark.daemon; 'pyspark' is not a package"
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_java_that_is_killed_is_one_line() -> None:
     """A process of its own, whose Java is killed while a task runs."""
@@ -124,6 +125,7 @@ def test_java_that_is_killed_is_one_line() -> None:
     assert (done.stdout, done.stderr) == (told, "")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_cluster_without_a_free_core_is_told(tmp_path: Path) -> None:
     script = """

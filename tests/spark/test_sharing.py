@@ -21,6 +21,8 @@ from tests.spark.outputs import Here, stored, told
 from tests.spark.test_pipeline import equal
 from tests.streams.told import Told, opened, packets
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 KEY_RULES = {"duplicate-key-in-snapshot", "cas-regress", "commit-without-prepare", "collection-outside-filter"}
 

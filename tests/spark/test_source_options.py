@@ -11,12 +11,13 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.source_options import OPTIONS, SCHEMA, Part, asked, spark_type, wants_pushdown
+from tests.catalogue import each
 from tests.peers.truth import SAMPLES
 
 TOUR = str(SAMPLES / "tour.pcapng")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "told"),
     [
         ({"opcode": "1"}, "option opcode: there is none; did you mean opcodes?"),

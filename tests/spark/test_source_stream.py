@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_messages_come_once_over_batches_and_restarts(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
     packets = packets_of(SAMPLES / "rollback.pcap")

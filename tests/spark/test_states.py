@@ -19,6 +19,8 @@ from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_unusual
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 

@@ -21,6 +21,8 @@ from tests.streams.told import capture
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 

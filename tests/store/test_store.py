@@ -137,6 +137,7 @@ def test_damaged_captures_give_what_reading_them_does(seed: int, folder: Path, m
     check([path], batch_bytes=rng.choice([1500, 6000]))
 
 
+@pytest.mark.slow
 def test_compressed_captures_are_unpacked_once(folder: Path) -> None:
     path = folder / "tour.pcapng.gz"
     path.write_bytes(gzip.compress((SAMPLES / "tour.pcapng").read_bytes()))
@@ -156,10 +157,12 @@ def test_a_pipe_is_kept_as_it_comes(folder: Path) -> None:
     writer.join()
 
 
+@pytest.mark.slow
 def test_several_files_are_one_store(folder: Path) -> None:
     check([link(SAMPLES / name, folder) for name in ("tour.pcapng", "lossy.pcap", "rollback.pcap")], batch_bytes=5000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["VXLAN", "fragments", "hop by hop", "fragments in VXLAN"])
 def test_tunnels_and_fragments_lead_to_their_bytes(name: str, folder: Path) -> None:
     path = written_packets(folder / "a.pcap", wrapped(name))
@@ -167,6 +170,7 @@ def test_tunnels_and_fragments_lead_to_their_bytes(name: str, folder: Path) -> N
     check([path], batch_bytes=4096)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [1 << 24, 2000])
 def test_many_connections_that_say_little_have_their_bytes(batch_bytes: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brief, "MANY", 1)
@@ -180,6 +184,7 @@ def test_a_connection_whose_server_was_seen_first_has_its_bytes(folder: Path) ->
     check([written(folder / "a.pcap", made)], find_ports=True)
 
 
+@pytest.mark.slow
 def test_small_parts_are_joined_and_large_ones_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 100)
     path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(500)))
@@ -328,6 +333,7 @@ def piped(folder: Path, data: bytes) -> Path:
     return pipe
 
 
+@pytest.mark.slow
 def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 64)
     path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(3000, value=lambda n: bytes([n % 256]) * 200)))
@@ -346,6 +352,7 @@ def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkey
             store.annotate(5)
 
 
+@pytest.mark.slow
 def test_readers_see_whole_rows_while_the_store_fills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 50)
     path = builders.capture(folder / "a.pcap", server=b"".join(builders.mutations(600)))

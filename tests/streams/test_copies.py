@@ -174,6 +174,7 @@ def test_copies_do_not_depend_on_batches(tmp_path: Path) -> None:
     assert len(found[0]) == 3
 
 
+@pytest.mark.slow
 def test_connections_that_are_all_alike_are_compared_a_bounded_number_of_times(tmp_path: Path) -> None:
     path = tmp_path / "noops.pcap"
     floods.make(path, floods.KINDS["noop"](), 20_000)

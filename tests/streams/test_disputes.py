@@ -389,6 +389,7 @@ def test_what_was_told_before_it_had_to_be_forgotten_stays_told() -> None:
     assert part.gaps == whole.gaps
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_other_was_forgotten_is_said_not_to_be_compared() -> None:
     talk = opened(enable_stream_id="true")
     shows, lacks = (talk.stream(7, log=LOG, value={"sid": sid}) for sid in (1, 2))
@@ -411,6 +412,7 @@ def looked_for(seen: Seen) -> list[EventQuery]:
     return found
 
 
+@pytest.mark.slow
 def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = opened(enable_stream_id="true")
     for vbucket in (7, 8, 9, 30):

@@ -78,6 +78,7 @@ def recorded_late(captured: list[Packet], place: int, by: int) -> list[Packet]:
     return [*captured[:place], *captured[place + 1 : place + by + 1], late, *captured[place + by + 1 :]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("by", [1, 3, 5, 7])
 def test_streams_are_the_same_where_a_packet_was_recorded_after_what_answers_it(direction: int, by: int) -> None:

@@ -18,6 +18,8 @@ from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 5
 """Of each snapshot, one of whose seqnos never comes."""
 

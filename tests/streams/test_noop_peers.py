@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from dcpinspect.streams import noop_peers as n
+from tests.catalogue import each
 
 
 def nonsense(seed: int, room: int) -> n.NoopTables:
@@ -37,7 +36,7 @@ def told(tables: n.NoopTables, form: str) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_both_forms_tell_the_same_of_nonsense_in_much_room_and_in_little(seed: int) -> None:
     tables = [nonsense(seed, room) for room in (999, n.ROOM, 999, n.ROOM)]
     found = [told(one, form) for one, form in zip(tables, ("interpreted", "interpreted", "compiled", "compiled"), strict=True)]

@@ -94,6 +94,7 @@ def test_a_reading_without_messages_has_tables_all_the_same(tmp_path: Path) -> N
         assert records(reading.tables, "connections")[0]["verdict"] == "never-opened"
 
 
+@pytest.mark.slow
 def test_anomalies_nobody_asks_for_do_not_pile_up() -> None:
     talk = opened()
     stream = talk.stream(7)

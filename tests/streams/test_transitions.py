@@ -62,6 +62,7 @@ def test_every_state_is_in_the_tables() -> None:
     assert [*t.SNAPSHOT_TRANSITIONS] == list(range(len(t.SNAPSHOT_STATES)))
 
 
+@pytest.mark.slow
 def test_only_transitions_of_the_tables_happen(changes: tuple[set[Change], set[Change]]) -> None:
     for path in SAMPLES:
         with Reading([str(path)], track=True) as reading:

@@ -9,6 +9,7 @@ import pytest
 from dcpinspect.streams import windows as w
 from dcpinspect.streams.kinds import ACK, ANSWER, END, FACT, MARKER, NOOP, OSO, PREPARE, SEQNO_ADVANCED, SYSTEM_EVENT, UNREADABLE_ACK
 from dcpinspect.streams.rows import LEAST
+from tests.catalogue import each
 
 SIZE, FRAMING, SURPLUS = 100, 5, 40
 DETAIL = FRAMING << 8 | SURPLUS << 32
@@ -56,7 +57,7 @@ def nonsense(seed: int) -> w.FlowTables:
     return tables
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_both_forms_do_the_same_with_nonsense(seed: int) -> None:
     found = []
     for run in (w.follow_flow.interpreted, w.follow_flow.compiled):

@@ -25,7 +25,7 @@ from tests.peers.truth import SAMPLES
 from tests.protocol.every import COLLECTIONS_ON, cut_messages, whole_messages
 from tests.tables.build import batch as made_of
 
-CAPTURES = sorted(SAMPLES.glob("*.pcap*"))
+CAPTURES = [pytest.param(path, marks=[pytest.mark.slow] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))]
 NAMES = [column.name for column in COLUMNS]
 ITEM = [field.name for field in type_of("items").value_type]
 OF_OTHERS = {"relative_ns", "request_key"}
@@ -97,17 +97,20 @@ def test_columns_are_what_the_json_says(path: Path) -> None:
     assert [one for batch in batches(path) for one in differences(batch)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [(), COLLECTIONS_ON], ids=["without collections", "with collections"])
 def test_columns_of_every_command_are_what_the_json_says(before: tuple[bytes, ...]) -> None:
     assert differences(made_of(*before, *whole_messages())) == []
 
 
+@pytest.mark.slow
 def test_columns_of_messages_that_lack_bytes_are_what_the_json_says() -> None:
     messages, missing = zip(*cut_messages(), strict=True)
     spans = {len(COLLECTIONS_ON) + row: part for row, part in enumerate(missing)}
     assert differences(made_of(*COLLECTIONS_ON, *messages, missing=spans)) == []
 
 
+@pytest.mark.slow
 def test_columns_of_redacted_messages_are_what_the_json_says() -> None:
     assert differences(made_of(*COLLECTIONS_ON, *whole_messages()).redacted(Redactor(b"salt"))) == []
 

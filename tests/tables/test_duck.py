@@ -63,6 +63,7 @@ def names_of(what: str) -> list[tuple[str, ...]]:
     return duckdb.connect().execute(what).fetchall()
 
 
+@pytest.mark.slow
 def test_no_function_of_duckdb_reaches_a_file(tmp_path: Path) -> None:
     path = tmp_path / "hidden.csv"
     path.write_text("a,b\nQ7secret,2\n")

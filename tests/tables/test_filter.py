@@ -12,6 +12,7 @@ from dcpinspect.tables.filter import MAX_DEPTH, MAX_LENGTH, parse_filter
 from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.presets import FILTERS
+from tests.catalogue import each
 
 
 def read_as(text: str, **saved: str) -> str:
@@ -25,7 +26,7 @@ def refusal(text: str, **saved: str) -> PlacedError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "same"),
     [
         ("vbucket = 5", '"vbucket" = 5'),
@@ -73,7 +74,7 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
     assert parse_filter("true").columns == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "caret", "what"),
     [
         ("", 0, "the filter is empty; write a condition, as in vbucket = 5"),

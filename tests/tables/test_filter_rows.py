@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tables.select import Selection, statuses
 from dcpinspect.tables.vocabulary import vocabulary
+from tests.catalogue import each
 from tests.tables.build import batch
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -236,7 +236,7 @@ def kept(text: str, messages: MessageBatch) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rows"),
     [
         ("by_seqno = 18446744073709551615", [2]),

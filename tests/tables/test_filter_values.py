@@ -14,6 +14,7 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.filter_tree import Compare, Constant, In, Like
 from dcpinspect.tables.schema import COLUMNS
+from tests.catalogue import each
 
 
 def value_in(text: str) -> Any:
@@ -89,7 +90,7 @@ def test_what_is_no_time_is_refused(written: str) -> None:
 RANGES = {"u8": 2**8 - 1, "u16": 2**16 - 1, "u32": 2**32 - 1, "u64": 2**64 - 1, "i64": 2**63 - 1}
 
 
-@pytest.mark.parametrize("column", [column for column in COLUMNS if column.kind in RANGES], ids=lambda column: column.name)
+@each("column", [column for column in COLUMNS if column.kind in RANGES])
 def test_a_number_is_within_its_column(column: Any) -> None:
     most = RANGES[column.kind]
     least = -(2**63) if column.kind == "i64" else 0
@@ -100,7 +101,7 @@ def test_a_number_is_within_its_column(column: Any) -> None:
             assert refusal(text) == f"{column.name} is from {least} to {most}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         ("vbucket = '5'", "vbucket is a number: write 5, without quotes"),
@@ -137,13 +138,17 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("flags = 'produce'", "flags is never 'produce'; did you mean producer?"),
         ("datatype = '0x03'", "datatype is never '0x03'; it is json, snappy, xattr"),
         ("status_name = 'rolback'", "status_name is never 'rolback'; did you mean rollback?"),
-        ("layout = 'v9'", "layout is never 'v9'; it is v1,"
-         " upr, v2.0, v2.2, v2.1, v2.2-short, 5.0-collections, v2, v0, unknown, failover, old, …"),
-        ("name = '\x1b[2J'", "name is never '\\x1b[2J'; it is get, set, add, replace, delete, increment, decrement, quit, flush, getq,"
-         " noop, version, …"),
+        (
+            "layout = 'v9'",
+            "layout is never 'v9'; it is v1, upr, v2.0, v2.2, v2.1, v2.2-short, 5.0-collections, v2, v0, unknown, failover, old, …",
+        ),
+        (
+            "name = '\x1b[2J'",
+            "name is never '\\x1b[2J'; it is get, set, add, replace, delete, increment, decrement, quit, flush, getq, noop, version, …",
+        ),
         ("client = '10.0.0.9'", "client has a port, as in '10.0.0.9:50312'; for any port write client like '10.0.0.9:%'"),
     ],
-)  # fmt: skip
+)
 def test_another_kind_of_value_is_refused(text: str, says: str) -> None:
     assert refusal(text) == says
 

@@ -10,6 +10,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.tables.select import Collections, Selection, collections, commands, key_pattern, number_ranges, statuses
+from tests.catalogue import each
 from tests.tables.build import batch
 
 GRANTED = [{"feature": 0x12}]
@@ -92,7 +93,7 @@ def test_what_is_no_range_is_refused(text: str, says: str) -> None:
         number_ranges(text, "--vbucket", most=65535)
 
 
-@pytest.mark.parametrize("op", [*Opcode, *ServerOpcode], ids=lambda op: op.name)
+@each("op", [*Opcode, *ServerOpcode])
 def test_every_command_is_found_by_its_name_or_refused_with_both(op: Opcode | ServerOpcode) -> None:
     name = op.name.lower()
     if f"DCP_{op.name}" in Opcode.__members__:

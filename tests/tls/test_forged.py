@@ -12,7 +12,7 @@ from tests.tls.damage import taped, untouched
 from tests.tls.forged import Forged
 from tests.tls.peers import AEAD_1_2, CBC_1_2, SUITES_1_3, Tls
 
-pytestmark = [pytest.mark.requires("tshark"), pytest.mark.slow]  # as test_peers
+pytestmark = [pytest.mark.requires("tshark"), pytest.mark.deep]  # as test_peers
 
 WAYS = [
     *(Tls(suites=suite) for suite in SUITES_1_3),

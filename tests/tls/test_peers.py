@@ -18,7 +18,7 @@ from tests.tls.endpoint import MOST, headers
 from tests.tls.peers import REFUSALS, Recorded, Tls, Version, refuse
 from tests.tls.variants import VARIANTS, make
 
-pytestmark = [pytest.mark.requires("tshark", "tcpdump"), NEEDS_ROOT, pytest.mark.slow]  # they prove what the tests of decryption stand on
+pytestmark = [pytest.mark.requires("tshark", "tcpdump"), NEEDS_ROOT, pytest.mark.deep]  # they prove what the tests of decryption stand on
 
 CERTIFICATE, END_OF_EARLY_DATA, KEY_UPDATE = 11, 5, 24
 ENCRYPT_THEN_MAC, EXTENDED_MASTER_SECRET = "22", "23"

@@ -17,6 +17,7 @@ from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.transport import headers as h
 from tests import builders
 from tests.builders import ACK, PSH, Segment
+from tests.catalogue import each
 
 SIX = Segment(True, 4_000_000_000, 7, ACK | PSH, b"payload", client=("2001:db8::1", 50_000), server=("::1", 11_210))
 FOUR = Segment(False, 4_000_000_000, 7, ACK | PSH, b"payload")
@@ -80,7 +81,7 @@ def test_snaplen_leaves_the_wire_length(snaplen: int) -> None:
     assert (row[h.CAPTURED], row[h.WIRE]) == (snaplen - 54, 7)
 
 
-@pytest.mark.parametrize("snaplen", range(48))
+@each("snaplen", range(48))
 def test_a_packet_cut_inside_its_headers_is_cut(snaplen: int) -> None:
     assert class_of(builders.frame(FOUR), cut=snaplen, wire=61) == "cut"
 

@@ -125,6 +125,7 @@ def test_chunks_with_many_holes_are_split(tmp_path: Path, monkeypatch: pytest.Mo
     assert [chunk.offset for chunk in chunks[1:]] == [chunk.offset + len(chunk.data) for chunk in chunks[:-1]]
 
 
+@pytest.mark.slow
 def test_many_new_connections_with_gaps_take_room_in_proportion(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"".join(crowd.crowd([crowd.hole], 5000, closed=False)))
@@ -175,6 +176,7 @@ def test_any_order_of_segments_gives_the_same_bytes(tmp_path: Path, order: list[
     assert builders.read(path).streams[1, 1] == data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 7])  # in which connections come one after the other
 def test_flows_that_say_little_are_put_aside_and_nothing_changes(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.pcap"

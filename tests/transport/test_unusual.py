@@ -195,6 +195,7 @@ def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path
     assert builders.read(path, batch_bytes=4096).rows == reading.rows
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("name", sorted(ALL.keys() - NOT_BY_TSHARK))
 def test_tshark_finds_as_many_messages(name: str, tmp_path: Path) -> None:
@@ -440,6 +441,7 @@ def test_wrapped_and_plain_packets_keep_their_order(tmp_path: Path) -> None:
         assert builders.read(path, batch_bytes=size).rows == whole.rows
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_hostile_bytes_end_in_a_class(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ALL)))

@@ -120,6 +120,7 @@ def test_so_it_is_in_a_capture_that_begins_late_in_ipv6_and_where_the_connection
         assert read(tmp_path, sixth) == read(tmp_path, base())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [36, 74, 108, 110])
 def test_it_does_not_depend_on_batches(tmp_path: Path, place: int) -> None:
     for strays in (KINDS[0], KINDS[14], KINDS[-1]):

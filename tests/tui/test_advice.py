@@ -9,11 +9,12 @@ from dcpinspect.errors import PlacedError
 from dcpinspect.findings.registry import RULES
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tui.advice import _HERE, here
+from tests.catalogue import each
 
 _OUTSIDE = re.compile(r"'?dcpinspect [a-z]|(^|\s)--[a-z]|'--")
 
 
-@pytest.mark.parametrize("rule", [rule.id for rule in RULES.values() if rule.family != "log"])
+@each("rule", [rule.id for rule in RULES.values() if rule.family != "log"])
 def test_advice_names_what_one_does_here(rule: str) -> None:
     assert not _OUTSIDE.search(here(RULES[rule].next))
 

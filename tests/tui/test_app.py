@@ -55,6 +55,7 @@ def test_views_look_like_this(size: tuple[int, int], golden: Golden) -> None:
     play("rollback.pcap", scene, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (60, 15), (300, 51)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_views_are_drawn_at_any_size(size: tuple[int, int]) -> None:
     def look(view: str, app: InspectApp) -> None:
@@ -86,23 +87,16 @@ def _colours(style: Style) -> list[ColorTriplet]:
     return [one.get_truecolor() for one in (style.color, style.bgcolor) if one is not None and not one.is_default]
 
 
-@pytest.mark.parametrize(
-    ("size", "views"),
-    [
-        ((60, 15), ("packets", "findings")),
-        ((200, 50), ("overview", "packets", "vbuckets", "maps", "heat", "streams", "timeline", "findings", "stats")),
-    ],
-    ids=["60x15", "200x50"],
-)
-def test_the_smallest_and_the_largest_screens_look_like_this(size: tuple[int, int], views: tuple[str, ...], golden: Golden) -> None:
+def test_the_smallest_screen_looks_like_this(golden: Golden) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        for view in views:
+        for view in ("packets", "findings"):
             await press(app, pilot, "1", "home", *VIEWS[view])
-            golden(f"tui/{view}-{size[0]}x{size[1]}.txt", screen(app))
+            golden(f"tui/{view}-60x15.txt", screen(app))
 
-    play("rollback.pcap", scene, size)
+    play("rollback.pcap", scene, (60, 15))
 
 
+@pytest.mark.slow
 def test_with_ascii_there_is_nothing_else(golden: Golden) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await walk(app, pilot, lambda view: golden(f"tui/ascii/{view}.txt", screen(app)))
@@ -111,6 +105,7 @@ def test_with_ascii_there_is_nothing_else(golden: Golden) -> None:
     play("rollback.pcap", scene, is_ascii=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capture", ["tour.pcapng", "upr.pcap", "lossy.pcap", "capture-loss.pcap", "midstream.pcap", "any.pcap"])
 def test_every_sample_can_be_walked_through(capture: str) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

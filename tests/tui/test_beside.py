@@ -8,6 +8,8 @@ from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Results
 from tests.tui.screens import SAMPLES, Keys, play, press, screen
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("other", "said"),

@@ -12,6 +12,8 @@ from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.keys import KEYS
 from tests.tui.screens import Keys, play, press, screen, settled, until
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_action_with_a_key_is_there_once() -> None:
     actions = [one.action for one in commands()]

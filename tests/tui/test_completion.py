@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from dcpinspect.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tui.completion import frequent_values, offer
+from tests.catalogue import each
 
 
 def frequent(column: str) -> Sequence[str]:
@@ -19,7 +18,7 @@ def first(text: str) -> str | None:
     return text[: offered.start] + offered.completions[0].text if offered.completions else None
 
 
-@pytest.mark.parametrize(
+@each(
     ("typed", "completed"),
     [
         ("vbu", "vbucket"),

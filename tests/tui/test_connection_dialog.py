@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.connection_list import ConnectionList
 from tests.tui.screens import Keys, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 
 def test_one_connection_is_looked_at_alone_in_every_view() -> None:

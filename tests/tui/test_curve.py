@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dcpinspect.render.lanes import ASCII, UNICODE, Scale
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.curve import Curve, curve
 from tests.tui.screens import Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def lines(picture: Curve) -> list[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -9,6 +10,8 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.dialogs import ExportDialog, MarksDialog
 from dcpinspect.tui.keys import KEYS
 from tests.tui.screens import Keys, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 
 def test_escape_closes_what_is_open() -> None:

@@ -13,6 +13,8 @@ from dcpinspect.tui.export import Choice, Tell
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled, show, until
 
+pytestmark = pytest.mark.slow
+
 
 async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
     await press(app, pilot, "x", *choose)

@@ -15,6 +15,8 @@ from dcpinspect.tui.inspection import Inspection
 from tests.builders import capture, mutations
 from tests.tui.screens import SAMPLES, Keys, follow, play, press, screen, settled, show, until
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_filter_shows_its_rows_and_escape_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filtering, "HELD", 60)

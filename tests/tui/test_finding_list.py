@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from rich.style import Style
 
 from dcpinspect.escape import cells, one_line
@@ -7,6 +8,8 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.strips import wrapped
 from tests.tui.screens import Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_severities_fold() -> None:

@@ -5,6 +5,8 @@ import pytest
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("size", [NARROW, WIDE, (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_stretch_of_the_timeline_stands_below_with_the_cursor_at_the_message(size: tuple[int, int]) -> None:

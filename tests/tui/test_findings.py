@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import NO_ROWS
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -12,6 +10,7 @@ from dcpinspect.tui.finding_about import about
 from dcpinspect.tui.findings import FIELDS
 from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.theme import UNICODE
+from tests.catalogue import each
 from tests.damage import Talk
 from tests.tls.damage import save
 from tests.tls.invented import Invented
@@ -172,7 +171,7 @@ NAMES = {"status", "opaque", "datatype", "cas", "key", "value", "failover_log"}
 """Of fields that are no part of a layout of their own."""
 
 
-@pytest.mark.parametrize("rule", FIELDS)
+@each("rule", FIELDS)
 def test_every_field_that_a_rule_speaks_of_is_one(rule: str) -> None:
     assert rule in RULES
     assert set(FIELDS[rule]) <= {getattr(item, "name", "") for layout in LAYOUTS for item in (*layout.extras, *layout.value)} | NAMES

@@ -6,6 +6,8 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import Form, forms
 from tests.tui.screens import WIDE, Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 async def to_heat(app: InspectApp, pilot: Keys) -> None:
     await press(app, pilot, "2")

@@ -13,6 +13,7 @@ from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.vbuckets import VbucketsView
+from tests.catalogue import each
 
 
 def test_a_key_means_one_thing() -> None:
@@ -40,7 +41,7 @@ OF_VIEWS = {
 }
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.keys)
+@each("key", KEYS)
 def test_every_action_is_there_in_the_views_that_the_key_is_named_for(key: Key) -> None:
     action = f"action_{key.action.partition('(')[0].removeprefix('app.')}"
     assert [view for view in key.views if not hasattr(OF_VIEWS[view], action) and not hasattr(InspectApp, action)] == []

@@ -16,6 +16,8 @@ from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 def all_rows(last: int) -> RowIndex:
     index = RowIndex()

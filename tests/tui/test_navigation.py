@@ -31,6 +31,7 @@ FROM_OVERVIEW = [name for name in JUMPS if "from the overview" in name]
 """Which remembers the part that was chosen last."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [[name for name in JUMPS if name not in FROM_OVERVIEW], *([name] for name in FROM_OVERVIEW)])
 def test_every_jump_returns(names: list[str]) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

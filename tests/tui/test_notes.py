@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng import comments_of
@@ -14,6 +15,8 @@ from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.notes import SUFFIX, Notes
 from tests.tui.screens import SAMPLES, Keys, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 
 def capture_in(folder: Path) -> Path:

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.strips import room
 from tests.builders import Conversation, mutation, pcap, recorded
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 HOSTILE = [b"\x1b]0;title\x07", b"\x1b[31mred", b"[red]markup[/]", "\u202egnp".encode(), b"x" * 5000, "漢字́".encode(), b"\xff\xfe"]
 

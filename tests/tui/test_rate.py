@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_peak_is_seen_at_any_width_and_what_was_found_stands_below() -> None:

@@ -13,6 +13,8 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.search import Matcher, matching
 from tests.tui.screens import Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 def found(store: Store, text: str) -> list[int]:
     rows: list[int] = matching(store, Matcher(text, Lines()), np.arange(1, store.rows + 1)).tolist()

@@ -11,6 +11,8 @@ from dcpinspect.tui.vbuckets import FORMS
 from tests.streams.told import capture, opened
 from tests.tui.screens import NARROW, Keys, burst, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 def shown(app: InspectApp, name: str) -> list[Any]:
     return list(app.vbuckets.table.shown.values(name))

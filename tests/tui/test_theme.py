@@ -13,6 +13,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, _style, known_theme, sign_on_cursor, variables
+from tests.catalogue import each
 from tests.render.test_palette import contrast
 from tests.tui.screens import Keys, colours, play, press
 
@@ -37,6 +38,7 @@ LOOKS = (
 """Keys that lead from one view and layout to the next."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["textual-dark", "textual-light"])
 def test_what_is_drawn_can_be_read(name: str) -> None:
     """Text as large as a terminal's needs a contrast of 4.5, what is meant to stay in the background 3; blocks are no text."""
@@ -70,7 +72,7 @@ def test_the_row_of_the_cursor_does_not_hide_its_sign() -> None:
     assert sign_on_cursor(Style.parse("#ff6b6b"), Style.parse("white on #121212")) == Style.parse("bold #121212 on #ff6b6b")
 
 
-@pytest.mark.parametrize("name", THEMES)
+@each("name", THEMES)
 def test_every_theme_has_the_colours_of_the_palette(name: str) -> None:
     theme = BUILTIN_THEMES[name]
     colours = variables(theme, has_color=True)
@@ -106,6 +108,7 @@ COLOURED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["textual-dark", "textual-light"])
 def test_views_have_the_same_colours_in_all_themes(name: str, golden: Callable[[str, str], None]) -> None:
     """Beside the text of a screen, in the same places."""

@@ -8,6 +8,8 @@ from dcpinspect.tui.app import InspectApp
 from tests.streams.told import capture, opened
 from tests.tui.screens import Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
 def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(size: tuple[int, int]) -> None:

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
 from tests.tui.test_marked import faulty
+
+pytestmark = pytest.mark.slow
 
 
 def test_zoom_keeps_the_cursor_and_fit_shows_all() -> None:

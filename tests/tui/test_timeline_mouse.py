@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from textual import events
 
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 LABEL = 12
 

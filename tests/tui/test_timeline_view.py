@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_neighbours_are_those_that_have_streams() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, burst, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 TYPED = (
     ("colon", "5", "5", "enter"),

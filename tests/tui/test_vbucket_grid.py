@@ -3,12 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from rich.style import Style
 
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_cells import MEASURES
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_measure_says_its_name_and_its_scale() -> None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.vbucket_maps import several
 from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_nodes_of_one_client_have_a_map_each_and_one_cursor() -> None:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_messages_of_a_vbucket_are_one_key_away() -> None:

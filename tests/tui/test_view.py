@@ -5,6 +5,8 @@ import pytest
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_next_error_or_warning_is_a_message_where_the_view_has_none_of_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

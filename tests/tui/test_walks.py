@@ -7,6 +7,7 @@ from dcpinspect.tui.walks import WALKS, Walk, lines
 from tests.tui.screens import Keys, play, press, screen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.capture)
 def test_the_keys_show_what_the_page_says(walk: Walk) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

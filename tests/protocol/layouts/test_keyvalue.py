@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.catalogue import each
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
@@ -83,7 +84,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each("case", CASES)
 def test_a_message_decodes_to_its_fields(case: Case) -> None:
     assert decoded(case) == expected(case)
 

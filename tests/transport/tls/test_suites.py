@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Suite, Tls13, expand_label, prf, tls12_keys
+from tests.catalogue import each
 
 
 def test_traffic_keys_are_those_of_rfc_8448() -> None:
@@ -29,7 +28,7 @@ def test_every_suite_has_what_its_name_says() -> None:
         assert ("CBC" in suite.name) == (suite.kind == "cbc") == bool(suite.mac)
 
 
-@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
+@each("suite", SUITES.values())
 def test_garbage_is_no_record(suite: Suite) -> None:
     if suite.version == TLS13:
         keys = [Tls13(bytes(48 if suite.hash == "sha384" else 32), suite)]
