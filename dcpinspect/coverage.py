@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import NamedTuple, overload
 
@@ -18,6 +18,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.evidence import Evidence
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT

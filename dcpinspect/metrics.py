@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from dcpinspect.capture.open import CaptureFile
 from dcpinspect.escape import clip, escape_rest
 from dcpinspect.protocol.opcodes import Opcode, opcode_code, opcode_name
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import clients_of
 from dcpinspect.streams.links import Link

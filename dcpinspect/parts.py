@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.gaps import Extra, Name

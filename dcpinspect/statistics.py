@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.render.coverage import interfaces
 from dcpinspect.streams.balance import Balance
 from dcpinspect.streams.tables import Tables

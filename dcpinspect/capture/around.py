@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
 
@@ -14,6 +13,7 @@ import numpy as np
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 
 MIB = 1 << 20
 _PIECE_BYTES = MIB

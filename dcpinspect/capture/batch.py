@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from dcpinspect.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]

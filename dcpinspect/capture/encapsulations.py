@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dcpinspect.records import dataclass
 
 READ = {
     0: "NULL, loopback of BSD and macOS",

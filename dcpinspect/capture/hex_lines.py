@@ -9,9 +9,11 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+
+from dcpinspect.records import dataclass
 
 CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
 """Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737), and the server's usual port."""

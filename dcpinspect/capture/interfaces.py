@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.kernels.kernel import Octets
+from dcpinspect.records import dataclass
 
 ANY = "any"
 _NO_RING = (errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EINVAL)

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, BinaryIO, NoReturn, Self
 
 from dcpinspect import errors
@@ -28,6 +28,7 @@ from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
 
 BATCH_BYTES = 4 * MIB

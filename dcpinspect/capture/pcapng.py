@@ -6,7 +6,6 @@ import copy
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
 from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
+from dcpinspect.records import dataclass
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1

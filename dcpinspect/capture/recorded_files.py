@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +15,7 @@ from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import OutputError
+from dcpinspect.records import dataclass
 
 EVERYTHING = 1 << 62
 """Stands for any number of bytes, or packets."""

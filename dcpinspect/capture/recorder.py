@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.kernels.kernel import Octets
+from dcpinspect.records import dataclass
 
 MIB = 1 << 20
 OUT_BYTES = 4 * MIB

@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from dcpinspect.escape import clip, one_line
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

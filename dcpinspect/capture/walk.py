@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.capture.encapsulations import Unread
+from dcpinspect.records import dataclass
 
 MAX_PACKET = 1 << 18
 """Size of the longest packet that a record may announce, unless the file's own snaplen says more: libpcap's MAXIMUM_SNAPLEN."""

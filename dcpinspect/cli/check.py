@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +17,7 @@ from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ from dcpinspect.cli import options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 
 TIMEOUT_S = 60.0
 """Seconds after which a program is killed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
@@ -17,6 +16,7 @@ from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
 from dcpinspect.cli.subset import Packets, packets_written
 from dcpinspect.errors import UsageError
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.capture.open import Problem

@@ -6,12 +6,13 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.cli.announce import AT_ONCE, Case, Told, case_of
 from dcpinspect.escape import escape, escape_rest, one_line
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.capture.around import Around

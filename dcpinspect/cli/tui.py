@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,6 +17,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -86,7 +86,7 @@ class UiOptions:
     keep_mib: int = KEPT_MIB
     """MiB of packets that are kept of captures that come only once."""
     redactor: Redactor | None = None
-    look: Look = Look()  # noqa: RUF009 - never changed
+    look: Look = Look()
 
 
 @dataclass(frozen=True, slots=True)

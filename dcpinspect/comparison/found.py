@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dcpinspect.comparison.contracts import DIFFERENCES, KINDS, SIDES, SINGLE, VERDICT_OF
+from dcpinspect.records import dataclass
 from dcpinspect.tables.records import Records
 
 Row = dict[str, Any]

@@ -11,7 +11,6 @@ took equally long both ways. The error of that is at most half of what both ways
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from dcpinspect.comparison.contracts import PATHS
 from dcpinspect.comparison.segments import Ints, Segments, Tap, segments_of
 from dcpinspect.comparison.side import Answers
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Records
 

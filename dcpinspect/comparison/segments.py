@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.comparison.side import Answers
+from dcpinspect.records import dataclass
 from dcpinspect.streams.events import hash_keys
 from dcpinspect.streams.links import Link
 from dcpinspect.transport.connections import AddressPairs

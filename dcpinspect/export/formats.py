@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from dcpinspect.capture.folders import has_name_of_capture
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.target import ARROW_STREAM, TableWriter, Target
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.export.json import JsonArray

@@ -7,7 +7,6 @@ and keys differ, and the kernel writes them. A message with anything unusual is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,6 +30,7 @@ from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.render.lines import SAID_ONCE, STORIES, Lines, Story, Word, datatypes, key_prefix, told
 from dcpinspect.tables.messages import MessageBatch
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dcpinspect.records import dataclass
 from dcpinspect.render.palette import SEVERITIES, text_color
 
 if TYPE_CHECKING:

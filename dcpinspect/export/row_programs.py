@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.session import STATE_NAMES
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import unnamed, with_id
 

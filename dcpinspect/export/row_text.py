@@ -7,7 +7,7 @@ one formatted string.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from dcpinspect.export.number_text import (
 )
 from dcpinspect.kernels.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
 from dcpinspect.protocol.utf8 import character_size, sequence_size
+from dcpinspect.records import dataclass
 
 # Operations, with the meaning of their two arguments. They are plain numbers, because machine code has these as constants; a number of an
 # enumeration would not be among the facts that tell it from older code.

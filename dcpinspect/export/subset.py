@@ -13,7 +13,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -35,6 +34,7 @@ from dcpinspect.protocol.brief import Told
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.temporary import named_file
 from dcpinspect.transport.chunk import StreamChunk

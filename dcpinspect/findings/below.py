@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.records import dataclass
 from dcpinspect.streams.links import Link, Shut
 from dcpinspect.transport.openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 from dcpinspect.transport.rows import SHUT_NS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dcpinspect.findings.finding import Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

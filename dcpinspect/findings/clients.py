@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import sqrt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from dcpinspect.findings.context import Context
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, Names
 from dcpinspect.streams.room import ANSWER, REQUEST

@@ -6,8 +6,9 @@ several rules share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from dcpinspect.records import dataclass
 
 Counted = Literal["vbucket", "client", "connection"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
+from dcpinspect.records import dataclass
 
 SHOWN = 3
 """Number of occurrences whose messages a finding names, besides the last one."""

@@ -8,7 +8,6 @@ for it, or that the capture may lack what decides.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
@@ -17,6 +16,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams.flow import FlowControl
 
 _UNKNOWN = "what capture loss may hide"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 
 NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
 """Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the client selected none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import text
 from dcpinspect.tables.messages import MessageBatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from dcpinspect.findings.strays import Strays
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.kinds import NOOP
 from dcpinspect.streams.rows import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams

@@ -7,7 +7,7 @@ answered, or asked for, in bytes that were not captured.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -26,6 +26,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.tables.messages import MessageBatch
 

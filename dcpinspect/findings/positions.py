@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dcpinspect.findings.clients import MOST_EARLIER, Clients
 from dcpinspect.findings.context import Context, plain
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import LEAST
 

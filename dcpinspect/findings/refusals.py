@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from dcpinspect.protocol import columns
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams import rows as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.latest import Latest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import median_low
 from typing import Self
 
@@ -17,6 +17,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.records import dataclass
 
 CONNECTION, PAUSE = "connection", "pause"
 ENOUGH = 20

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Whose
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 
 Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
 """Who has to act, also by what a side does: which of client and server this is differs from connection to connection, and from message to

@@ -6,10 +6,10 @@ A module of rules ends with its ``RULE_SET``, and ``registry`` lists these sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from dcpinspect.findings.rule import Rule
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.coverage import Coverage

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.records import dataclass
 from dcpinspect.streams.links import Link
 
 

@@ -16,12 +16,12 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.kernels.structs import Tables
+from dcpinspect.records import dataclass
 
 NAME = "kernels/machine_code.so"
 """The library, as a file of the package."""

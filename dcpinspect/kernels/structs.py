@@ -23,7 +23,6 @@ import ctypes
 import functools
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, overload
 
@@ -31,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import plain
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

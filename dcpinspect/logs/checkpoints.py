@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.logs.lines import TextFile
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.flags import STREAM_END_REASONS
+from dcpinspect.records import dataclass
 from dcpinspect.tables.records import RecordColumn, Records, RecordTable
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dcpinspect.logs.checkpoints import Checkpoint, read_checkpoints
 from dcpinspect.logs.events import MOST_EVENTS, LogEvent
 from dcpinspect.logs.reading import LogReading
+from dcpinspect.records import dataclass
 from dcpinspect.streams.rollback import Asked, Explanation, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dcpinspect.protocol.flags import STREAM_END_REASONS
+from dcpinspect.records import dataclass
 
 END_REASONS = {
     "The stream ended due to all items being streamed": STREAM_END_REASONS[0],

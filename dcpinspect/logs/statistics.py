@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
 from dcpinspect.logs.events import LogEvent
+from dcpinspect.records import dataclass
 
 MOST_BRANCHES = 1024
 """Greatest number of branches of a vbucket; servers keep 25."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from dcpinspect.records import dataclass
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

@@ -7,7 +7,8 @@ answers it; an unknown key is answered EINVAL. A setting only counts if its answ
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from dcpinspect.records import dataclass
 
 _PLAIN = re.compile(r"true|false|[0-9]{1,20}(?:\.[0-9]{1,20})?", re.ASCII)
 """Booleans and numbers."""

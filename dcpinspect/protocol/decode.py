@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -32,6 +31,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
 from dcpinspect.protocol.session import ABOVE_ONE, LATER, UPR, CollectionsState, Fact, Sessions, context, generation_of
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.records import dataclass
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)

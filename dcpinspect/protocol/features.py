@@ -6,7 +6,7 @@ lists what was granted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ protocol page are all driven by these records, so adding a field is one line in 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
+
+from dcpinspect.records import dataclass
 
 Side = Literal["request", "response"]
 

@@ -7,11 +7,11 @@ the byte of the id first. Requests and responses number their elements separatel
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from dcpinspect.protocol.fields import Field, Kind, Side
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 
 ESCAPE = 15
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcpinspect.growing import grown, only
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, NAMES, TLS
 from dcpinspect.protocol.stretch import Bytes, Column
+from dcpinspect.records import dataclass
 
 Mask = npt.NDArray[np.bool_]
 
@@ -69,7 +70,7 @@ class Framed:
         return replace(self, **columns)
 
 
-_NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
+_NUMBERS = tuple(name for name in Framed.__match_args__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
 _NO_COLUMNS: dict[str, Any] = dict.fromkeys(_NUMBERS, NO_NUMBERS)
 NOTHING = Framed(data=np.empty(0, np.uint8), heuristic=np.empty(0, np.bool_), **_NO_COLUMNS)
 

@@ -6,12 +6,12 @@ framing-extras length and a key length; bytes 6-7 are a vbucket in requests and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.fields import Field, Kind, Side
+from dcpinspect.records import dataclass
 
 HEADER_SIZE = 24
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dcpinspect.protocol.fields import Field, Layout
 from dcpinspect.protocol.header import Header
+from dcpinspect.records import dataclass
 
 Severity = Literal["error", "warning", "note"]
 Encoding = Literal["json", "text", "binary", "fields", "hidden", "missing"]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dcpinspect.protocol.control_keys import control_key
+from dcpinspect.records import dataclass
 
 Replace = Callable[[bytes], bytes]
 """Returns what stands for a text."""

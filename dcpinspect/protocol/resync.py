@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.layouts import legal_extras
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]

@@ -12,7 +12,6 @@ the later ones (*dcp*) for good from the first message with something that this 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -23,6 +22,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.message import Collections, Context, Generation
 from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.records import dataclass
 
 
 class CollectionsState(IntEnum):

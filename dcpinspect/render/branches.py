@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.records import dataclass
 from dcpinspect.render.lanes import Scale
 from dcpinspect.streams.story import StreamStory
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.records import dataclass
 from dcpinspect.render.lines import seconds_text, summary
 from dcpinspect.render.shape import answered, unread
 from dcpinspect.streams.story import StreamStory

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.records import dataclass
 from dcpinspect.render.shape import Shape
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Bars

@@ -7,7 +7,6 @@ control, stream requests and their answers, errors …).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -25,6 +24,7 @@ from dcpinspect.protocol.layouts.failover_log import FAILOVER_LOG
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import named_collections, named_scope, said_by_event
 from dcpinspect.streams.session import json_object
 from dcpinspect.tables.messages import MessageBatch

@@ -6,14 +6,13 @@ tell red from green: good states are green, bad ones are red or orange, and much
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_traits
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

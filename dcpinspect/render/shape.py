@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Bars, Seqnos, StreamStory
 

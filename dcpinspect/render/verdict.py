@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.records import dataclass
 from dcpinspect.render.lines import counted, share_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.escape import escape, one_line
@@ -12,6 +12,7 @@ from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.overview import overview
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.render.byte_grid import byte_cells
 from dcpinspect.render.field_table import field_table
 from dcpinspect.render.findings import with_their_effects

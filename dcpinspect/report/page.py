@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,6 +15,7 @@ from markupsafe import Markup
 from dcpinspect import __version__
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding
+from dcpinspect.records import dataclass
 from dcpinspect.render.coverage import direction_cells
 from dcpinspect.render.findings import GLYPHS, by_packets, effects_in_words, message_of, place_of, told_of
 from dcpinspect.render.palette import PAINTS

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import select
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from scapy.utils import EDecimal
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.engine import Engine
+from dcpinspect.records import dataclass
 from dcpinspect.scapy_layer.messages import DCP
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS

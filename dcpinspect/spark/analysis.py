@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys

@@ -11,11 +11,11 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark.places import local_path
 
 State = tuple[int, int]

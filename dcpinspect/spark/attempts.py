@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.delta import statistics_of
 from dcpinspect.spark.salt import is_sealed

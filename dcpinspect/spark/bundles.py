@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.gathering import gathered
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.marks import Marker, Marks, together
 from dcpinspect.spark.salt import Salt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import judged, packed, unpacked
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.tasks import Tasks

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, look
 from dcpinspect.spark.attempts import attempt

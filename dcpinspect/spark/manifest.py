@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +24,7 @@ from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Part
+from dcpinspect.records import dataclass
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index

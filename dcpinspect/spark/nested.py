@@ -11,12 +11,12 @@ import hashlib
 import hmac
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from dcpinspect.errors import DcpInspectError, OutputError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt

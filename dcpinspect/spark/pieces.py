@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 
 TABLES = ("captures", "bad")

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cache, partial
 from itertools import chain, product
 from typing import Any
@@ -18,6 +18,7 @@ from dcpinspect.capture.rights import as_private_as
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import SET_APART
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify

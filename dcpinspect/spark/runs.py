@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
 

@@ -11,7 +11,6 @@ import hmac
 import io
 import os
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
 from dcpinspect.capture.remote import Ranged
@@ -19,6 +18,7 @@ from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.protocol.redact import Redactor
+from dcpinspect.records import dataclass
 
 LEAST = 16
 """Least size of a salt in bytes: a shorter one might be guessed."""

@@ -8,7 +8,7 @@ groups they may belong to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from dcpinspect.capture.open import BATCH_BYTES, open_capture
 from dcpinspect.capture.walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.growing import grown
+from dcpinspect.records import dataclass
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets

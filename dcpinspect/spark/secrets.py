@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.keylog import HANDSHAKE, SEARCH, TRAFFIC, KeyLog, files_of, of_point
 from dcpinspect.transport.tls.suites import TLS13

@@ -8,9 +8,9 @@ control and noops, and what it knows becomes the part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from dcpinspect.records import dataclass
 from dcpinspect.streams.contents import Share
 
 READ, WRITE = 3.0, 12.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
@@ -15,6 +15,7 @@ from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark.places import local_path, place
 from dcpinspect.spark.schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of

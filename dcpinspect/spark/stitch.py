@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from dcpinspect.records import dataclass
 from dcpinspect.spark.marks import Marks, are_same
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dcpinspect.parts import SET_APART, to_bytes
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files, histories
 from dcpinspect.spark.analysis import look
 from dcpinspect.spark.attempts import attempt

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from dcpinspect.capture.folders import captures_in, has_name_of_capture
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.spark.places import reached
 
 if TYPE_CHECKING:

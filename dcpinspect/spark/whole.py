@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from dcpinspect.escape import escape
 from dcpinspect.growing import give_back
 from dcpinspect.parts import Merged, Part, merged, merged_apart
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.records import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.errors import ChangedCaptureError, NotKeptError, SpoolError
+from dcpinspect.records import dataclass
 from dcpinspect.store.spool import Spool
 
 BESIDE = -1

@@ -9,13 +9,14 @@ them again, except ``_kind``: what a message is to its stream, which is asked of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.records import dataclass
 from dcpinspect.store.places import Places
 from dcpinspect.store.places import joined as joined_places
 from dcpinspect.streams.columns import kinds

@@ -7,7 +7,6 @@ an earlier one, so a search for them begins at its own part and goes back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.protocol.brief import Told
+from dcpinspect.records import dataclass
 from dcpinspect.store.originals import BESIDE
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
 

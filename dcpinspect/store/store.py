@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +26,7 @@ from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import Settled
+from dcpinspect.records import dataclass
 from dcpinspect.store import part as p
 from dcpinspect.store import places as pl
 from dcpinspect.store.gathered import Wanted, gather

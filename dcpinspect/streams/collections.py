@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpinspect.protocol.fields import Field, Item
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import DEFAULT, shown, unnamed, with_id
 

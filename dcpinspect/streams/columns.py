@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
@@ -15,6 +14,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows as r
 from dcpinspect.streams.conversation import Conversation

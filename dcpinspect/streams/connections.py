@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client

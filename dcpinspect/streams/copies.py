@@ -16,7 +16,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, pairwise
 from typing import Self
 
@@ -28,6 +28,7 @@ from dcpinspect.kernels.structs import Rows as Table
 from dcpinspect.protocol.columns import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.records import dataclass
 from dcpinspect.streams.links import Link
 from dcpinspect.tables.messages import MessageBatch
 

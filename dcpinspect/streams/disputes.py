@@ -8,7 +8,7 @@ it. Any other change of a document that the client did ask for has to come, unle
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import Event, Events
 from dcpinspect.streams.collections import named_collections

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import NO_ROWS, Rows
+from dcpinspect.records import dataclass
 
 T = TypeVar("T")
 

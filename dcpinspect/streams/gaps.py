@@ -6,7 +6,7 @@ A jump in seqnos alone is never an error: servers de-duplicate, filter and skip 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import Event
 from dcpinspect.streams.contracts import GAPS

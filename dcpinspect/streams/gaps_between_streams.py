@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.flags import FROM_LATEST
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, Names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from dcpinspect.kernels.structs import number as count
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.records import dataclass
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.changes import Changes, Event
 from dcpinspect.streams.conversation import Conversation

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.records import dataclass
 
 
 class Shut(NamedTuple):

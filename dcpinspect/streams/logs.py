@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, overload
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, Names
 from dcpinspect.streams.links import Link

@@ -8,7 +8,7 @@ messages of the other direction show that it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.noop_peers import (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.records import dataclass
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.gaps import Extra, Name
 from dcpinspect.streams.rows import Gaps

@@ -12,7 +12,6 @@ They do not wait: only their newest vbucket is kept, for the error that may stil
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from random import SystemRandom
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.streams.request_queues import (
     ANSWERS,
     ASKS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
 from dcpinspect.streams.disputes import Grouped

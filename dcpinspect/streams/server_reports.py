@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
+from dcpinspect.records import dataclass
 from dcpinspect.streams.rows import LEAST, Place
 
 MOST_SEQNOS = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At, HighSeqno, Listing, ServerReport, StateSet

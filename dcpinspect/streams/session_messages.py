@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from dcpinspect.protocol.layouts.flow import CONTROL_KEY, CONTROL_VALUE
 from dcpinspect.protocol.layouts.session import SERVER_VERSION
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import said_by_event
 from dcpinspect.streams.kinds import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
 from dcpinspect.streams.server_reports import MOST_STATES, At, FailoverLog, HighSeqno, Listing, ServerReport, StateSet

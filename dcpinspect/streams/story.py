@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.records import dataclass
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import Flow
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.gaps import ExplainedGaps

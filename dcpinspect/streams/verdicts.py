@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
+from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames

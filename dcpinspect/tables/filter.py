@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from dcpinspect.escape import clip, escape
+from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.filter_tree import (
     And,

@@ -7,10 +7,11 @@ spellings of one condition have one form here: ``between`` is two comparisons, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dcpinspect.errors import PlacedError
+from dcpinspect.records import dataclass
 from dcpinspect.tables.schema import Column
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]

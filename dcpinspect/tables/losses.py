@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.records import dataclass
 
 
 def _none() -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.roles import NAMES_VBUCKET
+from dcpinspect.records import dataclass
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.naming import NO_NAMES, Names, NamesAt
 

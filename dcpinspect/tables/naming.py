@@ -10,12 +10,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor

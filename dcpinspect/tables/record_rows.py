@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.records import dataclass
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Source

@@ -7,7 +7,6 @@ null if it does not apply.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.records import dataclass
 
 RecordKind = Literal[
     "number",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from dcpinspect.errors import UsageError
@@ -15,6 +14,7 @@ from dcpinspect.escape import escape
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 
 ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records", "numbers"]

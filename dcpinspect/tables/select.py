@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
+from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.short import Texts, short_column

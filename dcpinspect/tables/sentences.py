@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ form.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC, Column
 

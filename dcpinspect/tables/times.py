@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
+from dcpinspect.records import dataclass
 from dcpinspect.tables.filter_values import nanoseconds
 
 DAY_NS = 86_400_000_000_000

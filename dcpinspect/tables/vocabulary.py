@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from dcpinspect.protocol.datatype import DATATYPE_BITS
@@ -13,6 +12,7 @@ from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import DIRECTIONS, SIDES
 from dcpinspect.tables.schema import BY_NAME
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.records import dataclass
 
 C2S = 0
 S2C = 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.kernels.kernel import Ints, inline, kernel
+from dcpinspect.records import dataclass
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 

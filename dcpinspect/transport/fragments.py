@@ -7,7 +7,9 @@ So this module has its own table. It knows nothing of headers: its caller says w
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dcpinspect.records import dataclass
 
 MAX_LENGTH = 65_535
 MAX_PIECES = 256

@@ -7,7 +7,6 @@ duties: keep the bytes of segments that wait longer than a batch; count every pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import Rows
+from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.directions import Directions

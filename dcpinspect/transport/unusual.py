@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
 from dcpinspect.kernels.kernel import be16
+from dcpinspect.records import dataclass
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
     CUT,

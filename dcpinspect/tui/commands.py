@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from dcpinspect.records import dataclass
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui.copying import FORMS
 from dcpinspect.tui.keys import KEYS, VIEWS

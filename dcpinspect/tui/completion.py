@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 from dcpinspect.store.store import Store
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME, Column

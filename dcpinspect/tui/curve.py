@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.records import dataclass
 from dcpinspect.render.braille import ACROSS, DOWN, Canvas
 from dcpinspect.render.lanes import Glyphs, Scale
 from dcpinspect.streams import words as w

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from dcpinspect.export.target import Target
 from dcpinspect.findings.collector import place_of
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
+from dcpinspect.records import dataclass
 from dcpinspect.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows

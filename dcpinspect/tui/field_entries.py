@@ -6,12 +6,12 @@ The inner lines of a line are made when the user opens it. So a value costs only
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.records import dataclass
 from dcpinspect.render.field_table import offsets_text, problem_lines, value_text
 from dcpinspect.tui import json_parts
 from dcpinspect.tui.json_parts import Part

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
+from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT, whole

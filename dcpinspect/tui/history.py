@@ -6,8 +6,10 @@ import json
 import os
 import stat
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from dcpinspect.records import dataclass
 
 MOST = 200
 """Number of texts that are kept."""

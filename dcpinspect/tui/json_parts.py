@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from dcpinspect.escape import escape
+from dcpinspect.records import dataclass
 
 Kind = Literal["object", "array", "string", "number", "literal"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dcpinspect.records import dataclass
 
 MOST = 200
 """Number of places that are remembered."""

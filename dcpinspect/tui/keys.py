@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from dcpinspect.records import dataclass
 
 VIEWS = ("overview", "packets", "vbuckets", "timeline", "findings", "stats")
 """Names of the views, in the order of their numbers from 0."""

@@ -13,9 +13,10 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from dcpinspect.records import dataclass
 
 SCHEMA = "dcpinspect.notes/1"
 SUFFIX = ".dcpinspect.json"

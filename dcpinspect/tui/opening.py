@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +25,7 @@ from textual.widgets.tree import TreeNode
 
 from dcpinspect.capture.folders import is_capture
 from dcpinspect.escape import cells, escape
+from dcpinspect.records import dataclass
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.theme import Glyphs
 

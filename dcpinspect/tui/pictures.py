@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from dcpinspect.records import dataclass
 from dcpinspect.tui import walks
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection

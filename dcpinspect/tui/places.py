@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.findings.registry import RULES
+from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 
 FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark m2, or a rule"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Charts
 from dcpinspect.streams.tables import Tables

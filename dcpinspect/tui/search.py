@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.growing import give_back
 from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.records import dataclass
 from dcpinspect.render.lines import Lines
 from dcpinspect.store.store import Store
 from dcpinspect.tables.messages import MessageBatch

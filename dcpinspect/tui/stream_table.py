@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 from dcpinspect.render.shape import unread
 from dcpinspect.tables.records import Records, Worded
 from dcpinspect.tui.strips import LineView, Piece, room, strip

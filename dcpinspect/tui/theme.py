@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 from dcpinspect.render.lane_paint import LOUD
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.suggest import did_you_mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
+from dcpinspect.records import dataclass
 from dcpinspect.render.events import Noted, by_stream, noted
 from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.render.timeline import name, words

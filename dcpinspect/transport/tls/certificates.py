@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from datetime import datetime
 
+from dcpinspect.records import dataclass
 from dcpinspect.transport.tls.handshake import MOST_NAME
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dcpinspect.capture.batch import Column
+from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS

@@ -7,12 +7,12 @@ verifies. So only the records that the hole hit are lost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dcpinspect.capture.batch import Column
+from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import (

@@ -13,11 +13,11 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from dcpinspect.errors import CaptureError
+from dcpinspect.records import dataclass
 
 MASTER = "CLIENT_RANDOM"
 """Label of the master secret of TLS 1.2."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from dcpinspect.records import dataclass
 from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
 from dcpinspect.transport.tls.keystream import AT_ONCE
 from dcpinspect.transport.tls.suites import SUITES, TLS13, Suite, Tls13

@@ -10,8 +10,9 @@ passes unchanged, and is only looked at.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.direction import Direction

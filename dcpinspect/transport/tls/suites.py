@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
 
+from dcpinspect.records import dataclass
 from dcpinspect.transport.tls import keystream
 
 TLS12, TLS13 = 0x0303, 0x0304
