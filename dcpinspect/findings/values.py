@@ -12,11 +12,9 @@ from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records, Side, fixed_size
-from dcpinspect.protocol.json_grammar import is_json_text
-from dcpinspect.protocol.meanings import are_json, json_error
+from dcpinspect.protocol.meanings import are_json
 from dcpinspect.protocol.secrecy import hides_value
-from dcpinspect.protocol.snappy import SnappyError, decode_snappy
-from dcpinspect.protocol.xattr import decode_xattrs
+from dcpinspect.protocol.values import unwrap
 from dcpinspect.tables.messages import MessageBatch
 
 
@@ -35,7 +33,7 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         if is_single and isinstance(item, Field) and item.kind is Kind.DOCUMENT:
             _documents(batch, has_value, layout if choice.extras_fit else None, item, found)
         elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
-            _texts(batch, has_value, None if item is None else item.kind, found)
+            _texts(batch, has_value, item if isinstance(item, Field) else _BYTES, found)
         elif len(items) == 1 and isinstance(item, Records) and fixed_size(item.fields):
             _records(batch, has_value, item, found)
         elif fixed_size(items) is None:
@@ -51,46 +49,41 @@ def _is_hidden(batch: MessageBatch, row: int, choice: Choice) -> bool:
 
 
 _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
+_BYTES = Field("value", 0, Kind.BYTES, "value")
 
 
 def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
     """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch, others are unwrapped one by one."""
-    decoded = batch.decoded
     has_tail = _has_metadata(batch, rows, layout)
-    wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
-    plain = rows[~wrapped]
-    if document.bodyless and len(plain):
-        found.setdefault("deletion-with-body", []).extend(plain.tolist())
-    plain = plain[(decoded.datatype[plain] & datatypes.JSON) != 0]
-    for row in plain[~are_json(batch.data.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
-        if _is_no_json(_value(batch, row)):
-            found.setdefault("json-bit-not-json", []).append(row)
     _annotated(batch, rows[has_tail], found)
-    rows, data = rows[wrapped & ~has_tail], batch.data.data
-    start, end = decoded.value.start[rows], decoded.value.start[rows] + decoded.value.size[rows]
-    for row, at, stop, datatype in zip(rows.tolist(), start.tolist(), end.tolist(), decoded.datatype[rows].tolist(), strict=True):
-        for rule in _faults(bytes(data[at:stop]), datatype, is_bodyless=document.bodyless):
-            found.setdefault(rule, []).append(row)
+    rows = rows[~has_tail]
+    value, datatype = batch.decoded.value, batch.decoded.datatype[rows]
+    is_judged: Mask = ((datatype & _WRAPPED) != 0) | document.bodyless
+    plain = np.flatnonzero(~is_judged & ((datatype & datatypes.JSON) != 0))
+    is_judged[plain] = ~are_json(batch.data.data, value.start[rows[plain]], value.size[rows[plain]])
+    _judge(batch, rows[is_judged], document, found)
 
 
-def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, list[int]]) -> None:
+def _texts(batch: MessageBatch, rows: Rows, text: Field, found: dict[str, list[int]]) -> None:
     """Checks values that are text, JSON or bytes by their command; the datatype only says whether they are compressed.
 
     Who is asked for something in a text that is no JSON refuses that: other rules tell it, with what is to be done.
     """
-    decoded = batch.decoded
-    if kind not in (Kind.JSON, Kind.ERROR):
-        rows = rows[(decoded.datatype[rows] & datatypes.SNAPPY) != 0]
-    for row in rows.tolist():
-        content = _value(batch, row)
-        if decoded.datatype[row] & datatypes.SNAPPY:
-            try:
-                content = decode_snappy(content)
-            except SnappyError:
-                found.setdefault("bad-snappy", []).append(row)
-        is_json = (kind is Kind.JSON and decoded.is_response[row]) or (kind is Kind.ERROR and content[:1] == b"{")
-        if is_json and _is_no_json(content):
-            found.setdefault("json-bit-not-json", []).append(row)
+    if text.kind is Kind.JSON:
+        is_asked = ~batch.decoded.is_response[rows]
+        _texts(batch, rows[is_asked], _BYTES, found)
+        rows = rows[~is_asked]
+    elif text.kind is not Kind.ERROR:
+        rows = rows[(batch.decoded.datatype[rows] & datatypes.SNAPPY) != 0]
+    _judge(batch, rows, text, found)
+
+
+def _judge(batch: MessageBatch, rows: Rows, spec: Field, found: dict[str, list[int]]) -> None:
+    data, value, datatype = batch.data.data, batch.decoded.value, batch.decoded.datatype[rows]
+    start, end = value.start[rows], value.start[rows] + value.size[rows]
+    for row, at, stop, kind in zip(rows.tolist(), start.tolist(), end.tolist(), datatype.tolist(), strict=True):
+        for rule, *_ in unwrap(bytes(data[at:stop]), kind, spec).faults:
+            found.setdefault(rule, []).append(row)
 
 
 def _records(batch: MessageBatch, rows: Rows, records: Records, found: dict[str, list[int]]) -> None:
@@ -116,34 +109,3 @@ def _has_metadata(batch: MessageBatch, rows: Rows, layout: Layout | None) -> Mas
     if nmeta is None:
         return np.zeros(len(rows), dtype=np.bool_)
     return np.asarray(numbers_at(batch.data, batch.decoded.extras_at[rows] + nmeta.offset, nmeta.kind.size) > 0)
-
-
-def _value(batch: MessageBatch, row: int) -> bytes:
-    at, size = int(batch.decoded.value.start[row]), int(batch.decoded.value.size[row])
-    return batch.data[at : at + size].tobytes()
-
-
-def _is_no_json(text: bytes) -> bool:
-    """Returns whether a text breaks the grammar of JSON; a text that only exceeds a parser's limits is JSON all the same."""
-    return json_error(text) is not None and not is_json_text(text)
-
-
-def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> list[str]:
-    """Returns the rules that a compressed value, or one with xattrs, breaks."""
-    rules = []
-    if datatype & datatypes.SNAPPY:
-        try:
-            content = decode_snappy(content)
-        except SnappyError:
-            rules.append("bad-snappy")
-            datatype = 0  # nobody knows what it is instead
-    if datatype & datatypes.XATTR and content:
-        section = decode_xattrs(content)
-        if section.problem is not None:
-            rules.append("bad-xattr-section")
-        content = content[section.body_offset :]
-    if is_bodyless and (content or datatype & datatypes.JSON):
-        rules.append("deletion-with-body")
-    if content and datatype & datatypes.JSON and _is_no_json(content):
-        rules.append("json-bit-not-json")
-    return rules

@@ -25,7 +25,7 @@ from dcpinspect.protocol.header_columns import (
     UNDEFINED_DATATYPE,
     faults_of,
 )
-from dcpinspect.protocol.leb128 import decode_leb128
+from dcpinspect.protocol.leb128 import decode_leb128, is_refused_in_key
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
 from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Trait, is_described, opcode_name, opcode_traits
@@ -262,7 +262,7 @@ class _Annotator(Annotation):
         raw, state = self.take(at, size), self.context.collections
         has_prefix = spec.kind is Kind.KEY and state in ("on", "inferred")
         decoded = decode_leb128(self.held(at, size)) if has_prefix else None
-        if decoded is not None and (1 <= decoded[0] <= 7 or decoded[1] == size):
+        if decoded is not None and is_refused_in_key(*decoded, size):
             decoded = None
         if raw is None:
             return self._raw(spec, at, size, depth, "not complete in the capture"), None, decoded and decoded[0]

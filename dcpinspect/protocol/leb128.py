@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Ints, Octets, kernel, octet
+from typing import Any
+
+from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, octet
 
 LONGEST_ID = 5
 """Size in bytes of the longest u32."""
 
 
-def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
-    """Returns (number, bytes used) of the id at the start of ``data``; None if there is no valid id.
+@inline
+def id_at(data: Any, at: int, end: int) -> int:  # Any: array, bytes or memoryview
+    """Returns the id at the start of [at, end), times eight, and the bytes that it uses; -1 if there is no valid id.
 
     Refused, as by a server: an id that does not end, needs more than five bytes, exceeds 32 bits or is not in its shortest form.
     """
     number = 0
-    for used, byte in enumerate(bytes(data[:LONGEST_ID])):
+    for used in range(min(end - at, LONGEST_ID)):
+        byte = octet(data, at + used)
         number |= (byte & 0x7F) << (7 * used)
-        if not byte & 0x80:
-            if (byte == 0 and used > 0) or number > 0xFFFF_FFFF:
-                return None
-            return number, used + 1
-    return None
+        if byte < 0x80:
+            return -1 if (byte == 0 and used > 0) or number > 0xFFFF_FFFF else number << 3 | (used + 1)
+    return -1
+
+
+@inline
+def is_refused_in_key(number: int, used: int, size: int) -> bool:
+    """Returns whether servers refuse an id in a key of ``size`` bytes: it is reserved (1 to 7), or the key has nothing else."""
+    return 1 <= number <= 7 or used == size
+
+
+def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
+    """Returns (number, bytes used) of the id at the start of ``data``; None if there is no valid id."""
+    found = id_at(data, 0, len(data))
+    return None if found < 0 else (found >> 3, found & 7)
 
 
 def encode_leb128(number: int) -> bytes:
@@ -37,18 +51,10 @@ def encode_leb128(number: int) -> bytes:
 
 @kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
 def read_collection_ids(data: Octets, is_keyed: Octets, start: Ints, size: Ints, number: Ints, used: Ints) -> None:
-    """Reads the ids that keys begin with. ``used`` becomes the size of each id, or -1 if servers refuse it, and stays if there is none.
-
-    Besides what ``decode_leb128`` refuses, servers refuse ids that are reserved (1 to 7), and a key of nothing but an id.
-    """
+    """Reads the ids that keys begin with. ``used`` becomes the size of each id, or -1 if servers refuse it, and stays if there is none."""
     for i in range(len(start)):
         if is_keyed[i] == 0 or size[i] <= 0:
             continue
-        value, count, byte = 0, 0, 0x80
-        while byte >= 0x80 and count < min(size[i], 5):
-            byte = octet(data, start[i] + count)
-            value |= (byte & 0x7F) << 7 * count
-            count += 1
-        is_whole = byte < 0x80 and (byte > 0 or count == 1) and count < size[i]
-        used[i] = count if is_whole and value <= 0xFFFF_FFFF and (value == 0 or value > 7) else -1
-        number[i] = value
+        found = id_at(data, start[i], start[i] + size[i])
+        number[i] = found >> 3
+        used[i] = -1 if found < 0 or is_refused_in_key(found >> 3, found & 7, size[i]) else found & 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
@@ -10,16 +11,72 @@ from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.json_grammar import is_json_text
 from dcpinspect.protocol.meanings import json_error, stream_id_in, text_or_bytes
-from dcpinspect.protocol.message import Encoding, FieldValue, Value
+from dcpinspect.protocol.message import Encoding, FieldValue, Severity, Value
 from dcpinspect.protocol.secrecy import Secrecy
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
-from dcpinspect.protocol.xattr import Xattr, decode_xattrs
+from dcpinspect.protocol.xattr import Xattr, XattrSection, decode_xattrs
 
 
-def _place(at: int, offset: int, inflated: bool) -> tuple[int, str]:
-    """Returns (byte of the message, words) for a place in a value that begins at ``at``; an inflated value has no bytes of its own on the
-    wire."""
-    return (at, f" (byte {offset} of the inflated value)") if inflated else (at + offset, "")
+class Unwrapped(NamedTuple):
+    """A value without what it is wrapped in, and what is wrong with it."""
+
+    content: bytes
+    """The value without snappy."""
+    is_inflated: bool
+    section: XattrSection | None
+    """The xattrs that ``content`` begins with; None if it has none."""
+    body: bytes
+    is_json: bool
+    """Whether the body must be JSON, and is."""
+    faults: Sequence[tuple[str, Severity, int, str]]
+    """Rule, severity, byte of ``content``, and why."""
+
+
+def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = False) -> Unwrapped:
+    """Undoes what a value is wrapped in, and judges it: a document by its datatype; text, JSON and bytes by the command, but for snappy.
+
+    ``is_underlying``: the datatype is that of a document that was left out, so nothing is wrong if it does not fit.
+    """
+    faults: list[tuple[str, Severity, int, str]] = []
+    content, section, is_document = raw, None, spec.kind is Kind.DOCUMENT
+    if datatype & datatypes.SNAPPY and raw:
+        try:
+            content = decode_snappy(raw)
+        except SnappyError as error:
+            faults.append(("bad-snappy", "error", 0, f"value {error}"))
+    is_inflated = content is not raw
+    is_unknown = bool(faults) and not is_underlying  # nobody knows what it is instead
+    body = content
+    if is_document and datatype & datatypes.XATTR and content and not is_unknown:
+        section = decode_xattrs(content)
+        body = content[section.body_offset :]
+        if section.problem is not None:
+            faults.append(("bad-xattr-section", "error", section.problem_offset, f"xattr section: {section.problem}"))
+    if is_document:
+        must_be_json = bool(datatype & datatypes.JSON) and not is_unknown
+    else:
+        must_be_json = not is_unknown and (spec.kind is Kind.JSON or (spec.kind is Kind.ERROR and body[:1] == b"{"))
+    body_at = len(content) - len(body)
+    flaw = json_error(body) if must_be_json and body else None
+    if flaw is not None and not is_json_text(body):
+        said = "marked" if is_document else "should be"
+        faults.append(("json-bit-not-json", "warning", body_at + flaw[0], f"{said} JSON, but {flaw[1]} at byte {flaw[0]}"))
+    if spec.bodyless and (body or must_be_json):
+        what = f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
+        faults.append(("deletion-with-body", "warning", body_at, what))
+    is_json = must_be_json and bool(body) and flaw is None
+    return Unwrapped(content, is_inflated, section, body, is_json, () if is_underlying else faults)
+
+
+def _unwrapped(annotation: Annotation, spec: Field, at: int, raw: bytes, path: str, datatype: int) -> Unwrapped:
+    """Returns the value that begins at ``at``, and tells what is wrong with it."""
+    value = unwrap(raw, datatype, spec, is_underlying=annotation.context.underlying_datatype)
+    for rule, severity, offset, why in value.faults:
+        # an inflated value has no bytes of its own on the wire
+        where, inside = (at, f" (byte {offset} of the inflated value)") if value.is_inflated else (at + offset, "")
+        name = f"{annotation.message.name} " if rule == "deletion-with-body" else ""
+        annotation.problem(rule, severity, path, where, f"{name}{why}{inside}")
+    return value
 
 
 def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
@@ -44,18 +101,6 @@ def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: 
         for slot, value, offset, size in table
     )
     return field
-
-
-def _inflate(annotation: Annotation, raw: bytes, at: int, path: str, datatype: int) -> bytes | None:
-    """Returns the value without snappy; None if it was not compressed or cannot be decompressed."""
-    if not datatype & datatypes.SNAPPY or not raw:
-        return None
-    try:
-        return decode_snappy(raw)
-    except SnappyError as error:
-        if not annotation.context.underlying_datatype:
-            annotation.problem("bad-snappy", "error", path, at, f"value {error}")
-        return None
 
 
 def _datatype(annotation: Annotation) -> int:
@@ -88,28 +133,17 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
                 depth=depth + 1,
             )
         )
-    inflated = _inflate(annotation, content, at, path, datatype)
-    is_inflated = inflated is not None
-    failed = bool(datatype & datatypes.SNAPPY and content and not is_inflated)
-    if failed and not annotation.context.underlying_datatype:
-        datatype = 0
-    if inflated is not None:
-        content = inflated
+    value = _unwrapped(annotation, spec, at, content, path, datatype)
+    content, is_inflated, section, body = value.content, value.is_inflated, value.section, value.body
+    if is_inflated:
         meanings.append(f"snappy, {len(content)} bytes inflated")
-    base = 0 if is_inflated else at
-    body, body_at = content, 0
+    base, body_at = 0 if is_inflated else at, len(content) - len(body)
     pairs: tuple[tuple[bytes, bytes], ...] = ()
-    if datatype & datatypes.XATTR and content:
-        section = decode_xattrs(content)
-        if section.problem is not None and not annotation.context.underlying_datatype:
-            where, inside = _place(at, section.problem_offset, is_inflated)
-            annotation.problem("bad-xattr-section", "error", path, where, f"xattr section: {section.problem}{inside}")
+    if section is not None:
         pairs = tuple((pair.key, pair.value) for pair in section.pairs)
-        body_at = section.body_offset
-        body = content[body_at:]
         parts.insert(0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated))
         meanings.append(f"{len(pairs)} xattr{'s' if len(pairs) != 1 else ''}")
-    encoding = _body_encoding(annotation, body, bool(datatype & datatypes.JSON), (at, body_at, is_inflated), path)
+    encoding: Encoding = "json" if value.is_json else "text" if isinstance(text_or_bytes(body), str) else "binary"
     if body and (pairs or is_inflated):
         parts.append(
             FieldValue(
@@ -118,11 +152,6 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
         )
     if body:
         meanings.append(encoding)
-    is_said = datatype & datatypes.JSON and not annotation.context.underlying_datatype
-    if spec.bodyless and (body or is_said):
-        where, inside = _place(at, body_at, is_inflated)
-        what = f"carries a {len(body)}-byte body{inside}" if body else "has the datatype JSON, but no body"
-        annotation.problem("deletion-with-body", "warning", path, where, f"{annotation.message.name} {what}")
     if is_value:
         annotation.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
     field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
@@ -153,42 +182,23 @@ def _xattr_field(content: bytes, base: int, end: int, pairs: Sequence[Xattr], de
     )
 
 
-def _body_encoding(annotation: Annotation, body: bytes, is_json: bool, place: tuple[int, int, bool], path: str) -> Encoding:
-    if is_json and body:
-        error = json_error(body)
-        if error is None:
-            return "json"
-        if not annotation.context.underlying_datatype and not is_json_text(body):
-            at, body_at, is_inflated = place
-            where, inside = _place(at, body_at + error[0], is_inflated)
-            annotation.problem("json-bit-not-json", "warning", path, where, f"marked JSON, but {error[1]} at byte {error[0]}{inside}")
-    return "text" if isinstance(text_or_bytes(body), str) else "binary"
-
-
 def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
     """Returns a value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
     datatype = _datatype(annotation)
-    inflated = _inflate(annotation, raw, at, path, datatype)
-    body = raw if inflated is None else inflated
-    encoding: Encoding = "binary"
-    if spec.kind is not Kind.BYTES:
-        encoding = "text" if isinstance(text_or_bytes(body), str) else "binary"
-    expects_json = spec.kind is Kind.JSON or (spec.kind is Kind.ERROR and body[:1] == b"{")
-    if expects_json:
-        error = json_error(body)
-        if error is None:
-            encoding = "json"
-            if spec.stream_id and (stream_id := stream_id_in(body, spec.stream_id)) is not None:
-                annotation.message.sid = stream_id
-        elif not is_json_text(body):
-            where, inside = _place(at, error[0], inflated is not None)
-            annotation.problem("json-bit-not-json", "warning", path, where, f"should be JSON, but {error[1]} at byte {error[0]}{inside}")
+    found = _unwrapped(annotation, spec, at, raw, path, datatype)
+    body = found.body
+    is_text = spec.kind is not Kind.BYTES and isinstance(text_or_bytes(body), str)
+    encoding: Encoding = "text" if is_text else "binary"
+    if found.is_json:
+        if spec.stream_id and (stream_id := stream_id_in(body, spec.stream_id)) is not None:
+            annotation.message.sid = stream_id
+        encoding = "json"
     elif datatype & datatypes.JSON and json_error(body) is None:
         encoding = "json"
-    is_unread = annotation.secrecy is Secrecy.DESCRIBED and bool(datatype & datatypes.SNAPPY) and inflated is None
+    is_unread = annotation.secrecy is Secrecy.DESCRIBED and bool(datatype & datatypes.SNAPPY) and not found.is_inflated
     if is_unread or annotation.names_credentials(body):
         return annotation.hidden(spec, at, len(raw), depth, is_value=True)
-    annotation.message.value = Value(encoding, len(raw), body, None if inflated is None else len(body))
-    meaning = None if inflated is None else f"snappy, {len(body)} bytes inflated"
+    annotation.message.value = Value(encoding, len(raw), body, len(body) if found.is_inflated else None)
+    meaning = f"snappy, {len(body)} bytes inflated" if found.is_inflated else None
     value = text_or_bytes(body) if encoding != "binary" else body
     return FieldValue(spec.name, spec.title, at, len(raw), raw, value, meaning, depth=depth, spec=spec)

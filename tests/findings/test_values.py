@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.findings.values import broken_values
-from dcpinspect.protocol.encode import encode, encode_document
+from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.streams.session import readable
@@ -105,3 +105,15 @@ def test_a_block_that_claims_gigabytes_takes_no_memory(claimed: bytes) -> None:
     assert rules(*[mutation(claimed + b"\xfe\x01\x00" * 100, 3)] * 20) == [("bad-snappy", list(range(20)))]
     assert tracemalloc.get_traced_memory()[1] < 10 << 20
     tracemalloc.stop()
+
+
+def test_a_json_answer_that_does_not_decompress_is_not_called_bad_json_as_well() -> None:
+    answer = encode_parts(0x81, 0xFE, value=b"\x7f{not snappy", datatype=3)
+    assert rules(answer) == [("bad-snappy", [0])]
+    assert [problem.rule for problem in batch(answer).annotate(0).problems] == ["bad-snappy"]
+
+
+def test_a_field_table_holds_the_datatype_of_a_document_that_was_left_out_against_no_deletion() -> None:
+    opened = encode("dcp_open", flags=["producer", "no-value-with-underlying-datatype"], key="n")
+    made = batch(opened, encode("dcp_deletion", key=b"k", value=b"body", cas=1))
+    assert [problem.rule for problem in made.annotate(1).problems] == []
