@@ -17,7 +17,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.cli.teller import Scene, Teller
+from dcpinspect.cli.teller import Scene, Teller, Told
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
@@ -26,7 +26,6 @@ from dcpinspect.escape import escape
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from dcpinspect.cli.announce import Told
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.spark.latest import Latest
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
@@ -83,8 +82,8 @@ def watch(
         salt_file=redaction.salt_file,
     )
     notifier, known = telling.notifier(context), kept_told(output)
-    teller = telling.teller(StandardOutput(), notifier, known=known)
-    alarms = Alarms(output, teller, known, rules, **waits_ns)
+    teller = telling.teller(StandardOutput(), notifier, known=known, **waits_ns)
+    alarms = Alarms(output, teller, known, rules)
     runs, stopped = _Runs(output, asked, alarms), threading.Event()
 
     def stop() -> None:
@@ -199,13 +198,11 @@ class _Session:
 class Alarms:
     """Runs the pipeline, and tells findings in all captures so far."""
 
-    def __init__(self, out: str, teller: Teller, known: Told, rules: Sequence[str], *, settle_ns: int, patience_ns: int) -> None:
+    def __init__(self, out: str, teller: Teller, known: Told, rules: Sequence[str]) -> None:
         self._out = out
         self._teller = teller
         self._known = known
         self._rules = rules
-        self._settle_ns = settle_ns
-        self._patience_ns = patience_ns
         self._scene: Scene | None = None
         self._latest: Latest | None = None
         self._is_served = False
@@ -254,16 +251,14 @@ class Alarms:
         assert self._latest is not None
         now_ns = (self._latest.last_time_ns or 0) + time.monotonic_ns() - self._came_ns
         before = sum(self._teller.counts.values())
-        for is_whole, for_ns in ((False, self._settle_ns), (True, self._patience_ns)):
-            news = self._teller.certain(self._scene, now_ns, is_whole=is_whole, for_ns=for_ns)
-            self._teller.tell(self._scene, news, now_ns, is_whole=is_whole)
+        scene = self._scene
+        self._teller.look(lambda: scene, now_ns)
         if sum(self._teller.counts.values()) != before:
             keep_told(self._out, self._known)
 
 
 def kept_told(out: str) -> Told:
     """Reads which findings earlier programs have told about an output."""
-    from dcpinspect.cli.announce import Told
 
     try:
         return Told.from_rows(json.loads(_told(out).read_bytes()))

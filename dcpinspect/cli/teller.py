@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from dcpinspect.cli.announce import AT_ONCE, Case, Told, case_of
+from dcpinspect.cli.output import StandardOutput
 from dcpinspect.escape import escape, escape_rest, one_line
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.capture.around import Around
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.cli.output import StandardOutput
     from dcpinspect.coverage import Coverage
+    from dcpinspect.export.target import Target
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.message import Severity
+    from dcpinspect.reading import Reading
     from dcpinspect.streams.links import Link
     from dcpinspect.streams.session import Session
 
+AT_ONCE = 3
+"""Number of lines of a kind that are told within an hour."""
+EVERY_S = 1.0
+"""Least number of seconds between two checks; it is also at least SHARE times as long as a check takes."""
+SHARE = 10
+ABSENT_EVERY_S = 5.0
+"""Least number of seconds between two checks for messages that do not come."""
+GROWTH = 10
+"""Factor by which a count must grow before it is told again."""
+MOST = 100_000
+"""Number of cases that are remembered; those that were told longest ago are forgotten first."""
 HOUR_NS = 3_600_000_000_000
 """Time in which at most AT_ONCE lines of a kind are told."""
 LEVELS = {"error": "<3>", "warning": "<4>", "note": "<5>"}
@@ -34,6 +48,53 @@ Kind = tuple[str, str | None, str, str]
 """Rule, cause, severity, client."""
 MOST_KINDS = 10_000
 """Number of kinds that are remembered although they were not told for an hour."""
+Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
+"""Rule, cause, connections, vbuckets, stream-id: what stays the same while a finding grows."""
+
+
+def case_of(one: Finding) -> Case:
+    """Returns the case that identifies a finding."""
+    return one.rule, one.cause, one.connections, one.vbuckets, one.sid
+
+
+class Told:
+    """Remembers what was told, and how bad it was then. Its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._known: dict[Case, tuple[int, int]] = {}
+
+    def is_worse(self, one: Finding) -> bool:
+        """Whether a finding was not told yet, or only with a milder severity."""
+        known = self._known.get(case_of(one))
+        return known is None or SEVERITIES.index(one.severity) < known[0]
+
+    def before(self, one: Finding) -> int:
+        """Returns how often a finding had happened when it was told; 0 if it was not told."""
+        return self._known.get(case_of(one), (0, 0))[1]
+
+    def has_grown(self, one: Finding) -> bool:
+        """Whether a finding was told, and has happened many times since."""
+        return 0 < GROWTH * self.before(one) <= one.count
+
+    def add(self, one: Finding) -> None:
+        """Remembers that a finding is told now."""
+        case, severity = case_of(one), SEVERITIES.index(one.severity)
+        known = self._known.pop(case, (severity, 0))
+        self._known[case] = min(known[0], severity), max(known[1], one.count)
+        if len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+
+    def rows(self) -> list[list[Any]]:
+        """Returns the content as plain values, which can be stored."""
+        return [[*case, *said] for case, said in self._known.items()]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[Any]]) -> Self:
+        """Restores the content from ``rows``, perhaps read from JSON. Raises ValueError and TypeError for anything else."""
+        found = cls()
+        for rule, cause, connections, vbuckets, sid, severity, count in rows[-MOST:]:
+            found._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
+        return found
 
 
 @dataclass(slots=True)
@@ -60,6 +121,14 @@ class Scene:
     sessions: Mapping[int, Session]
     files: Sequence[str]
 
+    @classmethod
+    def of(cls, reading: Reading) -> Self:
+        """Returns what a reading that checks has captured so far."""
+        assert reading.checker is not None
+        assert reading.tracker is not None
+        names = [file.name for file in reading.capture.files]
+        return cls(reading.checker, reading.engine.links, reading.coverage, reading.tracker.conversation.sessions, names)
+
     def findings(self, *, is_whole: bool, apart: bool = False, wanted: Callable[[Finding], bool] = lambda _: True) -> list[Finding]:
         """Returns the findings of the checker."""
         return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, wanted=wanted)
@@ -74,26 +143,36 @@ class Teller:
 
     def __init__(
         self,
-        text: StandardOutput | None,
+        output: Target,
         *,
-        put: Callable[[str | bytes], object],
-        severity: Severity | None,
+        is_text: bool,
+        severity: Severity | None = None,
+        settle_ns: int = 0,
+        patience_ns: int | None = None,
         stops: frozenset[str] = frozenset(),
         around: Around | None = None,
         notifier: Notifier | None = None,
         known: Told | None = None,
+        is_beside_messages: bool = False,
     ) -> None:
-        """``text``: output for findings as lines for people; None: NDJSON. ``known``: findings that were told before."""
-        from dcpinspect.findings.rule import SEVERITIES
+        """``is_text``: lines for people, not NDJSON. ``known``: findings that were told before.
 
-        self._text = text
-        self._put = put
+        ``settle_ns``: how long checks must have shown a finding. ``patience_ns``: how long one that is only true as long as nothing more
+        comes, which is never told if this is None. ``is_beside_messages``: lines name the row of the message, and records say that they
+        are not the last word.
+        """
+        self._output = output
+        self._is_text = is_text
         self._severities = SEVERITIES if severity is None else SEVERITIES[: SEVERITIES.index(severity) + 1]
+        self._settle_ns = settle_ns
+        self._patience_ns = patience_ns
         self._stops = stops
         self._around = around
         self._notifier = notifier
-        self._is_journal = _is_journal(sys.stdout.fileno()) if text is not None else False
+        self._is_beside_messages = is_beside_messages
+        self._is_journal = is_text and isinstance(output, StandardOutput) and _is_journal()
         self._known = Told() if known is None else known
+        self._due, self._absent_due = 0.0, 0.0
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
         """Findings that are not told yet, with the time of the first check that showed them, and the time when they began.
 
@@ -105,31 +184,40 @@ class Teller:
         self.is_over = False
         """Whether a finding was told that ends the watch."""
 
-    def certain(self, scene: Scene, now_ns: int, *, is_whole: bool, for_ns: int) -> list[Finding]:
-        """Returns the new findings that checks have shown for ``for_ns``."""
+    def look(self, scene: Callable[[], Scene], now_ns: int) -> bool:
+        """Tells what is certain by now. Returns whether it was time for that: checks are so rare that they cost little."""
+        start = time.monotonic()
+        if start < self._due or self.is_over:
+            return False
+        there = scene()
+        self._tell_certain(there, now_ns, is_whole=False, for_ns=self._settle_ns)
+        if self._patience_ns is not None and start >= self._absent_due:
+            self._absent_due = start + min(ABSENT_EVERY_S, self._patience_ns / 1e9)
+            self._tell_certain(there, now_ns, is_whole=True, for_ns=self._patience_ns)
+        now = time.monotonic()
+        self._due = now + max(EVERY_S, SHARE * (now - start))
+        return True
+
+    def end(self, scene: Scene, now_ns: int, *, is_whole: bool) -> None:
+        """Tells what is not told yet, however new it is. ``is_whole``: nothing more comes."""
+        if not self.is_over:
+            self._tell_certain(scene, now_ns, is_whole=is_whole, for_ns=0)
+
+    def _tell_certain(self, scene: Scene, now_ns: int, *, is_whole: bool, for_ns: int) -> None:
+        """Tells the new findings that checks have shown for ``for_ns``."""
         before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
-        out = []
-        for one in self._cases(scene, is_whole=is_whole):
-            if not self._is_news(one):
+        news = []
+        for one in scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities):
+            if not self._known.is_worse(one) and not self._known.has_grown(one):
                 continue
             key = (case_of(one), one.severity)
             first_ns, began_ns = before.get(key, (now_ns, min(now_ns, _moment(one, is_again=bool(self._known.before(one))) or now_ns)))
             if now_ns - first_ns >= for_ns:
-                out.append(one)
+                news.append(one)
             else:
                 since[key] = first_ns, began_ns
         self._since[is_whole] = since
-        return out
-
-    def news(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
-        """Returns all findings that are not told yet, however new they are."""
-        return [one for one in self._cases(scene, is_whole=is_whole) if self._is_news(one)]
-
-    def _cases(self, scene: Scene, *, is_whole: bool) -> list[Finding]:
-        return scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities)
-
-    def _is_news(self, one: Finding) -> bool:
-        return self._known.is_worse(one) or self._known.has_grown(one)
+        self._tell(scene, news, now_ns, is_whole=is_whole)
 
     @property
     def waiting_since_ns(self) -> int | None:
@@ -145,7 +233,7 @@ class Teller:
         left_out = sum(lines.left_out for lines in self._kinds.values())
         return [f"told {told or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
 
-    def tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
+    def _tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
         """Tells these cases, merged into findings where they belong together, unless there were many such lines lately."""
         chosen: dict[tuple[Case, str], int] = {}
         for one in news:
@@ -161,7 +249,7 @@ class Teller:
             return
         found = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in chosen)
         ids = {one.id for one in found}
-        told = [one for one in found if self._text is None or one.effect_of not in ids]
+        told = [one for one in found if not self._is_text or one.effect_of not in ids]
         words: dict[str, tuple[str, bool]] = {}
         for one in told:
             left_out = 0
@@ -171,10 +259,11 @@ class Teller:
                 left_out, lines.left_out = left_out + lines.left_out, 0
             before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
             effects = [effect for effect in found if effect.effect_of == one.id]
-            words[one.id] = _line(scene, one, effects, before=before, left_out=left_out), before > 0
+            row = one.places[0].row if self._is_beside_messages and one.places else None
+            words[one.id] = _line(scene, one, effects, before=before, left_out=left_out, row=row), before > 0
         for one in sorted(told, key=lambda one: words[one.id][0]):  # a line begins with its time
             self._say(scene, one, words[one.id][0])
-        (self._text or sys.stdout).flush()
+        self._output.flush()
         for one in found:  # the worst come first
             self.counts[one.severity] += 1
             self.is_over |= not self._stops.isdisjoint((one.rule, one.severity))
@@ -182,27 +271,31 @@ class Teller:
                 self._hand_over(scene, one, *words[one.id], now_ns)
 
     def _say(self, scene: Scene, one: Finding, line: str) -> None:
-        from dcpinspect.export.json_table import plain_json
         from dcpinspect.render.findings import STYLES
 
-        if self._text is None:
-            self._put(plain_json(_record(scene, one)) + b"\n")
+        if not self._is_text:
+            self.put_records(scene.files, [one], is_final=False)
             return
         head = f"{one.severity} {one.rule}"
-        painted = line if self._is_journal else line.replace(head, self._text.painter()(head, STYLES[one.severity]), 1)
-        self._put(f"{LEVELS[one.severity] if self._is_journal else ''}{painted}\n")
+        painted = line if self._is_journal else line.replace(head, self._output.painter()(head, STYLES[one.severity]), 1)
+        self._output.put(f"{LEVELS[one.severity] if self._is_journal else ''}{painted}\n")
+
+    def put_records(self, files: Sequence[str], found: Sequence[Finding], *, is_final: bool) -> None:
+        """Writes findings as NDJSON. ``is_final``: nothing more comes."""
+        from dcpinspect.export.json_table import plain_json
+
+        more = {"is_final": is_final} if self._is_beside_messages else {}
+        self._output.put(b"".join(plain_json({**one, **more}) + b"\n" for one in _records(files, found)))
 
     def _hand_over(self, scene: Scene, one: Finding, line: str, is_again: bool, now_ns: int) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
-        from dcpinspect.findings.rule import SEVERITIES
-
         if self._around is not None:
             self._around.save(one.rule, line, min(_moment(one, is_again=is_again) or now_ns, now_ns), now_ns)
         if self._notifier is not None:
-            self._notifier.put(_record(scene, one), SEVERITIES.index(one.severity))
+            self._notifier.put(_records(scene.files, [one])[0], SEVERITIES.index(one.severity))
 
 
-def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int) -> str:
+def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
     from dcpinspect.render.findings import effects_in_words, place_of
 
@@ -210,7 +303,8 @@ def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int
     if one.count > 1:
         said[0] += f" ({one.count:,} times{f', {before:,} when told before' if before else ''})"
     buckets = ", ".join(sorted({escape(bucket) for number in one.connections if (bucket := _bucket(scene, number))}))
-    said.append(", ".join(filter(None, [escape(one.who), escape(one.server), f"bucket {buckets}" if buckets else "", place_of(one)])))
+    where = [escape(one.who), escape(one.server), f"bucket {buckets}" if buckets else "", place_of(one), f"row {row}" if row else ""]
+    said.append(", ".join(filter(None, where)))
     said.append(f"whose: {one.whose}")
     if effects:
         said.append(f"and {effects_in_words(effects)}")
@@ -221,11 +315,11 @@ def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int
     return one_line(f"{_time(_first_ns(scene, one))} {one.severity} {one.rule}: {'; '.join(said)}")
 
 
-def _record(scene: Scene, one: Finding) -> dict[str, Any]:
+def _records(files: Sequence[str], found: Sequence[Finding]) -> list[dict[str, Any]]:
     from dcpinspect.findings.record import finding_records
     from dcpinspect.findings.registry import RULES
 
-    return finding_records([one], RULES, scene.files).records()[0]
+    return finding_records(found, RULES, files).records()
 
 
 def _first_ns(scene: Scene, one: Finding) -> int:
@@ -259,10 +353,10 @@ def _time(time_ns: int) -> str:
     return moment.astimezone().isoformat(timespec="milliseconds")
 
 
-def _is_journal(descriptor: int) -> bool:
-    """Whether a descriptor writes to the journal of systemd, which takes the severity of a line from its start."""
+def _is_journal() -> bool:
+    """Whether standard output is the journal of systemd, which takes the severity of a line from its start."""
     try:
-        state = os.fstat(descriptor)
+        state = os.fstat(sys.stdout.fileno())
     except OSError:
         return False
     return os.environ.get("JOURNAL_STREAM") == f"{state.st_dev}:{state.st_ino}"

@@ -75,11 +75,8 @@ class Telling(Choices):
 
     def teller(self, out: StandardOutput, notifier: Notifier | None, **more: Any) -> Teller:
         """Returns the teller of findings. ``more``: its other arguments."""
-        severity = self.rules.severity
-        is_text = self.format_name == "text"
-        return Teller(
-            out if is_text else None, put=out.put, severity=None if severity is None else severity.value, notifier=notifier, **more
-        )
+        severity = None if self.rules.severity is None else self.rules.severity.value
+        return Teller(out, is_text=self.format_name == "text", severity=severity, notifier=notifier, **more)
 
 
 class Saving(Choices):
@@ -161,8 +158,8 @@ def watch(
             reading = stack.enter_context(source.reading(**ports, keeper=None))
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()
-        teller = telling.teller(StandardOutput(), notifier, stops=stops, around=around)
-        watcher = Watcher(reading, teller, **waits_ns, around=around, notifier=notifier, summary_ns=every_ns)
+        teller = telling.teller(StandardOutput(), notifier, stops=stops, around=around, **waits_ns)
+        watcher = Watcher(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
         _watch(watcher, reading, exporter, pauses=source.pauses)
         status = source.report(reading, is_whole=not watcher.is_over, stats=input_.stats, shown=reading.messages, skipped=0)
         complain(watcher.summary())

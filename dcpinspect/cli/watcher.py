@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dcpinspect.cli.announce import Pace
 from dcpinspect.cli.teller import Scene, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.escape import escape
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from dcpinspect.streams.links import Link
     from dcpinspect.streams.rows import Streams
 
-_ABSENT_EVERY_S = 5.0
-"""Least number of seconds between two checks for messages that do not come."""
-
 
 class Watcher:
     """Checks a reading that runs for weeks, between its packets, and lets certain findings be told."""
@@ -31,8 +27,6 @@ class Watcher:
         reading: Reading,
         teller: Teller,
         *,
-        settle_ns: int,
-        patience_ns: int,
         around: Around | None = None,
         notifier: Notifier | None = None,
         summary_ns: int = 0,
@@ -42,13 +36,9 @@ class Watcher:
 
         self._reading = reading
         self._teller = teller
-        self._settle_ns = settle_ns
-        self._patience_ns = patience_ns
         self._around = around
         self._notifier = notifier
         self._clock = CaptureClock()
-        self._pace = Pace()
-        self._absent_due = 0.0
         self._summary_s = summary_ns / 1e9
         self._summary_due = time.monotonic() + self._summary_s if summary_ns else float("inf")
         reading.on_packets = self._take
@@ -73,41 +63,22 @@ class Watcher:
     def pass_time(self) -> None:
         """Checks for findings and does other periodic work, if it is time."""
         now_ns = self._clock.now_ns()
-        if now_ns is not None and self._pace.is_due() and not self.is_over:
-            with self._pace.look():
-                self._look(now_ns)
+        if now_ns is not None and self._teller.look(lambda: Scene.of(self._reading), now_ns) and self._around is not None:
+            self._around.pass_time(now_ns)
+            since_ns = self._teller.waiting_since_ns
+            self._around.forget(now_ns if since_ns is None else since_ns)
         if self._notifier is not None:
             self._notifier.pass_time()
         if time.monotonic() >= self._summary_due:
             self._summary_due = time.monotonic() + self._summary_s
             complain(self.summary())
 
-    def _look(self, now_ns: int) -> None:
-        scene, teller = self._scene(), self._teller
-        teller.tell(scene, teller.certain(scene, now_ns, is_whole=False, for_ns=self._settle_ns), now_ns, is_whole=False)
-        if time.monotonic() >= self._absent_due:
-            self._absent_due = time.monotonic() + min(_ABSENT_EVERY_S, self._patience_ns / 1e9)
-            teller.tell(scene, teller.certain(scene, now_ns, is_whole=True, for_ns=self._patience_ns), now_ns, is_whole=True)
-        if self._around is not None:
-            self._around.pass_time(now_ns)
-            since_ns = teller.waiting_since_ns
-            self._around.forget(now_ns if since_ns is None else since_ns)
-
-    def _scene(self) -> Scene:
-        reading = self._reading
-        assert reading.checker is not None
-        assert reading.tracker is not None
-        names = [file.name for file in reading.capture.files]
-        return Scene(reading.checker, reading.engine.links, reading.coverage, reading.tracker.conversation.sessions, names)
-
     def end(self, *, is_whole: bool) -> None:
         """Tells the remaining findings.
 
         ``is_whole``: the input has ended; otherwise only the watch ends, and missing messages may still come.
         """
-        if not self.is_over:
-            scene = self._scene()
-            self._teller.tell(scene, self._teller.news(scene, is_whole=is_whole), self._clock.now_ns() or 0, is_whole=is_whole)
+        self._teller.end(Scene.of(self._reading), self._clock.now_ns() or 0, is_whole=is_whole)
 
     def close(self) -> None:
         """Closes files, and ends running programs."""

@@ -1,13 +1,13 @@
-"""Findings beside messages: the first of a kind at once, then counts, and all of them at the end."""
+"""Findings beside messages: the first of a kind at once, and all of them at the end."""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.cli import announce
+from dcpinspect.cli import teller
+from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import opened as output_opened
 from dcpinspect.export.formats import FORMATS, TEXT, Format
 from dcpinspect.export.table_schema import table_schema
-from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
+from tests.cli.test_teller import faulty
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import capture, opened
@@ -30,40 +31,26 @@ from tests.streams.told import capture, opened
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 
 
-def faulty(tmp_path: Path, count: int) -> Path:
-    """So many vbuckets that go backwards, one after the other."""
-    talk = opened()
-    for vbucket in range(count):
-        stream = talk.stream(vbucket)
-        stream.snapshot(0, 9, "memory")
-        stream.mutation(5, "k")
-        stream.mutation(2, "l")
-    path = tmp_path / "faulty.pcap"
-    path.write_bytes(capture(talk))
-    return path
-
-
 def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT) -> list[str]:
     """What is written of a capture that comes packet by packet, looked at whenever something came."""
-    monkeypatch.setattr(announce, "EVERY_S", 0.0)
-    monkeypatch.setattr(announce, "SHARE", 0)
+    monkeypatch.setattr(teller, "EVERY_S", 0.0)
+    monkeypatch.setattr(teller, "SHARE", 0)
     reading = Reading(open_capture([str(path)], batch_bytes=200))
     with reading, output_opened(str(target), format_, []) as out:
-        announcer = announce.Announcer(reading, out, format_, pauses=True)
+        announcer = Announcer(reading, out, format_, pauses=True)
         for _ in reading:
             announcer.look()
         announcer.end(is_whole=True)
     return target.read_text("utf-8").splitlines()
 
 
-def test_three_of_a_kind_are_shown_at_once_then_they_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_lines_of_a_kind_are_told_as_watch_tells_them_and_name_the_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = watched(faulty(tmp_path, 12), tmp_path / "out.txt", monkeypatch)
     end = lines.index("")
-    assert [line.partition(" (row")[0] for line in lines[:end]] == [
-        "✖ seqno-not-increasing  vb 0, connection 1: 2 after 5",
-        "✖ seqno-not-increasing  vb 1, connection 1: 2 after 5",
-        "✖ seqno-not-increasing  vb 2, connection 1: 2 after 5",
-        "  seqno-not-increasing: 10 so far",
+    assert [re.sub(r"^\S+T\S+ ", "", line).partition("; next: ")[0] for line in lines[:end]] == [
+        "error seqno-not-increasing: 2 after 5; client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
+        f"connection 1, vb {vbucket}, row {row}; whose: server"
+        for vbucket, row in ((0, 9), (1, 14), (2, 19))
     ]
     assert lines[end + 1].startswith("12 vbuckets have messages that break the protocol")
     assert lines[end + 3] == "✖ seqno-not-increasing: 2 after 5"
@@ -85,7 +72,7 @@ def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pyte
     now, looks = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), TEXT, []) as out:
-        announcer = announce.Announcer(reading, out, TEXT, pauses=True)
+        announcer = Announcer(reading, out, TEXT, pauses=True)
         assert reading.checker is not None
         found = reading.checker.findings
 
@@ -99,7 +86,7 @@ def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pyte
             announcer.look()
             now[0] += 0.1
     assert looks[0] == 100
-    assert min(b - a for a, b in pairwise(looks)) >= announce.SHARE * 0.5
+    assert min(b - a for a, b in pairwise(looks)) >= teller.SHARE * 0.5
 
 
 def test_of_files_all_is_said_once_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +108,8 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
         shown = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
-    assert shown[-1] == "✖ seqno-not-increasing  vb 0, connection 1: 2 after 5 (row 9)\n"
+    assert " error seqno-not-increasing: 2 after 5; " in shown[-1]
+    assert "connection 1, vb 0, row 9; " in shown[-1]
     assert "\n1 vbucket has messages that break the protocol" in rest
 
 
@@ -150,29 +138,3 @@ def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest
 def test_what_does_not_go_with_it_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
-
-
-def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened(monkeypatch: pytest.MonkeyPatch) -> None:
-    (one,) = findings(1)
-    known = announce.Told()
-    assert known.is_worse(one)
-    assert (known.before(one), known.has_grown(one)) == (0, False)
-    known.add(replace(one, severity="warning", count=3))
-    assert not known.is_worse(replace(one, severity="note"))
-    assert known.is_worse(one)
-    assert [known.has_grown(replace(one, count=count)) for count in (3, 29, 30)] == [False, False, True]
-    known.add(replace(one, count=30))
-    assert not known.is_worse(one)
-    assert not known.has_grown(replace(one, count=299))
-    monkeypatch.setattr(announce, "MOST", 2)
-    others = [replace(one, vbuckets=(number,)) for number in (100, 101)]
-    for other in others:
-        known.add(other)
-    assert [known.is_worse(other) for other in (one, *others)] == [True, False, False]
-
-
-def findings(count: int) -> list[Finding]:
-    with Reading([str(SAMPLES / "loop.pcap")]) as reading:
-        reading.check()
-        list(reading)
-        return reading.findings()[:count]

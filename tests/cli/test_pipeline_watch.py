@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dcpinspect.cli import interrupts
-from dcpinspect.cli.announce import Told
+from dcpinspect.cli import interrupts, teller
 from dcpinspect.cli.main import main
 from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
-from dcpinspect.cli.teller import Teller
+from dcpinspect.cli.teller import Teller, Told
 from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options
+from tests.cli.test_teller import Kept
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import here, stored, told
 from tests.spark.test_pipeline import equal
@@ -35,39 +35,45 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 SECOND = 1_000_000_000
 
 
-def alarms(out: Path, lines: list[str | bytes], known: Told | None = None) -> Alarms:
+@pytest.fixture(autouse=True)
+def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teller, "EVERY_S", 0.0)
+    monkeypatch.setattr(teller, "SHARE", 0)
+
+
+def alarms(out: Path, output: Kept, known: Told | None = None) -> Alarms:
     known = kept_told(str(out)) if known is None else known
-    teller = Teller(None, put=lines.append, severity="warning", known=known)
-    return Alarms(str(out), teller, known, ORDINARY, settle_ns=0, patience_ns=60 * SECOND)
+    tells = Teller(output, is_text=False, severity="warning", patience_ns=60 * SECOND, known=known)
+    return Alarms(str(out), tells, known, ORDINARY)
 
 
 def test_a_finding_is_told_once_over_captures_and_restarts(tmp_path: Path) -> None:
     first, last = cut(tmp_path / "ring", packets_of(SAMPLES / "loop.pcap"), [200])
-    lines: list[str | bytes] = []
-    watching = alarms(tmp_path / "out", lines)
+    output = Kept()
+    watching = alarms(tmp_path / "out", output)
     watching.run(Options([str(first)], str(tmp_path / "out")), here)
     watching.look()
     watching.run(Options([str(last)], str(tmp_path / "out")), here)
     watching.look()
-    records = [json.loads(line) for line in lines]
+    records = [json.loads(line) for line in output.lines]
     said = [(one["rule"], one["cause"], one["connections"], one["vbuckets"], one["severity"], one["count"]) for one in records]
     assert "rollback-loop" in {rule for rule, *_ in said}
     assert all(said.count(one) == 1 for one in said)
-    again = alarms(tmp_path / "out", lines)
+    again = alarms(tmp_path / "out", output)
     assert again.run(Options([str(last)], str(tmp_path / "out")), here).captures == 0
     again.look()
-    assert len(lines) == len(said)
+    assert len(output.lines) == len(said)
 
 
 def test_what_a_program_did_not_come_to_tell_is_told_by_the_next(tmp_path: Path) -> None:
-    lines: list[str | bytes] = []
+    output = Kept()
     capture = [str(SAMPLES / "loop.pcap")]
-    alarms(tmp_path / "out", lines).run(Options(capture, str(tmp_path / "out")), here)
-    assert lines == []
-    again = alarms(tmp_path / "out", lines)
+    alarms(tmp_path / "out", output).run(Options(capture, str(tmp_path / "out")), here)
+    assert output.lines == []
+    again = alarms(tmp_path / "out", output)
     again.run(Options(capture, str(tmp_path / "out")), here)
     again.look()
-    assert "rollback-loop" in {json.loads(line)["rule"] for line in lines}
+    assert "rollback-loop" in {json.loads(line)["rule"] for line in output.lines}
 
 
 def test_what_was_told_is_kept_and_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
