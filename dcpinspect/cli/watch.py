@@ -75,8 +75,8 @@ class Telling(Choices):
 
     def teller(self, out: StandardOutput, notifier: Notifier | None, **more: Any) -> Teller:
         """Returns the teller of findings. ``more``: its other arguments."""
-        severity = None if self.rules.severity is None else self.rules.severity.value
-        return Teller(out, is_text=self.format_name == "text", severity=severity, notifier=notifier, **more)
+        severity, is_text = self.rules.severity, self.format_name == "text"
+        return Teller(out, is_text=is_text, severity=None if severity is None else severity.value, notifier=notifier, **more)
 
 
 class Saving(Choices):

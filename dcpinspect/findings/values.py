@@ -82,7 +82,7 @@ def _judge(batch: MessageBatch, rows: Rows, spec: Field, found: dict[str, list[i
     data, value, datatype = batch.data.data, batch.decoded.value, batch.decoded.datatype[rows]
     start, end = value.start[rows], value.start[rows] + value.size[rows]
     for row, at, stop, kind in zip(rows.tolist(), start.tolist(), end.tolist(), datatype.tolist(), strict=True):
-        for rule, *_ in unwrap(bytes(data[at:stop]), kind, spec).faults:
+        for rule, *_ in unwrap(bytes(data[at:stop]), kind, spec)[-1]:
             found.setdefault(rule, []).append(row)
 
 
