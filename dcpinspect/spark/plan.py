@@ -142,75 +142,108 @@ def parts(
 
     ``anew``: all must be read; ``opened``: files of parts that must be read, too.
     """
-    batch = manifest.number + 1
-    points: dict[str, _Point] = {}
-    for number in manifest.counting:
-        one = manifest.units[number]
-        index = manifest.index(number)
-        points.setdefault(one.unit.point, _Point()).add(number, index, one, is_new=anew or one.batch == batch)
-    total = sum(sum(point.sizes.values()) for point in points.values())
-    twice = copies(_seen(points))
-    left = {name: _of_left(manifest, name) for name in points}
-    again = {(part.point, key) for part in manifest.parts if part.file in opened for key in read_keys(manifest.path(part.file))}
-    new = again | {(name, key) for name, point in points.items() for key in point.touched | left[name]}
-    stay: list[Kept] = []
-    works: list[Work] = []
-    for name, point in points.items():
-        of = components(point.sizes, point.joins)
-        originals = twice.get(name, {})
-        compared = {key for key, place in originals.items() if place in new}
-        touched = (point.touched | left[name] | compared) & of.keys()
-        copied = _whole_components(of, set(originals))
-        roots = {of[key] for key in touched}
-        old: list[tuple[Kept, list[bytes]]] = []
-        for part in manifest.parts:
-            if part.point == name:
-                keys = read_keys(manifest.path(part.file))
-                is_same = all(key in of and of[key] not in roots and (key in copied) == part.is_copy for key in keys)
-                if is_same and not anew and part.file not in opened:
-                    stay.append(part)
-                else:
-                    old.append((part, keys))
-                    touched.update(key for key in keys if key in of)
-        known = secrets or Secrets()
-        going_on = [] if anew else _going_on(manifest, point, of, old, {*copied, *opened})
+    plan = _Plan(manifest, processors, anew, secrets or Secrets(), opened)
+    for name in plan.points:
+        plan.add(name)
+    return plan.staying, plan.works
+
+
+class _Plan:
+    """The parts of a run, point by point."""
+
+    def __init__(self, manifest: Manifest, processors: int, anew: bool, secrets: Secrets, opened: Collection[str]) -> None:
+        self._manifest, self._processors, self._anew, self._secrets, self._opened = manifest, processors, anew, secrets, opened
+        self._batch = manifest.number + 1
+        self.points: dict[str, _Point] = {}
+        for number in manifest.counting:
+            unit = manifest.units[number]
+            point = self.points.setdefault(unit.unit.point, _Point())
+            point.add(number, manifest.index(number), unit, is_new=anew or unit.batch == self._batch)
+        self._total = sum(sum(point.sizes.values()) for point in self.points.values())
+        self._copies = copies(_seen(self.points))
+        self._left = {name: _of_left(manifest, name) for name in self.points}
+        again = {(part.point, key) for part in manifest.parts if part.file in opened for key in read_keys(manifest.path(part.file))}
+        self._new = again | {(name, key) for name, point in self.points.items() for key in point.touched | self._left[name]}
+        self.staying: list[Kept] = []
+        self.works: list[Work] = []
+
+    def add(self, name: str) -> None:
+        """Adds the parts of a point."""
+        point, originals = self.points[name], self._copies.get(name, {})
+        component = components(point.sizes, point.joins)
+        compared = {key for key, place in originals.items() if place in self._new}
+        touched = (point.touched | self._left[name] | compared) & component.keys()
+        copied = _whole_components(component, set(originals))
+        old = self._old(name, component, {component[key] for key in touched}, copied)
+        touched.update(key for _, keys in old for key in keys if key in component)
+        going_on = [] if self._anew else _going_on(self._manifest, point, component, old, {*copied, *self._opened})
         for part, keys in going_on:
-            file = f"{BATCH}{batch}/{len(works):06}"
-            work = _work(manifest, name, point.having(keys), keys, file, known, is_copy=False)
-            size = sum(sizes.get(key, 0) for number, sizes in point.units.items() if manifest.units[number].batch == batch for key in keys)
-            works.append(_shared(_continued(manifest, work, part), size, processors, total))
-        roots = {of[key] for key in touched} - {of[key] for _, keys in going_on for key in keys}
+            self._add_going_on(name, part, keys)
+        roots = {component[key] for key in touched} - {component[key] for _, keys in going_on for key in keys}
         for is_copy in (False, True):
             members: dict[bytes, list[bytes]] = {}
-            for key, root in of.items():
+            for key, root in component.items():
                 if root in roots and (key in copied) == is_copy:
                     members.setdefault(root, []).append(key)
-            weight = {root: sum(point.sizes[key] for key in keys) for root, keys in members.items()}
-            share = sum(weight.values())
-            wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * processors * share // max(1, total)))
-            for group in balanced(weight, wanted):
-                keys = sorted(key for root in group for key in members[root])
-                size = sum(weight[root] for root in group)
-                file = f"{BATCH}{batch}/{len(works):06}"
-                work = _work(manifest, name, point.having(keys), keys, file, known, is_copy=is_copy)
-                if is_copy:
-                    there: dict[str, list[bytes]] = {}
-                    for other, key in sorted({originals[key] for key in keys}):
-                        there.setdefault(other, []).append(key)
-                    beside = [
-                        _work(manifest, other, points[other].having(own), own, "", known, is_copy=True) for other, own in there.items()
-                    ]
-                    translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
-                    works.append(replace(work, originals=translated, beside=beside))
+            self._add_groups(name, members, originals, is_copy=is_copy)
+
+    def _old(self, name: str, component: Mapping[bytes, bytes], roots: set[bytes], copied: set[bytes]) -> list[tuple[Kept, list[bytes]]]:
+        """Returns the parts of a point that do not stay as they are, each with its groups.
+
+        ``roots``: of the components with something new.
+        """
+        old = []
+        for part in self._manifest.parts:
+            if part.point == name:
+                keys = read_keys(self._manifest.path(part.file))
+                is_same = all(key in component and component[key] not in roots and (key in copied) == part.is_copy for key in keys)
+                if is_same and not self._anew and part.file not in self._opened:
+                    self.staying.append(part)
                 else:
-                    works.append(_shared(work, size, processors, total))
-    return stay, works
+                    old.append((part, keys))
+        return old
 
+    def _work(self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False) -> Work:
+        file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
+        return _work(self._manifest, name, self.points[name].having(keys), keys, file, self._secrets, is_copy=is_copy)
 
-def _shared(work: Work, size: int, processors: int, total: int) -> Work:
-    """Returns the work for as many tasks as its share of all bytes asks for."""
-    shares = max(1, min(MOST_SHARES, size // PART_BYTES, -(-processors * size // max(1, total))))
-    return replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None)
+    def _add_going_on(self, name: str, part: Kept, keys: Sequence[bytes]) -> None:
+        """Adds a part that continues from its state."""
+        units = self.points[name].units
+        size = sum(
+            sizes.get(key, 0) for number, sizes in units.items() if self._manifest.units[number].batch == self._batch for key in keys
+        )
+        self._add_shared(_continued(self._manifest, self._work(name, keys, is_copy=False), part), size)
+
+    def _add_groups(
+        self, name: str, members: Mapping[bytes, list[bytes]], originals: Mapping[bytes, tuple[str, bytes]], *, is_copy: bool
+    ) -> None:
+        """Adds new parts of about equal size for components, by root."""
+        sizes = self.points[name].sizes
+        weight = {root: sum(sizes[key] for key in keys) for root, keys in members.items()}
+        share = sum(weight.values())
+        wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)))
+        for group in balanced(weight, wanted):
+            keys = sorted(key for root in group for key in members[root])
+            work = self._work(name, keys, is_copy=is_copy)
+            if is_copy:
+                self.works.append(self._with_originals(work, keys, originals))
+            else:
+                self._add_shared(work, sum(weight[root] for root in group))
+
+    def _with_originals(self, work: Work, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]) -> Work:
+        """Returns the work on copies, which are read beside what they are copies of."""
+        there: dict[str, list[bytes]] = {}
+        for other, key in sorted({originals[key] for key in keys}):
+            there.setdefault(other, []).append(key)
+        beside = [self._work(other, own, is_copy=True, is_beside=True) for other, own in there.items()]
+        translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
+        return replace(work, originals=translated, beside=beside)
+
+    def _add_shared(self, work: Work, size: int) -> None:
+        """Adds the work for as many tasks as its share of all bytes asks for."""
+        shares = max(1, min(MOST_SHARES, size // PART_BYTES, -(-self._processors * size // max(1, self._total))))
+        self.works.append(replace(work, shares=shares, hashed_by=new_secrets() if shares > 1 else None))
 
 
 class _Point:
