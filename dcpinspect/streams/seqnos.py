@@ -140,80 +140,101 @@ def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
 def on_seqno(state: State, message: Message, stream: Stream) -> None:
     """Handles an event of the stream, or a SeqnoAdvanced."""
     seqno = message.seqno
-    is_advanced = message.kind == k.SEQNO_ADVANCED
     if stream.seen > 0:
         stream.first = min(stream.first, seqno)
     if stream.in_oso >= 0:
         see(seqno, stream)
         in_oso(state, message, state.snapshots[stream.in_oso])
         return
-    connection = state.connections[stream.connection]
-    n = stream.snapshot
-    suspended = stream.suspended != 0
-    has_position = stream.has_position != 0
-    is_known = stream.request.form > 0
-    has_range = n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT
-    if suspended and n >= 0 and may_be_over(state.snapshots[n], seqno, connection.history):
-        if state.snapshots[n].state == t.OPEN:
-            t.set_snapshot_state(state.snapshots[n], t.NOT_KNOWN)
-        stream.snapshot = -1
-        n = -1
-        has_range = False
-    within = is_within(state, n, seqno)
-    if within and not suspended:
+    n = current_snapshot(state, seqno, stream)
+    is_suspended = stream.suspended != 0
+    if not is_suspended and is_within(state, n, seqno):
         take_back(stream, seqno)
-    position = stream.position
-    is_low = has_position and seqno <= position
-    # the first marker tells where a stream from latest began; it may name the seqno that follows
-    is_from_latest = is_known and stream.request.flags & FROM_LATEST != 0
-    is_first_of_latest = is_from_latest and seqno == position and stream.position_by == k.BY_START
-    if is_low and suspended:
+    is_low = stream.has_position != 0 and seqno <= stream.position
+    if is_low and is_suspended:
         stream.disorder = 1
-    if stream.disorder:
+    if stream.disorder != 0:
         see(seqno, stream)
         narrow_gap(state, message, stream)
         if not is_low:
             stream.position = seqno
         return
-    fault = -1
-    if n < 0 and not suspended and is_known and stream.markers == 0:
-        fault = w.BEFORE_MARKER
-        note(state, fault, message, stream.number, seqno, message.kind)
-    if is_low:
-        if fault < 0 and not is_advanced and seqno == position and stream.position_by == k.BY_ADVANCED:
-            note(state, w.REPEATED, message, stream.number, seqno, position)
-            stream.position_by = k.BY_EVENT
-        elif fault < 0 and is_first_of_latest:
-            move(state, message, stream, seqno, k.BY_EVENT)
-        elif fault < 0:
-            fault = w.BELOW_START if stream.position_by == k.BY_START else w.NOT_INCREASING
-            note(state, fault, message, stream.number, seqno, position)
-        see(seqno, stream)
-        see_in_snapshot(state, message, n)
+    is_unannounced = n < 0 and not is_suspended and stream.request.form > 0 and stream.markers == 0
+    if is_unannounced:
+        note(state, w.BEFORE_MARKER, message, stream.number, seqno, message.kind)
+    if is_low and not is_unannounced:
+        on_low_seqno(state, message, stream)
+    if not is_low:
+        is_outside = n >= 0 and not is_suspended and is_beside(state.snapshots[n], seqno)
+        if is_outside:
+            note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
+        remember_leap(message, stream, is_within(state, n, seqno), is_outside)
+        leave_gap(state, message, stream, n)
+    see(seqno, stream)
+    if not is_low:
+        move(state, message, stream, seqno, k.BY_ADVANCED if message.kind == k.SEQNO_ADVANCED else k.BY_EVENT)
+    see_in_snapshot(state, message, n)
+
+
+@inline
+def current_snapshot(state: State, seqno: int, stream: Stream) -> int:
+    """Returns the number of the snapshot that a seqno belongs to, -1 for none; gives up one that may be over in what is lost."""
+    n = stream.snapshot
+    if n < 0 or stream.suspended == 0 or not may_be_over(state.snapshots[n], seqno, state.connections[stream.connection].history):
+        return n
+    if state.snapshots[n].state == t.OPEN:
+        t.set_snapshot_state(state.snapshots[n], t.NOT_KNOWN)
+    stream.snapshot = -1
+    return -1
+
+
+@inline
+def on_low_seqno(state: State, message: Message, stream: Stream) -> None:
+    """Handles a seqno that the stream has accounted for: it comes again, or out of order."""
+    seqno, position = message.seqno, stream.position
+    if message.kind != k.SEQNO_ADVANCED and seqno == position and stream.position_by == k.BY_ADVANCED:
+        note(state, w.REPEATED, message, stream.number, seqno, position)
+        stream.position_by = k.BY_EVENT
         return
-    is_outside = has_range and not within and not suspended and fault < 0
-    if is_outside:
-        note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
-    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows what should have come
-    is_unclear = n < 0 and suspended and (not is_known or connection.oso != 0)
-    is_jump = has_position and (is_advanced or seqno - 1 > position)
-    is_lost = stream.position_losses != losses_of(connection)
+    # the first marker tells where a stream from latest began; it may name the seqno that follows
+    is_from_latest = stream.request.form > 0 and stream.request.flags & FROM_LATEST != 0
+    if is_from_latest and seqno == position and stream.position_by == k.BY_START:
+        move(state, message, stream, seqno, k.BY_EVENT)
+        return
+    fault = w.BELOW_START if stream.position_by == k.BY_START else w.NOT_INCREASING
+    note(state, fault, message, stream.number, seqno, position)
+
+
+@inline
+def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bool) -> None:
+    """Remembers the position before a seqno that leaps out of its snapshot, until one inside comes."""
+    is_jump = stream.has_position != 0 and (message.kind == k.SEQNO_ADVANCED or message.seqno - 1 > stream.position)
     if within:
         stream.before_leap = GREATEST
     elif is_outside and is_jump and stream.before_leap == GREATEST:
-        stream.before_leap = position
+        stream.before_leap = stream.position
+
+
+@inline
+def leave_gap(state: State, message: Message, stream: Stream, n: int) -> None:
+    """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as in ``enter_gap``."""
+    seqno = message.seqno
+    connection = state.connections[stream.connection]
+    is_advanced = message.kind == k.SEQNO_ADVANCED
+    is_known = stream.request.form > 0
+    # before the first marker of an implicit stream, and in a possible OSO snapshot, nobody knows what should have come
+    is_unclear = n < 0 and stream.suspended != 0 and (not is_known or connection.oso != 0)
     before = seqno + 1 if is_advanced and seqno < GREATEST else seqno
-    is_begun = stream.seen == 0 and not has_position and not is_known and seqno > LEAST
+    is_begun = stream.seen == 0 and stream.has_position == 0 and not is_known and seqno > LEAST
+    is_lost = stream.position_losses != losses_of(connection)
+    is_gap = stream.has_position != 0 and before - 1 > stream.position and (is_lost or is_advanced or not is_unclear)
     if is_begun:
-        stream.position = position = before - 1
-    if is_begun or (is_jump and before - 1 > position and (is_lost or is_advanced or not is_unclear)):
-        flags = gap_flags(state, stream, n, within)
+        stream.position = before - 1
+    if is_begun or is_gap:
+        flags = gap_flags(state, stream, n, is_within(state, n, seqno))
         enter_gap(state, message, stream, before, flags | k.IS_ADVANCED if is_advanced else flags, n)
         if is_begun or (is_known and is_unclear):
             stream.open_gap = state.counts.gaps - 1
-    see(seqno, stream)
-    move(state, message, stream, seqno, k.BY_ADVANCED if is_advanced else k.BY_EVENT)
-    see_in_snapshot(state, message, n)
 
 
 @inline
