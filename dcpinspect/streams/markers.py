@@ -84,30 +84,17 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     is_strange = is_inverted or message.opaque != stream.opaque  # nobody knows what it announces, or to which stream
     if marker.layout != k.UPR_LAYOUT and not suspended and not is_strange:
         take_back(stream, marker.end)
-    position = w.LATER
-    if stream.markers == 0:
-        position = w.PERHAPS_FIRST if suspended or stream.request.form == 0 else w.FIRST
-    elif suspended and marker.flags & HISTORY != 0:
-        position = w.PERHAPS_FIRST  # the prologue may be lost
-    elif suspended:
-        position = w.PERHAPS_LATER
+    position = position_of(stream, marker)
     is_merged = 0
     old = stream.snapshot
     if old >= 0 and state.snapshots[old].layout != k.UPR_LAYOUT and marker.layout != k.UPR_LAYOUT:
         before = state.snapshots[old]
-        is_prologue = marker.start == before.start and marker.end == before.end and marker.flags & HISTORY != 0
-        is_behind = stream.has_position != 0 and marker.end <= stream.position
-        if is_prologue and not suspended:  # else the range may belong to another stream, whose request is lost
+        if not (marker.start == before.start and marker.end == before.end and marker.flags & HISTORY != 0):
+            is_merged = meet_snapshot(state, message, stream, before, not suspended and not is_strange)
+        elif not suspended:  # else the range may belong to another stream, whose request is lost
             position = before.position
             if before.state == t.OPEN:
                 t.set_snapshot_state(before, t.CONTINUED)
-        elif marker.start <= before.end and not is_prologue:
-            before.is_overlapped = 1
-            is_merged = 1
-            if not suspended and not is_strange:
-                note(state, w.BEHIND if is_behind else w.OVERLAP, message, stream.number, marker.start, marker.end)
-        elif not suspended and not is_strange and is_behind:
-            note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
     leave_snapshot(state, message, stream, True)
     if marker.flags & DISK != 0 and marker.end > stream.disk_end:
         stream.disk_end = marker.end
@@ -124,6 +111,32 @@ def on_marker(state: State, message: Message, stream: Stream) -> None:
     is_from_latest = stream.request.flags & FROM_LATEST != 0
     if position == w.FIRST and stream.has_position == 0 and is_from_latest and marker.layout != k.UPR_LAYOUT:
         move(state, message, stream, marker.start, k.BY_START)
+
+
+@inline
+def position_of(stream: Stream, marker: Marker) -> int:
+    """Returns whether a marker is the first of its stream, as far as anyone knows."""
+    if stream.markers == 0:
+        return w.PERHAPS_FIRST if stream.suspended != 0 or stream.request.form == 0 else w.FIRST
+    if stream.suspended == 0:
+        return w.LATER
+    return w.PERHAPS_FIRST if marker.flags & HISTORY != 0 else w.PERHAPS_LATER  # the prologue may be lost
+
+
+@inline
+def meet_snapshot(state: State, message: Message, stream: Stream, before: Snapshot, is_sure: bool) -> int:
+    """Notes a marker that overlaps the snapshot before it, or lies behind what came. Returns 1 if they overlap. ``is_sure``: nothing is
+    lost that may explain it."""
+    marker = state.markers[message.detail]
+    is_behind = stream.has_position != 0 and marker.end <= stream.position
+    if marker.start <= before.end:
+        before.is_overlapped = 1
+        if is_sure:
+            note(state, w.BEHIND if is_behind else w.OVERLAP, message, stream.number, marker.start, marker.end)
+        return 1
+    if is_sure and is_behind:
+        note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
+    return 0
 
 
 @inline
