@@ -37,10 +37,13 @@ def run() -> NoReturn:
     interrupts.install()  # before anything else is loaded
     # NumPy's linear algebra, which we have no use for, would start a thread a processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # By default the collector looks 200 times at the modules that are being imported, and finds nothing. It still has to come:
-    # 10,000 objects are few beside a batch.
-    gc.set_threshold(10_000, 20, 20)
+    # By default the collector looks 200 times at the modules that are being imported, 90,000 objects, and finds nothing. It still has
+    # to come: so many objects are few beside a batch.
+    gc.set_threshold(100_000, 20, 20)
     if sys.argv[1:2] != ["pipeline"]:
+        # NumPy would write docstrings of its functions that are in C, for as long as thirty of our modules take.
+        for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
+            sys.modules[name] = type(sys)(name)
         sys.meta_path.insert(0, WithoutPandas())
     from dcpinspect.cli.main import main
 

@@ -60,7 +60,21 @@ def test_importing_a_command_loads_nothing_heavy(command: str) -> None:
 def test_read_starts_without_what_small_captures_never_need() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
     loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0")
-    unneeded = {"duckdb", "http", "llvmlite", "logging", "numba", "pyarrow", "pyspark", "rich", "scapy", "secrets", "ssl", "textual"}
+    unneeded = {
+        "duckdb",
+        "http",
+        "llvmlite",
+        "logging",
+        "numba",
+        "platformdirs",
+        "pyarrow",
+        "pyspark",
+        "rich",
+        "scapy",
+        "secrets",
+        "ssl",
+        "textual",
+    }
     assert loaded & unneeded == set()
 
 
@@ -120,3 +134,14 @@ def test_a_recording_loads_what_it_is_asked_for() -> None:
     loaded = loaded_by(code)
     assert "pyarrow" in loaded
     assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual", "typer"} == set()
+
+
+def test_the_program_starts_without_docstrings_that_numpy_writes() -> None:
+    sample = PACKAGE.parent / "sample_captures" / "rollback.pcap"
+    code = (
+        "import atexit, sys; from dcpinspect.__main__ import run\n"
+        "atexit.register(lambda: sys.stderr.write(str(sys.modules['numpy'].array.__doc__)))\n"
+        f"sys.argv = ['dcpinspect', 'check', {str(sample)!r}]; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.returncode) == ("None", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 import struct
 
@@ -111,7 +111,7 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
     if is_in_hex(head):
         return "is a capture as hex digits", "make bytes of them: xxd -r IN OUT, or xxd -r -p if there are digits alone"
     packed = re.match(rb"[A-Za-z0-9+/]{12,}", re.sub(rb"\s", b"", head[:200]))
-    if packed and _begins_capture(base64.b64decode(packed[0][: len(packed[0]) & ~3])):
+    if packed and _begins_capture(binascii.a2b_base64(packed[0][: len(packed[0]) & ~3])):
         return "is a capture in base64", "decode it: base64 -d IN > OUT"
     return None
 

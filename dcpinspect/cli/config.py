@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -128,7 +129,10 @@ def config_path() -> tuple[Path, bool]:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named), True
-    import platformdirs  # deferred: only a command that runs needs it
+    if sys.platform == "linux":  # as platformdirs says, which would load a dozen modules for it
+        folder = os.environ.get("XDG_CONFIG_HOME", "")
+        return Path(folder if os.path.isabs(folder) else os.path.expanduser("~/.config"), "dcpinspect", "config.toml"), False
+    import platformdirs
 
     return platformdirs.user_config_path("dcpinspect") / "config.toml", False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -49,6 +48,8 @@ def _merging(reading: Reading) -> str:
     is_again = ONE_IN * (sums["late"] + sums["duplicate"]) >= sums["captured"]
     if not (is_again and sums["missing"] and any(file.overlaps for file in files)):
         return ""
+    import shlex  # deferred: few captures need advice
+
     names = " ".join(escape(shlex.quote(file.name)) for file in files) if len(files) <= MOST_NAMED else "FILE…"
     return (
         f"captures that overlap in time are read one after the other; to fill the holes of one from another, first: mergecap -w OUT {names}"

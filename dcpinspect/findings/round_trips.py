@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from statistics import median_low
 from typing import Self
 
 import numpy as np
@@ -128,7 +127,7 @@ class RoundTrips(Watcher):
             name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
             # Each connection counts once: a busy one that is slow itself does not make the others quick or slow.
             others = [ns for other, ns in medians[servers[connection], opcode].items() if other != connection]
-            others_ns = median_low(others) if others else None
+            others_ns = sorted(others)[(len(others) - 1) // 2] if others else None
             if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
                 usual = duration(others_ns / 1e9)
                 yield Occurrence(

@@ -227,11 +227,11 @@ def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
     The cache usually has one entry in a program.
     """
     table = np.zeros((256, 256, 256), np.uint8)
-    for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
-        for opcode in range(256):
-            lengths = legal(magic, opcode)
-            if lengths is not None:
-                table[magic, opcode, [length for length in lengths if length < 256]] = 1
+    commands = [(magic, opcode) for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83) for opcode in range(256)]
+    # In one assignment: one for each command takes twenty times as long.
+    table.reshape(-1)[
+        [(magic << 8 | opcode) << 8 | length for magic, opcode in commands for length in legal(magic, opcode) or () if length < 256]
+    ] = 1
     said = np.zeros((256, 256), np.uint8)
     said[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
     said[[0x08, 0x18]] |= _NEEDS_FRAMES | _IS_FLEXIBLE

@@ -5,7 +5,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from dcpinspect.cli.config import Config, Setting, config_path, load
+from dcpinspect.cli.config import Setting, config_path, load
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
 
@@ -136,9 +136,11 @@ def test_a_file_that_cannot_be_read(path: Path) -> None:
 
 def test_the_platform_says_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DCPINSPECT_CONFIG")
-    monkeypatch.setattr(platformdirs, "user_config_path", lambda name: tmp_path / name)
-    assert config_path() == (tmp_path / "dcpinspect" / "config.toml", False)
-    assert load(COMMANDS) == Config(tmp_path / "dcpinspect" / "config.toml", {})
+    for folder in (str(tmp_path), " ", "here", None):
+        monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+        if folder is not None:
+            monkeypatch.setenv("XDG_CONFIG_HOME", folder)
+        assert config_path() == (platformdirs.user_config_path("dcpinspect") / "config.toml", False)
 
 
 def test_a_default_that_the_option_refuses_is_blamed_on_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,10 +181,9 @@ def test_the_command_line_wins_over_the_file(path: Path, capsys: pytest.CaptureF
     assert "many" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), NotADirectoryError(20, "Not a directory")])
-def test_a_file_that_nobody_named_and_that_may_not_be_read_counts_as_none(
-    error: OSError, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_nobody_named_and_that_may_not_be_read_counts_as_none(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise error
 
@@ -190,5 +191,4 @@ def test_a_file_that_nobody_named_and_that_may_not_be_read_counts_as_none(
     with pytest.raises(UsageError):
         load(COMMANDS)
     monkeypatch.delenv("DCPINSPECT_CONFIG")
-    monkeypatch.setattr(platformdirs, "user_config_path", lambda _: path.parent)
     assert load(COMMANDS).tables == {}

@@ -13,6 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -33,10 +34,10 @@ _SECRET = (
 _OTHER = rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA Session-ID:{_HEX}* Master-Key:{_HEX}+)"
 """Matches lines with other secrets, which are not needed; also as extract-tls-secrets writes them for Java."""
 _END = r"[ \t\r]*$"
-_SECRETS = re.compile(rf"^[ \t]*({_SECRET}){_END}".encode(), re.MULTILINE)
-_GOOD = re.compile(rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})".encode(), re.MULTILINE)
+_SECRETS = rf"^[ \t]*({_SECRET}){_END}"
+_GOOD = rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})"
 """Matches a line of a key log, with any label."""
-_DAMAGE = re.compile(rf"^(?![ \t\r]*(?:$|\#|(?:{_SECRET}|{_OTHER}){_END}))".encode(), re.MULTILINE)
+_DAMAGE = rf"^(?![ \t\r]*(?:$|\#|(?:{_SECRET}|{_OTHER}){_END}))"
 """Matches the start of a line that is no line of a key log."""
 MOST_CONNECTIONS = 500_000
 """Number of connections whose secrets are kept: the newest ones."""
@@ -52,6 +53,12 @@ _LONGEST = 4096
 
 Secrets = Mapping[str, bytes]
 """The secrets of one connection, by label."""
+
+
+@cache
+def _lines(pattern: str) -> re.Pattern[bytes]:
+    """Returns the compiled pattern: most readings see no key log, and compiling all three takes 2 ms."""
+    return re.compile(pattern.encode(), re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,7 @@ class KeyLog:
 
     def add(self, text: bytes) -> None:
         """Adds lines of a secrets block of a pcapng file."""
-        for found in _SECRETS.finditer(text):
+        for found in _lines(_SECRETS).finditer(text):
             label, client_random, secret = found[1].split(b" ")
             self._keep(_LABELS[label], bytes.fromhex(client_random.decode()), bytes.fromhex(secret.decode()))
 
@@ -149,9 +156,9 @@ class KeyLog:
         for file in self._files:
             for number, lines in file.lines():
                 self.add(lines)
-                file.is_key_log = file.is_key_log or _GOOD.search(lines) is not None
+                file.is_key_log = file.is_key_log or _lines(_GOOD).search(lines) is not None
                 if len(self.damage) < MOST_TOLD:
-                    damaged = islice(_DAMAGE.finditer(lines), MOST_TOLD - len(self.damage))
+                    damaged = islice(_lines(_DAMAGE).finditer(lines), MOST_TOLD - len(self.damage))
                     self.damage += [Damage(file.path, number + lines.count(b"\n", 0, found.start())) for found in damaged]
         self._looked = time.monotonic()
 
@@ -260,7 +267,7 @@ class _Followed:
                     self._rest = b""
                 self._rest = (self._rest + data[end:])[:_LONGEST]
         self._file = about.st_dev, about.st_ino
-        if _SECRETS.fullmatch(self._rest):
+        if _lines(_SECRETS).fullmatch(self._rest):
             yield self._line, self._rest
 
 
