@@ -15,83 +15,31 @@ from dcpinspect.logs.events import LOG_EVENTS
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.io import IO
-from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
+from dcpinspect.tables.kinds import KINDS, Column
+from dcpinspect.tables.records import FILE, RecordTable
 from dcpinspect.tables.statistics import STATS
 
-_U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
-_HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
-_TEXT = {"type": "string"}
-_TIME = {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"}
-_KINDS: dict[str, dict[str, Any]] = {
-    "number": {"type": "integer"},
-    "u64": _U64,
-    "text": _TEXT,
-    "word": _TEXT,
-    "hex64": _HEX64,
-    "time": _TIME,
-    "seconds": {"type": "number"},
-    "fraction": {"type": "number"},
-    "words": {"type": "array", "items": _TEXT},
-    "numbers": {"type": "array", "items": {"type": "integer"}},
-    "object": {"type": "object"},
-    "objects": {"type": "array", "items": {"type": "object"}},
-    "controls": {
+_TEXT, _TIME = KINDS["text"].json, KINDS["time"].json
+_CASES = {
+    "type": "array",
+    "items": {
         "type": "object",
-        "additionalProperties": {
-            "type": "object",
-            "properties": {"value": _TEXT, "status": {"type": ["string", "null"]}},
-            "required": ["value", "status"],
-            "additionalProperties": False,
+        "properties": {
+            "client": {"type": ["string", "null"]},
+            "connection": {"type": ["integer", "null"]},
+            "vbuckets": KINDS["numbers"].json,
+            "sid": {"type": ["integer", "null"]},
+            "message": _TEXT,
+            "rows": KINDS["numbers"].json,
+            "seqnos": KINDS["seqnos"].json,
+            "facts": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
+            "first_time": {"anyOf": [_TIME, {"type": "null"}]},
+            "last_time": {"anyOf": [_TIME, {"type": "null"}]},
+            "count": {"type": "integer"},
+            "over": {"enum": list(OVER)},
+            "over_row": {"type": ["integer", "null"]},
         },
-    },
-    "log": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {"uuid": _HEX64, "seqno": _U64},
-            "required": ["uuid", "seqno"],
-            "additionalProperties": False,
-        },
-    },
-    "counts": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
-    "seqnos": {"type": "array", "items": _U64},
-    "places": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "connection": {"type": "integer"},
-                "direction": {"enum": list(DIRECTIONS)},
-                "stream_offset": {"type": "integer"},
-                "file": _TEXT,
-                "frame": {"type": "integer"},
-            },
-            "required": ["connection", "direction", "stream_offset", "file", "frame"],
-            "additionalProperties": False,
-        },
-    },
-    "cases": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "client": {"type": ["string", "null"]},
-                "connection": {"type": ["integer", "null"]},
-                "vbuckets": {"type": "array", "items": {"type": "integer"}},
-                "sid": {"type": ["integer", "null"]},
-                "message": _TEXT,
-                "rows": {"type": "array", "items": {"type": "integer"}},
-                "seqnos": {"type": "array", "items": _U64},
-                "facts": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
-                "first_time": {"anyOf": [_TIME, {"type": "null"}]},
-                "last_time": {"anyOf": [_TIME, {"type": "null"}]},
-                "count": {"type": "integer"},
-                "over": {"enum": list(OVER)},
-                "over_row": {"type": ["integer", "null"]},
-            },
-            "required": ["client", "connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
-        },
+        "required": ["client", "connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
     },
 }
 
@@ -109,9 +57,9 @@ def table_schema(table: RecordTable) -> dict[str, Any]:
     }
 
 
-def _of(column: RecordColumn) -> dict[str, Any]:
+def _of(column: Column) -> dict[str, Any]:
     """Returns the schema of a column; any column may be null."""
-    form = dict(_KINDS[column.kind])
+    form = dict(_CASES if column.kind == "cases" else KINDS[column.kind].json)
     if column.kind == "word" and column.words:
         form = {"enum": list(column.words)}
     elif column.kind == "counts" and column.words:
@@ -126,7 +74,7 @@ def timeline_schema() -> dict[str, Any]:
     connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in shown}
     event = {
         "row": {"type": "integer", "description": "row of the message that shows it, or after which it was"},
-        "time": {"anyOf": [_KINDS["time"], {"type": "null"}], "description": "of that message; null for a gap"},
+        "time": {"anyOf": [_TIME, {"type": "null"}], "description": "of that message; null for a gap"},
         "connection": {"type": "integer"},
         "sid": {"type": ["integer", "null"]},
         "stream": {"type": "integer"},

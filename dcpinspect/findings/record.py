@@ -14,9 +14,10 @@ from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Worded, counted, time_text, worded
+from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.records import Records, RecordTable, Worded, counted, time_text, worded
 
-_C = RecordColumn
+_C = Column
 
 FINDINGS = RecordTable(
     "finding",
@@ -27,18 +28,18 @@ FINDINGS = RecordTable(
         _C("cause", "text", "kind of the finding, if the rule has kinds"),
         _C("message", "text", "what happened, in one sentence"),
         _C("next", "text", "what to do; null if the cause says it"),
-        _C("connection", "number", "the connection; null where there are several"),
+        _C("connection", "i64", "the connection; null where there are several"),
         _C("connections", "numbers", "the connections; empty for a log or a checkpoint"),
         _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
-        _C("sid", "number", "DCP stream-id"),
+        _C("sid", "i64", "DCP stream-id"),
         _C("rows", "numbers", "messages that show it, the faulty one first"),
         _C("frames", "numbers", "last packet of each of these"),
         _C("evidence", "places", "the same messages in a way that can be compared between readings"),
         _C("seqnos", "seqnos", "seqnos in the message"),
         _C("first_time", "time", "time when it began; some messages that show it may be older"),
         _C("last_time", "time", "time of the last one"),
-        _C("count", "number", "how often it happened"),
-        _C("left_out", "number", "how many more messages show it than are in rows"),
+        _C("count", "i64", "how often it happened"),
+        _C("left_out", "i64", "how many more messages show it than are in rows"),
         _C("id", "text", "id for other findings to refer to; the same in every reading of the same captures"),
         _C("effect_of", "text", "id of the finding that is its cause and says what to do; null if it has none"),
         _C("clients", "words", "clients of these connections, as in the table of vbuckets"),
@@ -46,7 +47,7 @@ FINDINGS = RecordTable(
         _C("server", "text", "their server: address"),
         _C("whose", "word", "side that must change something; normal means none", WHOSE),
         _C("over", "word", "whether it is over at the end of the capture", OVER),
-        _C("over_row", "number", "message that shows that it is over"),
+        _C("over_row", "i64", "message that shows that it is over"),
         _C("cases", "cases", "what happened on each vbucket of each connection"),
     ),
 )

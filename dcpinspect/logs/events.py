@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from dcpinspect.escape import escape
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.records import dataclass
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable
+from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.records import Records, RecordTable
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
 
-_C = RecordColumn
+_C = Column
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "fatal")
 EVENTS = (
@@ -46,17 +47,17 @@ LOG_EVENTS = RecordTable(
     "log_event",
     (
         _C("file", "text", "the log"),
-        _C("line", "number", "line of the log, from 1"),
+        _C("line", "i64", "line of the log, from 1"),
         _C("time", "time", "time that the line begins with, by the clock of the server; null for statistics"),
         _C("level", "word", "level of the line", LEVELS),
         _C("event", "word", "what the line says", EVENTS),
         _C("versions", "text", "versions of the server that write this form of the line"),
-        _C("conn_id", "number", "the server's own number of the connection"),
+        _C("conn_id", "i64", "the server's own number of the connection"),
         _C("bucket", "text", "bucket"),
         _C("role", "word", "role of the server on this connection", ROLES),
         _C("name", "text", "DCP name, as the server calls the connection"),
-        _C("vbucket", "number", "vbucket"),
-        _C("sid", "number", "DCP stream-id"),
+        _C("vbucket", "i64", "vbucket"),
+        _C("sid", "i64", "DCP stream-id"),
         _C("start_seqno", "u64", "seqno asked to start after; where a backfill or a branch of the history begins"),
         _C("end_seqno", "u64", "seqno to end at"),
         _C("requested_end", "u64", "seqno asked to end at"),
@@ -110,7 +111,7 @@ class LogEvent:
     text: str | None = None
 
 
-NUMBERS = {column.name: column.kind for column in LOG_EVENTS.columns if column.kind in ("number", "u64", "hex64")}
+NUMBERS = {column.name: column.kind for column in LOG_EVENTS.columns if column.kind in ("i64", "u64", "hex64")}
 """The columns of whole numbers, with their kinds."""
 _ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
 

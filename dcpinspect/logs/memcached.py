@@ -27,7 +27,7 @@ from dcpinspect.logs.forms import (
 )
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 
-_LIMITS = {"number": 2**63, "u64": 2**64, "hex64": 2**64}
+_LIMITS = {"i64": 2**63, "u64": 2**64, "hex64": 2**64}
 _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) ([A-Za-z]{4,8}) (.*)", re.DOTALL)
 _HEAD = re.compile(
     r"(?:(?P<conn_id>\d{1,20}): )?(?:\((?!vb|sid)(?P<bucket>[A-Za-z0-9_.%-]{1,100}|No Engine)\) )?"

@@ -5,34 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dcpinspect.escape import escape
+from dcpinspect.tables.kinds import KINDS, Column
 from dcpinspect.tables.presets import COLUMN_SETS
-from dcpinspect.tables.records import RecordKind, RecordTable
-from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
+from dcpinspect.tables.records import RecordTable
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import vocabulary
 
-_KINDS: dict[ColumnKind, str] = {
-    "text": "text",
-    "word": "text",
-    "hex64": "0x-text",
-    "words": "list",
-    "records": "records",
-    "time": "time",
-    "bytes": "bytes",
-    "bool": "boolean",
-}
-_RECORD_KINDS: dict[RecordKind, str] = {
-    "number": "i64",
-    "word": "text",
-    "hex64": "0x-text",
-    "words": "list",
-    "numbers": "list",
-    "seqnos": "list",
-    "places": "records",
-    "log": "records",
-    "counts": "counts",
-    "seconds": "float",
-    "fraction": "float",
-}
 _MOST_WORDS = 10
 """Number of words of a column that are listed."""
 
@@ -57,18 +35,18 @@ def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
         for table in tables
         for line in (
             *((f"{table.name}:",) if len(tables) > 1 else ()),
-            *(line for one in table.columns for line in _lines(one.name, _RECORD_KINDS.get(one.kind, one.kind), one.doc, one.words)),
+            *(line for one in table.columns for line in _lines(one, one.words)),
         )
     ]
 
 
 def _column(column: Column) -> list[str]:
     known = vocabulary(column.name)
-    return _lines(column.name, _KINDS.get(column.kind, column.kind), column.doc, known.words if known is not None else ())
+    return _lines(column, known.words if known is not None else ())
 
 
-def _lines(name: str, kind: str, doc: str, words: Sequence[str]) -> list[str]:
-    line = f"{name:<22} {kind:<7}  {doc}"
+def _lines(column: Column, words: Sequence[str]) -> list[str]:
+    line = f"{column.name:<22} {KINDS[column.kind].said:<7}  {column.doc}"
     if not words:
         return [line]
     more = ", …" if len(words) > _MOST_WORDS else ""

@@ -8,7 +8,8 @@ from typing import Any
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, In, IsNull, Like, Name, Not, Operator, Place, Source, names
-from dcpinspect.tables.schema import BY_NAME, Column
+from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.schema import BY_NAME
 
 _OPERATORS: dict[str, Operator] = {
     "EqualTo": "=",

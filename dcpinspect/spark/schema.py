@@ -23,8 +23,8 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import plain, short, type_of
 from dcpinspect.tables.arrow_types import TYPES
+from dcpinspect.tables.kinds import Column, arrow_type
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import RecordColumn, arrow_type
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
 
@@ -71,7 +71,7 @@ def columns_of(name: str) -> Mapping[str, Any]:
     return record_types(_record_columns(name))
 
 
-def record_types(columns: Sequence[RecordColumn]) -> dict[str, Any]:
+def record_types(columns: Sequence[Column]) -> dict[str, Any]:
     """Returns the Arrow types of records; a time also has a column with its nanoseconds."""
     types = {}
     for column in columns:
@@ -144,7 +144,7 @@ def kept(name: str, table: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _record_columns(name: str) -> tuple[RecordColumn, ...]:
+def _record_columns(name: str) -> tuple[Column, ...]:
     return FINDINGS_WITH_FILES.columns if name == "findings" else CONTRACTS[name].with_file.columns
 
 

@@ -23,7 +23,7 @@ from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapsho
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
-from dcpinspect.tables.records import Made, Records, Values, Worded, hex_array
+from dcpinspect.tables.records import Made, Records, Values, Worded
 
 Table = npt.NDArray[np.int64]
 
@@ -159,9 +159,11 @@ def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
     """Returns failover logs by number, -1 for none, as an Arrow array."""
     import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
+    from dcpinspect.tables.arrow_types import hex64
+
     used, code = np.unique(numbers, return_inverse=True)
     found = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
-    entries = pa.StructArray.from_arrays([hex_array(found.uuid), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
+    entries = pa.StructArray.from_arrays([hex64(Numbers(found.uuid)), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
     whole = pa.ListArray.from_arrays(pa.array(found.begins, pa.int32()), entries)
     return whole.take(pa.array(code.reshape(-1), mask=numbers < 0))
 

@@ -15,9 +15,10 @@ import pyarrow as pa
 from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow_types import TYPES, as_text, gathered, hex64, record_type
+from dcpinspect.tables.kinds import ColumnKind
 from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import BY_NAME, ColumnKind
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
 

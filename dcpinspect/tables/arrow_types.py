@@ -10,22 +10,10 @@ import pyarrow as pa
 
 from dcpinspect.protocol.columns import Mask, Numbers, Slices
 from dcpinspect.protocol.fields import Kind, Records
-from dcpinspect.tables.schema import FIELD_KINDS, ColumnKind
+from dcpinspect.tables.kinds import KINDS, ColumnKind
+from dcpinspect.tables.schema import FIELD_KINDS
 
-TYPES: dict[ColumnKind, Any] = {
-    "u8": pa.uint8(),
-    "u16": pa.uint16(),
-    "u32": pa.uint32(),
-    "u64": pa.uint64(),
-    "i64": pa.int64(),
-    "text": pa.string(),
-    "bytes": pa.binary(),
-    "time": pa.timestamp("us", "UTC"),
-    "hex64": pa.string(),
-    "words": pa.list_(pa.string()),
-    "word": pa.string(),
-    "bool": pa.bool_(),
-}
+TYPES: dict[ColumnKind, Any] = {name: kind.arrow(pa) for name, kind in KINDS.items()}
 
 
 def record_type(run: Records) -> Any:

@@ -36,8 +36,9 @@ from dcpinspect.tables.filter_tree import (
     names,
 )
 from dcpinspect.tables.filter_values import comparison, family, likeness, membership
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.presets import FILTERS
-from dcpinspect.tables.schema import BY_NAME, Column
+from dcpinspect.tables.schema import BY_NAME
 
 MAX_LENGTH = 65_536
 """Greatest length of a filter in characters, with the saved filters that it calls, each as often as it is called; a list of some thousand

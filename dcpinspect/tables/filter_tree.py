@@ -12,7 +12,7 @@ from typing import Literal
 
 from dcpinspect.errors import PlacedError
 from dcpinspect.records import dataclass
-from dcpinspect.tables.schema import Column
+from dcpinspect.tables.kinds import Column
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 

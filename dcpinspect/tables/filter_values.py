@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.filter_tree import Compare, Condition, Constant, Holds, In, Like, Name, Not, Operator, Or, Place
-from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
+from dcpinspect.tables.kinds import Column, Family
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 
-Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
-"""Columns of the same family can be compared."""
-
-_FAMILIES: dict[ColumnKind, Family] = {
-    "u8": "number",
-    "u16": "number",
-    "u32": "number",
-    "u64": "number",
-    "i64": "number",
-    "text": "text",
-    "word": "text",
-    "hex64": "hex",
-    "time": "time",
-    "bytes": "bytes",
-    "words": "list",
-    "numbers": "list",
-    "bool": "truth",
-    "records": "records",
-}
 _RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
 _MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NAMES_OF = {"opcode": "name", "status": "status_name"}
@@ -47,7 +28,8 @@ _SHOWN = 40
 
 def family(column: Column) -> Family:
     """Returns the family of a column's values."""
-    return _FAMILIES[column.kind]
+    assert column.family is not None, column  # other columns are not among those of a filter
+    return column.family
 
 
 def comparison(operator: Operator, left: Name | Constant, right: Name | Constant, place: Place) -> Condition:

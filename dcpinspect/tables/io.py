@@ -8,21 +8,22 @@ import numpy.typing as npt
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Values
+from dcpinspect.tables.records import Records, RecordTable, Values
 
-_C = RecordColumn
+_C = Column
 
 IO = RecordTable(
     "io",
     (
         _C("time", "time", "begin of the span"),
-        _C("relative_ns", "number", "the same, in nanoseconds since the first packet"),
-        _C("interval_ns", "number", "length of the span in nanoseconds"),
+        _C("relative_ns", "i64", "the same, in nanoseconds since the first packet"),
+        _C("interval_ns", "i64", "length of the span in nanoseconds"),
         _C("name", "text", "command"),
         _C("side", "word", "whether requests or responses are counted", SIDES),
-        _C("messages", "number", "messages in the span"),
-        _C("bytes", "number", "their bytes"),
+        _C("messages", "i64", "messages in the span"),
+        _C("bytes", "i64", "their bytes"),
     ),
 )
 """A row for each span and command with at least one message."""

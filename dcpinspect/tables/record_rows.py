@@ -12,40 +12,21 @@ from dcpinspect.records import dataclass
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Source
-from dcpinspect.tables.records import RecordColumn, RecordKind, Records, RecordTable
-from dcpinspect.tables.schema import Column, ColumnKind
-
-_KINDS: dict[RecordKind, ColumnKind] = {
-    "number": "i64",
-    "u64": "u64",
-    "text": "text",
-    "word": "text",
-    "hex64": "hex64",
-    "time": "time",
-    "words": "words",
-    "numbers": "numbers",
-    "counts": "i64",
-    "log": "records",
-}
-"""Kinds of columns that a filter can use.
-
-A column of counts is used as a number, their sum; each count is a further number, by its word.
-"""
+from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.records import Records, RecordTable
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
     """Returns the columns of a table that a filter can use, by name: also ``findings.error``, one of the counts of ``findings``."""
     found = {}
     for column in table.columns:
-        if column.kind in _KINDS:
-            found[column.name] = _column(column, _KINDS[column.kind])
-        for word in column.words if column.kind == "counts" else ():
-            found[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
+        if column.kind == "counts":
+            found[column.name] = Column(column.name, "i64", column.doc)  # their sum
+            for word in column.words:
+                found[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
+        elif column.family is not None:
+            found[column.name] = column
     return found
-
-
-def _column(column: RecordColumn, kind: ColumnKind) -> Column:
-    return Column(column.name, kind, column.doc, words=() if column.kind == "counts" else column.words)
 
 
 def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, Source] | None = None) -> Filter:
@@ -95,7 +76,7 @@ def _are_within(records: Records, since: int, until: int) -> Mask:
 
 def sort_columns(table: RecordTable) -> list[str]:
     """Returns the columns of a table that records can be sorted by."""
-    return [name for name, column in filter_columns(table).items() if column.kind not in ("words", "numbers", "records")]
+    return [name for name, column in filter_columns(table).items() if column.family not in ("list", "records")]
 
 
 def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Rows:

@@ -1,62 +1,22 @@
 """The tables made from messages (connections, streams, snapshots, gaps, vbuckets): their columns, as Arrow and as records.
 
-A ``RecordColumn`` is one key of a record, one column of Arrow, and one property of the JSON Schema. Records always have every key; it is
-null if it does not apply.
+Records always have every key; it is null if it does not apply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Numbers
 from dcpinspect.records import dataclass
+from dcpinspect.tables.kinds import Column, arrow_type
 
-RecordKind = Literal[
-    "number",
-    "u64",
-    "text",
-    "word",
-    "hex64",
-    "time",
-    "seconds",
-    "fraction",
-    "words",
-    "numbers",
-    "object",
-    "objects",
-    "controls",
-    "log",
-    "counts",
-    "seqnos",
-    "places",
-    "cases",
-]
-"""Kinds of values. number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time:
-nanoseconds since 1970. seconds, fraction: not whole. words, numbers: lists. object: JSON. objects: a list of JSON objects. controls:
-settings by key.
-
-log: a failover log. counts: numbers by word. seqnos: a list of u64. places: connection, direction, stream offset, file and frame of
-messages. cases: JSON of each connection and vbucket that a finding is about.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordColumn:
-    """One key of a record."""
-
-    name: str
-    kind: RecordKind
-    doc: str
-    words: tuple[str, ...] = ()
-    """Possible values of a word, or keys of counts; empty: not limited."""
-
-
-FILE = RecordColumn("file", "text", "capture that the record begins in")
+FILE = Column("file", "text", "capture that the record begins in")
 """Further column of every record if several captures are read."""
 
 
@@ -66,7 +26,7 @@ class RecordTable:
 
     name: str
     """Name of one record: ``stream``."""
-    columns: tuple[RecordColumn, ...]
+    columns: tuple[Column, ...]
 
     @property
     def schema(self) -> str:
@@ -242,7 +202,7 @@ def _plain_values(values: Values) -> list[Any]:
     return list(values)
 
 
-def _plain(column: RecordColumn, value: Any) -> Any:
+def _plain(column: Column, value: Any) -> Any:
     if value is None:
         return None
     if column.kind == "hex64":
@@ -254,38 +214,7 @@ def _plain(column: RecordColumn, value: Any) -> Any:
     return value
 
 
-def arrow_type(column: RecordColumn) -> Any:
-    """Returns the Arrow type of a column."""
-    import pyarrow as pa  # deferred, as above
-
-    kinds: dict[RecordKind, Any] = {
-        "number": pa.int64(),
-        "u64": pa.uint64(),
-        "time": pa.timestamp("us", "UTC"),
-        "seconds": pa.float64(),
-        "fraction": pa.float64(),
-        "words": pa.list_(pa.string()),
-        "numbers": pa.list_(pa.int64()),
-        "controls": pa.map_(pa.string(), pa.struct([("value", pa.string()), ("status", pa.string())])),
-        "log": pa.list_(pa.struct([("uuid", pa.string()), ("seqno", pa.uint64())])),
-        "counts": pa.map_(pa.string(), pa.int64()),
-        "seqnos": pa.list_(pa.uint64()),
-        "places": pa.list_(
-            pa.struct(
-                [
-                    ("connection", pa.int64()),
-                    ("direction", pa.string()),
-                    ("stream_offset", pa.int64()),
-                    ("file", pa.string()),
-                    ("frame", pa.int64()),
-                ]
-            )
-        ),
-    }
-    return kinds.get(column.kind, pa.string())
-
-
-def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any, Any]]:
+def _arrow_columns(column: Column, values: Values) -> list[tuple[str, Any, Any]]:
     import pyarrow as pa  # deferred, as above
 
     kind = arrow_type(column)
@@ -295,8 +224,10 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
         of_row = codes.reshape(-1) - int((used < 0).any())
         return [(column.name, kind, pa.array(_for_arrow(column, words), kind).take(pa.array(of_row, mask=of_row < 0)))]
     if isinstance(values, Numbers) and column.kind == "hex64":
-        return [(column.name, kind, hex_array(values.values, values.valid))]
-    if isinstance(values, Numbers) and column.kind in ("number", "u64", "time"):
+        from dcpinspect.tables.arrow_types import hex64 as hex_texts  # deferred, as above
+
+        return [(column.name, kind, hex_texts(values))]
+    if isinstance(values, Numbers) and column.kind in ("i64", "u64", "time"):
         mask = None if values.valid is None else ~values.valid
         if column.kind == "time":
             exact = pa.array(values.values, pa.int64(), mask=mask)
@@ -311,20 +242,7 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
     return [(column.name, kind, _for_arrow(column, plain))]
 
 
-def hex_array(numbers: npt.NDArray[Any], valid: Mask | None = None) -> Any:
-    """Returns numbers of 64 bits as an Arrow array of texts in the form of ``hex64``."""
-    import pyarrow as pa  # deferred, as above
-    import pyarrow.compute as pc
-
-    digits = np.frombuffer(numbers.astype(">u8").tobytes().hex().encode(), np.uint8).reshape(-1, 16)
-    texts = np.empty((len(numbers), 18), dtype=np.uint8)
-    texts[:, :2], texts[:, 2:] = tuple(b"0x"), digits
-    ends = np.arange(len(numbers) + 1, dtype=np.int32) * 18
-    found = pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(texts))
-    return found if valid is None else pc.if_else(pa.array(valid), found, None)
-
-
-def _for_arrow(column: RecordColumn, plain: Sequence[Any]) -> list[Any]:
+def _for_arrow(column: Column, plain: Sequence[Any]) -> list[Any]:
     """Returns plain values in the form from which an array of the column's type is made."""
     if column.kind in ("object", "objects", "cases"):
         import orjson  # deferred: few columns are objects

@@ -7,33 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
-
-ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records", "numbers"]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the messages table."""
-
-    name: str
-    kind: ColumnKind
-    doc: str
-    spec: Field | None = None
-    """The field of the layouts that the column holds, for message-specific columns."""
-    words: tuple[str, ...] = ()
-    """All possible values, if they are listed here."""
-    records: Records | None = None
-    """The run of records of the layouts that the column holds as a list."""
-
+from dcpinspect.tables.kinds import Column, ColumnKind
 
 BASE = (
     Column("row", "i64", "number of the message in the reading, from 1"),
@@ -115,7 +96,7 @@ def _column(name: str, several: Sequence[tuple[Layout, Field]]) -> Column:
     meanings: dict[str, list[tuple[str, str]]] = {}
     for layout, one in several:
         meanings.setdefault(one.doc, []).append((opcode_name(layout.opcode, server=layout.server), layout.side))
-    return Column(name, "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind], _doc(meanings), spec)
+    return Column(name, "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind], _doc(meanings), spec=spec)
 
 
 _MOST_COMMANDS = 4
@@ -156,7 +137,7 @@ BY_NAME = {column.name: column for column in COLUMNS + ON_REQUEST}
 
 def is_ordered(name: str) -> bool:
     """Whether rows can be sorted by a column."""
-    return BY_NAME[name].kind not in ("words", "records", "bytes")
+    return BY_NAME[name].family not in ("list", "records", "bytes")
 
 
 def column_name(name: str, where: str) -> str:

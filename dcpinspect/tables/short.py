@@ -18,8 +18,9 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.records import dataclass
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
-from dcpinspect.tables.schema import BY_NAME, SPECIFIC, Column
+from dcpinspect.tables.schema import BY_NAME, SPECIFIC
 
 WITHOUT = frozenset(
     {"key", "key_bytes", "request_key", "time", "value", *(column.name for column in SPECIFIC if column.records is not None)}

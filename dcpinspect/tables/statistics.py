@@ -13,12 +13,13 @@ from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.histogram import Histograms, Whole
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.naming import NO_NAMES, unnamed, with_id
-from dcpinspect.tables.records import RecordColumn, RecordTable
+from dcpinspect.tables.records import RecordTable
 from dcpinspect.tables.series import SPANS, Series
 
-_C = RecordColumn
+_C = Column
 
 SECTIONS = ("commands", "collections", "statuses", "answers", "throughput", "snapshots", "flow", "capture")
 UNITS = ("bytes", "ns", "items")
@@ -29,18 +30,18 @@ STATS = RecordTable(
         _C("section", "word", "what is counted", SECTIONS),
         _C("name", "text", "command, collection with its id, status, type of snapshot, or what became of packets and bytes"),
         _C("side", "word", "of a command", SIDES),
-        _C("connection", "number", "connection, where there is a row for each"),
+        _C("connection", "i64", "connection, where there is a row for each"),
         _C("time", "time", "begin of the span that messages were counted in"),
         _C("seconds", "seconds", "length of that span"),
-        _C("count", "number", "messages, answers, snapshots, packets or holes; null where bytes are counted"),
-        _C("bytes", "number", "their bytes"),
+        _C("count", "i64", "messages, answers, snapshots, packets or holes; null where bytes are counted"),
+        _C("bytes", "i64", "their bytes"),
         _C("share", "fraction", "of all bytes of messages, or of all responses"),
         _C("unit", "word", "of the numbers that follow: sizes, times from request to answer, events of a snapshot", UNITS),
-        _C("least", "number", "least of them"),
-        _C("p50", "number", "half of them are as small, within a hundredth"),
-        _C("p95", "number", "95 of a hundred are, within a hundredth"),
-        _C("p99", "number", "99 of a hundred are, within a hundredth"),
-        _C("greatest", "number", "greatest of them"),
+        _C("least", "i64", "least of them"),
+        _C("p50", "i64", "half of them are as small, within a hundredth"),
+        _C("p95", "i64", "95 of a hundred are, within a hundredth"),
+        _C("p99", "i64", "99 of a hundred are, within a hundredth"),
+        _C("greatest", "i64", "greatest of them"),
     ),
 )
 

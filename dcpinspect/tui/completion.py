@@ -11,8 +11,9 @@ import numpy as np
 from dcpinspect.escape import escape
 from dcpinspect.records import dataclass
 from dcpinspect.store.store import Store
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.presets import FILTERS
-from dcpinspect.tables.schema import BY_NAME, Column
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import vocabulary
 
 MOST = 200

@@ -19,8 +19,9 @@ from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import Lines, TimeFormat
 from dcpinspect.render.palette import KINDS, kinds
 from dcpinspect.tables.color_rules import ColorRules
+from dcpinspect.tables.kinds import ColumnKind
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import BY_NAME, ColumnKind
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex

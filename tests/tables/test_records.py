@@ -10,15 +10,15 @@ import pytest
 
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.reading import Reading
+from dcpinspect.tables.arrow_types import hex64 as hex_texts
+from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.records import (
     Made,
-    RecordColumn,
     Records,
     RecordTable,
     Worded,
     counted,
     hex64,
-    hex_array,
     time_text,
     worded,
 )
@@ -27,18 +27,18 @@ SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TABLE = RecordTable(
     "sample",
     (
-        RecordColumn("seqno", "u64", ""),
-        RecordColumn("state", "word", "", ("open", "cut")),
-        RecordColumn("flags", "words", ""),
-        RecordColumn("time", "time", ""),
-        RecordColumn("uuid", "hex64", ""),
-        RecordColumn("log", "log", ""),
-        RecordColumn("filter", "object", ""),
-        RecordColumn("controls", "controls", ""),
-        RecordColumn("gaps", "counts", ""),
-        RecordColumn("interval", "seconds", ""),
-        RecordColumn("rows", "numbers", ""),
-        RecordColumn("name", "text", ""),
+        Column("seqno", "u64", ""),
+        Column("state", "word", "", ("open", "cut")),
+        Column("flags", "words", ""),
+        Column("time", "time", ""),
+        Column("uuid", "hex64", ""),
+        Column("log", "log", ""),
+        Column("filter", "object", ""),
+        Column("controls", "controls", ""),
+        Column("gaps", "counts", ""),
+        Column("interval", "seconds", ""),
+        Column("rows", "numbers", ""),
+        Column("name", "text", ""),
     ),
 )
 NS = 1_712_404_860_123_456_789
@@ -101,7 +101,7 @@ def test_arrow_has_the_same_values_and_times_with_all_digits() -> None:
 
 
 def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None:
-    columns = (RecordColumn("filter", "object", ""), RecordColumn("flags", "words", ""))
+    columns = (Column("filter", "object", ""), Column("flags", "words", ""))
     codes = np.array([1, -1, 0])
     worded = {"filter": Worded(codes, [{"sid": 5}, {"scope": "8"}]), "flags": Worded(codes, [["a"], ["b", "c"]])}
     table = Records(RecordTable("sample", columns), worded, 3).arrow()
@@ -145,9 +145,9 @@ def test_counts_by_word_are_the_same_in_arrow() -> None:
 
 def test_numbers_of_64_bits_are_written_as_one_by_one() -> None:
     numbers = np.array([0, 0xABC, (1 << 64) - 1], dtype=np.uint64)
-    assert hex_array(numbers).to_pylist() == [hex64(number) for number in numbers.tolist()]
-    assert hex_array(numbers, np.array([True, False, True])).to_pylist() == [hex64(0), None, hex64(-1)]
-    assert hex_array(numbers[:0]).to_pylist() == []
+    assert hex_texts(Numbers(numbers)).to_pylist() == [hex64(number) for number in numbers.tolist()]
+    assert hex_texts(Numbers(numbers, np.array([True, False, True]))).to_pylist() == [hex64(0), None, hex64(-1)]
+    assert hex_texts(Numbers(numbers[:0])).to_pylist() == []
 
 
 def test_words_have_numbers_whatever_they_are_made_of() -> None:
