@@ -30,6 +30,8 @@ DCP = "dcp"
 OTHER = "other"
 AT_ONCE = 1 << 15
 """Number of directions whose columns are made at once, so that millions of them take little memory."""
+UNPLACED = "without a place in the stream"
+"""What bytes are that came late, but fill no hole."""
 LEFT = "connections that have left memory"
 """Sender and receiver of what these connections said together."""
 
@@ -51,6 +53,8 @@ class DirectionCoverage:
     duplicate: int
     late: int
     """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
+    filled: int
+    """Those of them that are in ``missing``."""
     decoded: int
     """Bytes in messages, and in a PROXY header before them."""
     skipped: Mapping[str, int]
@@ -78,6 +82,11 @@ class DirectionCoverage:
         return self.captured - self.duplicate - self.late
 
     @property
+    def lost(self) -> int:
+        """Number of bytes in holes that did not come later either."""
+        return max(0, self.missing - self.filled)
+
+    @property
     def is_whole(self) -> bool:
         """Whether every byte that is known of is in a message."""
         return not (self.missing or self.skipped or self.unfinished or self.not_decodable)
@@ -94,6 +103,7 @@ class Sizes(NamedTuple):
     unique: Rows
     duplicate: Rows
     late: Rows
+    filled: Rows
     decoded: Rows
     skipped: Rows
     unfinished: Rows
@@ -124,6 +134,7 @@ class Sizes(NamedTuple):
                 one.unique,
                 one.duplicate,
                 one.late,
+                one.filled,
                 one.decoded,
                 sum(one.skipped.values()),
                 one.unfinished,
@@ -316,6 +327,7 @@ class Directions(Sequence[DirectionCoverage]):
             unique=counted["payload"] - counted["duplicate"] - counted["late"],
             duplicate=counted["duplicate"],
             late=counted["late"],
+            filled=counted["filled"],
             decoded=np.where(is_other | is_suspected, 0, framing.messages),
             skipped=np.where(is_other, 0, framing.skipped + np.where(is_suspected, framing.messages, 0)),
             unfinished=np.where(is_other, 0, framing.unfinished),
@@ -378,6 +390,7 @@ def _covered(
         captured=account.captured,
         duplicate=account.duplicate,
         late=account.late,
+        filled=account.filled,
         decoded=0 if is_other else framing.messages,
         skipped=skipped,
         unfinished=0 if is_other else framing.unfinished,

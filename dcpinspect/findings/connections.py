@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dcpinspect.coverage import DirectionCoverage, Sizes
+from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
@@ -127,6 +127,7 @@ _LEAST_SEGMENT = 536
 _OFFLOAD = (
     "the network card cuts them into packets later: capture on the other host, or switch that off, as with ethtool -K DEV tso off gso off"
 )
+_SORT = "packets stand in the file behind those that follow them; if their times are right, reordercap puts them in order"
 _CUT: tuple[str, Severity] = ("capture-cut", "note")
 """The same if all holes were made by the snapshot length."""
 
@@ -144,7 +145,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     listed = np.array([link.number for link in context.links], np.int64)
 
     def may_tell(sizes: Sizes) -> Mask:
-        has_any = (sizes.cut > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
+        has_any = (sizes.cut + sizes.late > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
         return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
 
     for one in coverage.where(may_tell):
@@ -207,12 +208,14 @@ def _longer(link: Link) -> Iterator[Occurrence]:
 
 
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    name, lost = DIRECTIONS[one.direction], one.missing - one.cut
-    if lost and one.connection in context.by_number and not _is_told(context.by_number[one.connection], one.direction):
+    name, lost = DIRECTIONS[one.direction], max(0, one.lost - one.cut)
+    if lost + one.filled and one.connection in context.by_number and not _is_told(context.by_number[one.connection], one.direction):
         # nobody counts which holes snaplen made
         where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
-        message = f"{counted(lost, 'byte')}{where}, {name}"
-        yield _of("capture-hole", one.connection, message, *_loss(context, one.connection, one.direction), cause=name)
+        late = [f"{counted(one.filled, 'byte')} came too late to be read"] if one.filled else []
+        message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, name])
+        places, next_ = _loss(context, one.connection, one.direction), _SORT if one.filled else None
+        yield _of("capture-hole", one.connection, message, *places, cause=name, next_=next_)
     if one.cut:
         yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {name}", cause=name)
 
@@ -223,7 +226,9 @@ def _is_told(link: Link, direction: int) -> bool:
 
 
 def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    link, name = context.by_number.get(one.connection), DIRECTIONS[one.direction]
+    link, name, unplaced = context.by_number.get(one.connection), DIRECTIONS[one.direction], one.late - one.filled
+    if link is not None and unplaced:
+        yield _of("undecoded-bytes", link.number, f"{counted(unplaced, 'byte')} {UNPLACED}, {name}", cause=f"{name}-unplaced")
     skipped = sum(one.skipped.values())  # other rules tell of other protocols
     if link is not None and skipped:
         reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""

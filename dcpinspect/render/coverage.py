@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.capture.source import STDIN
 from dcpinspect.capture.walk import InterfaceCounts
-from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
+from dcpinspect.coverage import OTHER, UNPLACED, Coverage, DirectionCoverage
 from dcpinspect.escape import escape
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, TLS
 from dcpinspect.tables.messages import DIRECTIONS
@@ -124,17 +124,19 @@ def _way(one: DirectionCoverage) -> str:
 
 
 def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
-    if one.missing:
-        cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
-        where = f"{_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut}" if one.packets else "nor is any packet of this direction"
-        yield f"{one.missing:,} bytes are not in the capture ({where})"
+    cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
+    where = f"{_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut}" if one.packets else "nor is any packet of this direction"
+    if one.lost:
+        yield f"{one.lost:,} bytes are not in the capture ({where})"
+    if one.filled:
+        yield f"{_counted(one.filled, 'byte')} came too late to be read{f' ({where})' if not one.lost else ''}"
     if one.skipped:
         size, reasons = sum(one.skipped.values()), ", ".join(one.skipped)
         yield f"{size:,} bytes skipped up to the next message ({reasons}{_at(one, one.first_skipped, ';')})"
     if one.unfinished:
         yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
-    if one.late:
-        yield f"{_counted(one.late, 'byte')} came too late to be read"
+    if one.late > one.filled:
+        yield f"{_counted(one.late - one.filled, 'byte')} {UNPLACED}"
     if one.not_decodable:
         yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
 

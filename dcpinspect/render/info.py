@@ -159,7 +159,8 @@ def _complete(found: dict[str, Any]) -> str:
         if found[name]:
             lacks.append(f"{counted(found[name], noun)} {what}")
     if found["holes"]:
-        lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
+        what = "not there when needed" if found["late_bytes"] else "lost"
+        lacks.append(f"{counted(found['missing_bytes'], 'byte')} {what} ({counted(found['holes'], 'hole')})")
     if found["one_direction"]:
         lacks.append(f"only one direction of {_numbers('connection', found['one_direction'])} was captured")
     if found["skipped_bytes"]:

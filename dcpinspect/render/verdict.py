@@ -57,7 +57,17 @@ class LookedAt:
             without = frozenset(link.number for link in links if link.tls is None and not tracker.speaks_dcp(link.number))
             without = without if len(without) < len(links) else frozenset()
             messages, streams = messages - tracker.copies.messages_of(copies), len(tracker.counted(links)[0].state.known.streams)
-        return cls(messages, streams, sums["decoded"], reading.coverage.plain_bytes(sums), some, nothing, damage, sums["missing"], without)
+        return cls(
+            messages,
+            streams,
+            sums["decoded"],
+            reading.coverage.plain_bytes(sums),
+            some,
+            nothing,
+            damage,
+            sums["missing"] - sums["filled"],
+            without,
+        )
 
     def __str__(self) -> str:
         parts = [

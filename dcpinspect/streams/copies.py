@@ -359,8 +359,9 @@ def _candidates(seen: _Seen, since_ns: int) -> Iterator[tuple[int, int]]:
 def _compared(seen: _Seen, one: int, two: int) -> _Comparison:
     """Compares two connections."""
     links = seen.by_number[one], seen.by_number[two]
-    if (links[0].client, links[0].server) == (links[1].client, links[1].server):
-        return None
+    is_beside = max(link.first_ns for link in links) < min(link.last_ns for link in links)
+    if (links[0].client, links[0].server) == (links[1].client, links[1].server) and not is_beside:
+        return None  # it came again
     if max(link.first_ns for link in links) > min(link.last_ns for link in links) + _APART_NS:
         return None
     has_port = _port(links[0].client) == _port(links[1].client)

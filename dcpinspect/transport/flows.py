@@ -45,6 +45,15 @@ def own_flow(tables: TransportTables, side: int) -> int:
     return int(connection.flows + (side & 1))
 
 
+@inline
+def next_of(tables: TransportTables, side: int) -> int:
+    """Returns the stream offset of the next byte wanted of a direction, whether its flow is put aside or not."""
+    flows = tables.connections[side >> 1].flows
+    if flows < 0:
+        return int((-1 - flows) >> (side & 1) * ASIDE_BITS + 1 & (1 << ASIDE_BITS - 1) - 1)
+    return int(tables.flows[flow_of(tables, side)].next)
+
+
 def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
     """Returns the stream offset up to which the other side has acknowledged each direction; 0 where no acknowledgement was captured."""
     flows = int(tables.connections[connection - 1].flows)
@@ -126,7 +135,8 @@ def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet)
 
 @inline
 def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
-    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture.
+    """Returns how many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture, and notes
+    that they are there.
 
     Bytes before the oldest hole that is remembered count too, if older holes are forgotten: a copy seldom comes so late. Nothing precedes
     the first byte after a SYN: what comes there is a keepalive.
@@ -139,7 +149,13 @@ def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int
     late = max(0, min(end, known_from) - start)
     for i in range(min(flow.holes, RECENT_HOLES)):
         hole = tables.recent[flow.recent * RECENT_HOLES + i]
-        late += max(0, min(end, hole.end) - max(start, hole.start))
+        first, last = max(start, hole.start), min(end, hole.end)
+        if first < last:
+            late += last - first
+            if first == hole.start:  # what is there now is a copy if it comes again
+                hole.start = last
+            elif last == hole.end:
+                hole.end = first
     return int(late)
 
 

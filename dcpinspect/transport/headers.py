@@ -30,8 +30,8 @@ OF_IPV6 = 64
 TIME_EXCEEDED = 32
 """Stands for the code of "time exceeded in transit", which is a type of its own."""
 
-ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE = 0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14
-COLUMNS = 15
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE, TAKES, EXTRA, EXTRA_WIRE, NETWORK = 0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+COLUMNS = 16
 
 HALF = 1 << 31
 FIRST_OF_IPV4 = -HALF << 32
@@ -61,8 +61,8 @@ class Headers:
     tcp: Column
     """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
     acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and
-    the receive window, as the header has it. Then: bytes behind the end that the IP header tells, captured and on the wire. A packet that
-    an ICMP error quotes has a row, too, and the class "not TCP".
+    the receive window, as the header has it. Then: bytes behind the end that the IP header tells, captured and on the wire, and the
+    network, as ``network_of`` has it. A packet that an ICMP error quotes has a row, too, and the class "not TCP".
 
     The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
 
@@ -205,6 +205,24 @@ def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
 
 
 @inline
+def within(network: int, tag: int) -> int:
+    """Returns the number of a network that a tag of 12 bits names within another one; two tags are told apart for certain."""
+    return (network << 12 ^ network >> 19 ^ tag) & 0x7FFFFFFF
+
+
+@inline
+def network_of(data: Octets, start: int, at: int, link_type: int) -> int:
+    """Returns a number for the network of a packet whose IP header begins at ``at``, by its VLAN tags; 0 if it has none."""
+    network = 0
+    tag = start + (14 if link_type == _ETHERNET else 16 if link_type == _COOKED else 20)
+    if link_type in (_ETHERNET, _COOKED, _COOKED_2):
+        while tag < at:
+            network = within(network, be16(data, tag) & 0xFFF)
+            tag += 4
+    return network
+
+
+@inline
 def take_addresses(data: Octets, at: int, version: int, tcp: Ints, row: int) -> None:
     """Writes the two addresses of an IP header, which begin at ``at``, into a row."""
     if version == 4:
@@ -314,6 +332,7 @@ def parse_headers(
                 tunnel = be16(data, inner + 2) in TUNNEL_PORTS
             classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
             if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted, tcp, used):
+                tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
                 index[used] = i
                 used += 1
             continue
@@ -354,5 +373,6 @@ def parse_headers(
         tcp[used, EXTRA] = max(0, end - ip_end) if is_longer else 0
         tcp[used, EXTRA_WIRE] = wire_end - ip_end if is_longer else 0
         tcp[used, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
+        tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
         used += 1
     return used

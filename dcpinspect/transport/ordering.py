@@ -35,6 +35,7 @@ from dcpinspect.transport.headers import (
     EXTRA_WIRE,
     FIN,
     FLAGS,
+    NETWORK,
     PAYLOAD,
     PORTS,
     RST,
@@ -62,20 +63,24 @@ from dcpinspect.transport.rows import (
 from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node, packets_of
 from dcpinspect.transport.whose import (
     MASK,
+    NOBODY,
     WAIT_NS,
     WINDOW,
     agrees,
     begins_anew,
     client_end_of,
+    connection_in,
     distance,
     is_established,
     is_far_off,
     keep_stray,
     last_waiting,
+    latest_in,
+    leave,
     note_close,
+    note_route,
     open_at_strays,
     open_connection,
-    replace,
     set_base,
 )
 
@@ -104,11 +109,13 @@ class PacketTables(TransportTables):
 
 
 @step
-def lacks_room(tables: TransportTables, c: int) -> bool:
-    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table."""
+def lacks_room(tables: TransportTables, c: int, other: int) -> bool:
+    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if it ends connection ``other``."""
     room, counts = 64, tables.counts
     if c >= 0:
         room += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
+    if other >= 0 and other != c:
+        room += 4 * (tables.flows[flow_of(tables, 2 * other)].nodes + tables.flows[flow_of(tables, 2 * other + 1)].nodes)
     if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
         room += 4 * counts.live
     return bool(
@@ -117,7 +124,8 @@ def lacks_room(tables: TransportTables, c: int) -> bool:
         or len(tables.nodes) - counts.live < room
         or len(tables.recent) // RECENT_HOLES - counts.recent < room
         or len(tables.connections) - counts.connections < 2
-        or len(tables.flows) - counts.flows < 4
+        or len(tables.flows) - counts.flows < 8
+        or len(tables.routes) - counts.routes < 2
     )
 
 
@@ -275,6 +283,7 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
+        flow.filled += late if one.started else late - max(0, min(0, offset + old_have) - offset)
         flow.duplicate += old_have - late
         offset += old_bytes
         full -= old_bytes
@@ -376,9 +385,8 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
     """
     segment, packet = tables.segment, tables.segment.packet
     for i in range(start, len(tcp)):
-        c = tables.address_pairs[tables.pairs[i]].latest - 1
-        if lacks_room(tables, c):
-            return i
+        pair = tables.address_pairs[tables.pairs[i]]
+        c = pair.latest - 1
         flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
         have, full, end = tcp[i, CAPTURED], tcp[i, WIRE], tables.ends[i]
         packet.number = tables.packets[tables.index[i]]
@@ -391,12 +399,22 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         segment.full = full
         segment.source = tcp[i, PAYLOAD]
         segment.acked = 0
+        segment.network = tcp[i, NETWORK]
+        has_routes = pair.routes > 0 or (c >= 0 and pair.network != segment.network)
+        before = c
+        if has_routes:
+            before = latest_in(tables, tables.pairs[i], segment.network)
+            c = connection_in(tables, tables.pairs[i], end, flags, ack)
+        if lacks_room(tables, c, before):
+            return i
 
         if flags >= UNREACHED:
             note_unreached(tables, c, end, flags // UNREACHED)
             continue
 
         # whose packet it is
+        if c == NOBODY:
+            continue
         if c >= 0:
             if tables.connections[c].flows < 0:
                 own_flow(tables, 2 * c)
@@ -413,7 +431,6 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
                     if tables.flows[flow_of(tables, x)].stray >= 0:
                         take_stray(tables, x)
             elif is_off and flags & SYN and not is_established(tables, c):
-                replace(tables, c, packet)
                 c = -1
             elif is_off:
                 tables.sides[s].packets += 1
@@ -423,11 +440,17 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
         if c < 0:
             client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
             c = open_connection(tables, tables.pairs[i], client_end, packet)
+            if before >= 0:
+                leave(tables, before, packet)
         connection = tables.connections[c]
         s = 2 * c + (0 if end == connection.client_end else 1)
         one, other = tables.sides[s], tables.sides[s ^ 1]
         connection.last_time = packet.time
         one.packets += 1
+        if has_routes:
+            note_route(tables, tables.pairs[i], c)
+            if before >= 0 and before != c:
+                leave(tables, before, packet)
         if connection.unreached != 0 and (connection.unreached > 0) == (s & 1 == 1):
             connection.unreached = 0
         if tables.flows[flow_of(tables, 2 * c)].head >= 0:
@@ -495,7 +518,9 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
             flow.late += have
         elif full > 0:
             take_bytes(tables, s, segment)
-        if tables.flows[flow_of(tables, s)].stray >= 0 and not flags & RST:  # what resets may be a SYN's sender, which has no connection
+        stray = tables.flows[flow_of(tables, s)].stray
+        is_past = stray >= 0 and tables.nodes[stray].network == segment.network
+        if is_past and not flags & RST:  # what resets may be a SYN's sender, which has no connection
             drop_stray(tables, tables.flows[flow_of(tables, s)])
 
         if tcp[i, EXTRA_WIRE] > 0 and flags & (SYN | RST) == 0 and one.has_base + full > 0:

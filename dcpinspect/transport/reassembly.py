@@ -40,6 +40,7 @@ from dcpinspect.transport.rows import (
     Holes,
     Nodes,
     Pairs,
+    Routes,
     Segment,
     Sides,
     TransportTables,
@@ -50,7 +51,7 @@ from dcpinspect.transport.whose import MASK
 Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
-COUNTED = ("payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
+COUNTED = ("payload", "unique", "duplicate", "late", "filled", "missing", "cut_off", "holes")
 """Fields of a flow, in the order in which ``DirectionAccount`` has them after ``packets``."""
 
 MOST_LAST = 1 << 14
@@ -81,6 +82,8 @@ class DirectionAccount:
     duplicate: int
     late: int
     """Bytes that came after they were given up, or before the first byte of the reading, or that belonged to no connection."""
+    filled: int
+    """Those of them that are in ``missing``."""
     missing: int
     """Bytes in holes; not part of ``captured``."""
     cut: int
@@ -134,6 +137,7 @@ class Reassembler:
         tables.connections, tables.sides, tables.recent = Connections.zeros(16), Sides.zeros(32), Holes.zeros(64 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
         tables.nodes, tables.entries, tables.address_pairs = Nodes.zeros(256), Entries.zeros(0), Pairs.zeros(16)
+        tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
         self.take_first: Callable[[FirstBytes], npt.NDArray[np.bool_] | None] | None = None
@@ -379,20 +383,36 @@ class Reassembler:
         is_known[waits >> 1] = True
         is_known[np.append(0, staying - 1)] = True
         latest = tables.address_pairs.latest[: self.pairs.count].astype(np.int64) - 1
-        last = np.sort(latest[latest >= 0])
+        routes = tables.routes[1 : counts.routes]
+        last = np.unique(np.concatenate((latest, routes.latest.astype(np.int64) - 1)))
+        last = last[last >= 0]
         last = last[~is_known[last]]
         is_known[last[-MOST_LAST:]] = True
         known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         self._dropped += self._sums(goes)
         tables.connections = Connections(only(tables.connections.array, known))
         tables.sides = Sides(only(tables.sides.array, (2 * known[:, None] + np.arange(2)).reshape(-1)))
-        has_pair = latest >= 0
-        has_pair[has_pair] = is_known[latest[has_pair]]
+        for some in (tables.address_pairs, routes):
+            some.latest[~np.append(False, is_known)[some.latest]] = 0
+        has_pair = tables.address_pairs.latest[: self.pairs.count] > 0
+        has_pair[routes.pair[routes.latest > 0]] = True
         numbers = self.pairs.keep(has_pair)
         tables.address_pairs = Pairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
+        self._keep_routes(routes[has_pair[routes.pair]], numbers)
         pairs = tables.connections.pair[known]
         tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
         self._keep_flows(known[tables.connections.flows[known] > 0])
+
+    def _keep_routes(self, routes: Routes, numbers: Column) -> None:
+        """Keeps only these routes, in their order; ``numbers``: the new number of each address pair."""
+        routes = routes[np.argsort(routes.pair, kind="stable")]
+        routes.pair = numbers[routes.pair]
+        is_last = np.append(routes.pair[1:] != routes.pair[:-1], True)[: len(routes)]
+        routes.next = np.where(is_last, 0, 2 + np.arange(len(routes)))
+        heads = np.flatnonzero(np.append(True, is_last[:-1])[: len(routes)])
+        self._tables.address_pairs.routes[routes.pair[heads]] = 1 + heads
+        self._tables.routes = Routes(np.concatenate((np.zeros(1, routes.array.dtype), routes.array, np.zeros(4, routes.array.dtype))))
+        self._tables.counts.routes = 1 + len(routes)
 
     def _keep_flows(self, places: Column) -> None:
         """Keeps flows of these connections only."""
@@ -454,7 +474,7 @@ class Reassembler:
     def _make_room(self) -> None:
         """Doubles the tables that are too small for the next packet."""
         tables, counts = self._tables, self._tables.counts
-        need = 64 + 4 * self._most_nodes * 2
+        need = 64 + 4 * self._most_nodes * 4
         if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
             need += 4 * counts.live
         if len(tables.entries) - counts.entries < need:
@@ -469,7 +489,9 @@ class Reassembler:
             size = 2 * len(tables.connections)
             tables.connections = _grown(tables.connections, size)
             tables.sides = _grown(tables.sides, 2 * size)
-        if len(tables.flows) - counts.flows < 4:
+        if len(tables.routes) - counts.routes < 2:
+            tables.routes = _grown(tables.routes, 0)
+        if len(tables.flows) - counts.flows < 8:
             if len(tables.flows) >= MANY_FLOWS:
                 put_aside(tables)
             if 2 * counts.flows > len(tables.flows):

@@ -48,6 +48,7 @@ class Segment(Struct[T]):
     source: T = number("Where the first is in the batch's data, or HELD and below.")
     place: T = number("Place of held bytes in the file, or -1.")
     acked: T = number("Stream offset up to which its sender had the other direction, if that is not all there by now; else 0.")
+    network: T = number("The network in which it was, as ``headers.network_of`` has it.")
     packet: Packet[T] = nested(Packet, "The packet.")
 
 
@@ -104,6 +105,7 @@ class Flow(Struct[T]):
     unique: T = number("Bytes given out in chunks, or still waiting.")
     duplicate: T = number("Bytes that had come before.")
     late: T = number("Bytes that came after they were given up, or before the first byte, or belong to no connection.")
+    filled: T = number("Those of them that are in holes.")
     missing: T = number("Bytes in holes.")
     cut_off: T = number("Those of them that snaplen cut off.")
     recent: T = number("Its recent holes are RECENT_HOLES rows from this one times that on; 0 while there are none.")
@@ -160,10 +162,25 @@ class Pair(Struct[T]):
     """The addresses and ports that two ends talk on."""
 
     latest: T = number("The connection that was met there last, from 1; 0 where none is known any more.", bits=32)
+    network: T = number("The network in which the first packet was: what is said of ``latest`` is of this one.", bits=32)
+    routes: T = number("The first of its routes; 0: all packets were in one network.", bits=32, of="routes")
 
 
 class Pairs(Pair[Ints], Rows[Pair]):
     """The address pairs, by number as in ``AddressPairs``."""
+
+
+class Route(Struct[T]):
+    """A further network in which packets of an address pair were."""
+
+    pair: T = number("The address pair.", bits=32)
+    network: T = number("The network.", bits=32)
+    latest: T = number("As in ``Pair``.", bits=32)
+    next: T = number("The next route of the pair, or 0.", bits=32, of="routes")
+
+
+class Routes(Route[Ints], Rows[Route]):
+    """The routes of all address pairs; the first one is nobody's."""
 
 
 class Node(Struct[T]):
@@ -180,6 +197,7 @@ class Node(Struct[T]):
         "Stream offset up to which its sender had the other direction, as ``Segment.acked``; of a stray one, what it acknowledges."
     )
     flags: T = number("The TCP flags of a stray one.")
+    network: T = number("The network of a stray one.")
     next: T = number("The next one of the same flow, or of the free ones.", of="nodes")
     previous: T = number("The one before it.", of="nodes")
     wire: T = number("Bytes that it had on the wire.")
@@ -213,6 +231,7 @@ class Counts(Struct[T]):
     entries: T = number("Entries.")
     fresh: T = number("Nodes made in this batch.")
     recent: T = number("Flows that have recent holes.")
+    routes: T = number("Routes, with the one that is nobody's.", reset=1)
 
 
 class TransportTables(Tables):
@@ -224,6 +243,7 @@ class TransportTables(Tables):
     """A far-off segment that waited for the current packet."""
     connections: Connections
     address_pairs: Pairs
+    routes: Routes
     sides: Sides
     flows: Flows
     recent: Holes

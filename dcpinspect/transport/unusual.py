@@ -19,7 +19,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
-from dcpinspect.kernels.kernel import be16
+from dcpinspect.kernels.kernel import be16, be32
 from dcpinspect.records import dataclass
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
@@ -27,12 +27,15 @@ from dcpinspect.transport.headers import (
     FRAGMENT,
     INCOMPLETE,
     MALFORMED,
+    NETWORK,
     NOT_TCP,
     PAYLOAD,
     UNUSUAL,
     HeaderParser,
     Headers,
+    network_of,
     network_start,
+    within,
 )
 
 _MODULES = ("layers.inet6", "layers.vxlan", "layers.ppp", "layers.ipsec", "contrib.geneve", "contrib.mpls", "contrib.erspan")
@@ -47,6 +50,8 @@ _ETHERNET, _RAW_IP = 1, 101
 _GTP_VERSION, _GTP_PACKET = 0x30, 255
 """Version 1 of GTP, and its message that carries a packet."""
 _TCP = 6
+_TENANTS = ("vlan", "vni", "key", "label", "sessionid", "session_id")
+"""Fields of headers that name a network: of VLAN, VXLAN and Geneve, GRE, MPLS, PPPoE, ERSPAN."""
 _MAX_NESTED = 8
 """Greatest depth of fragments within fragments that is followed."""
 
@@ -59,6 +64,8 @@ class _Inner:
     wire: int
     at: int = -1
     """Where it begins in the batch's bytes; -1 where they do not hold it in one piece."""
+    network: int = 0
+    """Its network, as ``headers.network_of`` has it, with what its tunnels name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class _Fragment:
     data: bytes
     more: bool
     head: bytes
+    network: int = 0
 
 
 class UnusualPackets:
@@ -120,6 +128,7 @@ class UnusualPackets:
             )
         )
         classes[where] = parsed.classes
+        parsed.tcp[:, NETWORK] = np.array([inner.network for _, inner in found], np.int64)[parsed.index]
         self._parser.count(headers.classes[places], -1)
         self._parser.count(classes[places], 1)
         self._count_lost()
@@ -155,8 +164,11 @@ class UnusualPackets:
             start = min(start + size, end)
         at = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
         try:
+            network = network_of(view, start, at, link_type)  # type: ignore[arg-type] # see above
             if at >= 0 and (inside := _in_vxlan(view, at, end)) >= 0:
-                return _Inner(view[inside:end].tobytes(), wire_end - inside, inside)
+                frame = at + 4 * (view[at] & 15) + 16
+                network = _within(network, be32(view, frame - 4) >> 8, network_of(view, frame, inside, _ETHERNET))  # type: ignore[arg-type] # see above
+                return _Inner(view[inside:end].tobytes(), wire_end - inside, inside, network)
             if at >= 0:
                 layer = self._layers.ip(batch.data[at:end].tobytes())
             else:
@@ -168,7 +180,7 @@ class UnusualPackets:
                 if first is None:
                     return UNUSUAL
                 layer = self._layers.dissected(first, packet)
-            found = self._walk(layer, max(0, int(batch.wire[place] - batch.captured[place])))
+            found = self._walk(layer, max(0, int(batch.wire[place] - batch.captured[place])), network)
             for _ in range(_MAX_NESTED):
                 if isinstance(found, _Inner):
                     at = start + batch.data[start:end].tobytes().find(found.data)
@@ -177,13 +189,13 @@ class UnusualPackets:
                     if found.data[0] >> 4 == 4 and be16(view, at + 2) == 0:
                         return replace(found, at=at)
                     return _Inner(
-                        view[at:end].tobytes(), wire_end - at, at
+                        view[at:end].tobytes(), wire_end - at, at, found.network
                     )  # what is behind its end may be of it: segmentation in hardware
                 if not isinstance(found, _Fragment):
                     return found
                 number = batch.packet_at(place)
                 whole = self._fragments.add(
-                    *(found.key, int(batch.time_ns[place]), found.start, found.length, found.data),
+                    *((found.network, *found.key), int(batch.time_ns[place]), found.start, found.length, found.data),
                     more=found.more,
                     head=found.head,
                     packet=number,
@@ -191,13 +203,15 @@ class UnusualPackets:
                 if whole is None:
                     return FRAGMENT
                 self.companions += [(number, other) for other in whole.packets if other != number]
-                found = self._walk(self._layers.ip(_sized(whole.head, whole.length) + whole.data), whole.length - len(whole.data))
+                layer = self._layers.ip(_sized(whole.head, whole.length) + whole.data)
+                found = self._walk(layer, whole.length - len(whole.data), found.network)
         except Exception:  # whatever the bytes made Scapy do, the packet is at fault
             return MALFORMED
         return MALFORMED
 
-    def _walk(self, layer: Any, cut: int) -> _Inner | _Fragment | int:
-        """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``Any``: Scapy's packets have no types."""
+    def _walk(self, layer: Any, cut: int, network: int) -> _Inner | _Fragment | int:
+        """Follows the layers inwards. ``cut``: bytes that snaplen took from the end. ``network``: the one around them. ``Any``: Scapy's
+        packets have no types."""
         names = self._layers
         ip = above = None
         while not isinstance(layer, names.NoPayload):
@@ -206,9 +220,9 @@ class UnusualPackets:
             if isinstance(layer, (names.IP, names.IPv6)):
                 ip = layer
                 if isinstance(layer, names.IP) and (layer.frag or layer.flags.MF):
-                    return _fragment(ip, layer, layer.id, layer.proto, layer.frag, layer.flags.MF, cut)
+                    return _fragment(ip, layer, layer.id, layer.proto, layer.frag, layer.flags.MF, cut, network)
                 if (layer.proto if isinstance(layer, names.IP) else layer.nh) == _TCP:
-                    return _Inner(layer.original, len(layer.original) + cut)
+                    return _Inner(layer.original, len(layer.original) + cut, network=network)
             elif isinstance(layer, names.UDP) and layer.dport == GTP_PORT:
                 inside = _in_gtp(_payload(layer))
                 if inside is None:
@@ -218,11 +232,12 @@ class UnusualPackets:
                 layer = names.ip(inside)
                 continue
             elif ip is not None and isinstance(layer, names.Fragment) and (layer.offset or layer.m):
-                return _fragment(ip, layer, layer.id, layer.nh, layer.offset, layer.m, cut)
+                return _fragment(ip, layer, layer.id, layer.nh, layer.offset, layer.m, cut, network)
             elif ip is not None and isinstance(layer, names.extensions) and layer.nh == _TCP:
                 data, length = _carried(ip, layer, cut)
                 head = _sized(_head(ip, _TCP), length)
-                return _Inner(head + data, len(head) + length)
+                return _Inner(head + data, len(head) + length, network=network)
+            network = _within(network, *(layer.fields.get(name) or 0 for name in _TENANTS))
             above, layer = layer, layer.payload
         if above is None or not isinstance(above, names.Raw):
             return CUT if cut else NOT_TCP
@@ -263,11 +278,19 @@ def _in_gtp(data: bytes) -> bytes | None:
     return data[at:]
 
 
-def _fragment(ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int) -> _Fragment:
+def _within(network: int, *names: int) -> int:
+    """Returns the number of the network inside one that these numbers of headers name, one after the other; 0 names none."""
+    for name in filter(None, names):
+        for shift in (24, 12, 0) if name >> 24 else (12, 0) if name >> 12 else (0,):
+            network = within(network, name >> shift & 0xFFF)
+    return network
+
+
+def _fragment(ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int, network: int) -> _Fragment:
     """Returns the fragment whose header is ``layer``; IPv4 has it in ``ip`` itself. ``units``: its offset in units of 8 bytes."""
     data, length = _carried(ip, layer, cut)
     key = (ip.version, ip.src, ip.dst, number, protocol if ip.version == 4 else 0)
-    return _Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol))
+    return _Fragment(key, 8 * units, length, data, bool(more), _head(ip, protocol), network)
 
 
 def _carried(ip: Any, layer: Any, cut: int) -> tuple[bytes, int]:

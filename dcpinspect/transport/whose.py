@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import Octets, inline, step
 from dcpinspect.transport import rows
-from dcpinspect.transport.flows import close_side, drop_stray, flow_of, own_flow
+from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN
 from dcpinspect.transport.rows import BY_RST, OPEN, REPLACED, Connection, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, new_node
@@ -31,7 +31,11 @@ AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
 """Greatest distance behind the known bytes of a segment of the same connection, once a FIN or RST was seen, and once its direction had
 ended. The first is also the greatest distance before its first byte then."""
 RESET_REACH = 1 << 24
-"""Greatest distance behind the known bytes of an RST: more bytes are seldom under way."""
+"""Greatest distance behind the known bytes of an RST: more bytes are seldom under way. Greatest distance also of the numbers of a packet in
+a network in which its connection was not met before."""
+MOST_ROUTES = 8
+"""Greatest number of further networks of an address pair that are remembered."""
+NOBODY = -2
 
 
 @inline
@@ -48,11 +52,49 @@ def set_base(one: Side, seq: int) -> None:
 
 
 @inline
+def latest_in(tables: TransportTables, pair: int, network: int) -> int:
+    """Returns the latest connection of an address pair in a network, or -1."""
+    known = tables.address_pairs[pair]
+    if network == known.network:
+        return int(known.latest - 1)
+    r = known.routes
+    while r > 0 and tables.routes[r].network != network:
+        r = tables.routes[r].next
+    return int(tables.routes[r].latest - 1) if r > 0 else -1
+
+
+@inline
+def note_route(tables: TransportTables, pair: int, c: int) -> None:
+    """Notes that the current packet, on an address pair, is of connection ``c``: the next one in its network is likely to be, too."""
+    network, known, count = tables.segment.network, tables.address_pairs[pair], 0
+    if network == known.network:
+        known.latest = c + 1
+        return
+    r = known.routes
+    while r > 0 and tables.routes[r].network != network:
+        r = tables.routes[r].next
+        count += 1
+    if r == 0:
+        if count == MOST_ROUTES:
+            return
+        r = tables.counts.routes
+        tables.counts.routes = r + 1
+        route = tables.routes[r]
+        route.pair = pair
+        route.network = network
+        route.next = known.routes
+        known.routes = r
+    tables.routes[r].latest = c + 1
+
+
+@inline
 def open_connection(tables: TransportTables, pair: int, client_end: int, first: Packet) -> int:
     """Opens a connection on an address pair, whose first packet is ``first``; returns its number."""
     c = tables.counts.connections
     tables.counts.connections = c + 1
-    tables.address_pairs[pair].latest = c + 1
+    if tables.address_pairs[pair].latest == 0 and tables.address_pairs[pair].routes == 0:
+        tables.address_pairs[pair].network = tables.segment.network
+    note_route(tables, pair, c)
     connection = tables.connections[c]
     connection.pair = pair
     connection.client_end = client_end
@@ -81,6 +123,60 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
     if flow.tail < 0:
         return int(flow.next)
     return int(tables.nodes[flow.tail].offset + tables.nodes[flow.tail].length)
+
+
+@inline
+def fit_of(tables: TransportTables, c: int, end: int, flags: int, ack: int) -> int:
+    """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are near those of connection ``c``: 1, or
+    -1 if not; 0 if there is nothing to compare."""
+    if c < 0 or tables.connections[c].closed_how == REPLACED:
+        return -1
+    side, seq, found = 2 * c + (0 if end == tables.connections[c].client_end else 1), tables.segment.seq, 0
+    one, other = tables.sides[side], tables.sides[side ^ 1]
+    if flags & SYN:
+        if one.has_base == 1:
+            return 1 if distance(seq, one.base) == 0 else -1
+        if flags & ACK and other.has_base == 1:
+            return 1 if 0 <= distance(ack, other.base) < 65_536 else -1
+        return -other.has_base
+    for way in range(2 if flags & ACK else 1):
+        if tables.sides[side ^ way].has_base == 1:
+            number = ack if way == 1 else seq
+            if abs(distance(number, tables.sides[side ^ way].base + next_of(tables, side ^ way))) > RESET_REACH:
+                return -1
+            found = 1
+    return found
+
+
+@inline
+def connection_in(tables: TransportTables, pair: int, end: int, flags: int, ack: int) -> int:
+    """Returns the connection of the current packet, which ``end`` of an address pair sent, where several networks have packets of it; -1 if
+    it begins another one, NOBODY if nothing shows whose it is.
+
+    Two customers may have the same addresses, each in its own network. Or one conversation is seen in several: with a tag and without, each
+    direction with another tag, outside and inside a tunnel. So the numbers of TCP decide, and the network says whose to try first.
+    """
+    own, known = latest_in(tables, pair, tables.segment.network), tables.address_pairs[pair]
+    fit = fit_of(tables, own, end, flags, ack)
+    if fit == 1:
+        return own
+    unsure = own if fit == 0 else -1
+    c, r = known.latest - 1, known.routes
+    while True:
+        fit = fit_of(tables, c, end, flags, ack)
+        if fit == 1:
+            return int(c)
+        unsure = c if fit == 0 and unsure < 0 else unsure
+        if r == 0:
+            break
+        c, r = tables.routes[r].latest - 1, tables.routes[r].next
+    if own >= 0 and tables.connections[own].closed_how != REPLACED:
+        return int(own)
+    if unsure >= 0:
+        return int(unsure)
+    if flags & SYN or (tables.segment.have > 0 and not flags & RST):
+        return -1
+    return NOBODY
 
 
 @inline
@@ -152,6 +248,20 @@ def replace(tables: TransportTables, c: int, packet: Packet) -> None:
 
 
 @inline
+def leave(tables: TransportTables, c: int, packet: Packet) -> None:
+    """Ends connection ``c``, which another one follows, unless it goes on in another network."""
+    known = tables.address_pairs[tables.connections[c].pair]
+    is_left, r = known.latest != c + 1, known.routes
+    while r > 0 and is_left:
+        is_left = tables.routes[r].latest != c + 1
+        r = tables.routes[r].next
+    if is_left and tables.connections[c].closed_how != REPLACED:
+        if tables.connections[c].flows < 0:
+            own_flow(tables, 2 * c)
+        replace(tables, c, packet)
+
+
+@inline
 def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
     """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not to the connection."""
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
@@ -197,6 +307,7 @@ def keep_stray(tables: TransportTables, side: int, flags: int, ack: int) -> None
     node = tables.nodes[k]
     node.wire = segment.full
     node.flags = flags
+    node.network = segment.network
     node.needs = ack
     flow.stray = k
     tables.counts.waiting += segment.have + NODE_COST
@@ -235,7 +346,7 @@ def open_at_strays(tables: TransportTables, side: int, flags: int, ack: int) -> 
         new.jump = jump if client < 0 else 0
         new.stray = before.stray
         before.stray = -1
-    replace(tables, old, packet)
+    leave(tables, old, packet)
     return opened
 
 

@@ -68,7 +68,7 @@ def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
 def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
     sums = coverage.sums(lambda all_: all_.connection > 0)
     streams = len(records["streams"]) if "streams" in records else 0
-    return LookedAt(messages, streams, sums["decoded"], coverage.plain_bytes(sums), lost=sums["missing"])
+    return LookedAt(messages, streams, sums["decoded"], coverage.plain_bytes(sums), lost=sums["missing"] - sums["filled"])
 
 
 def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:

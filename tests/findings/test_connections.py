@@ -112,6 +112,41 @@ def test_a_client_that_sends_the_same_again_may_have_no_server() -> None:
 
 
 @pytest.mark.parametrize("is_lossy", [False, True])
+def test_bytes_that_stand_too_late_in_the_file_are_not_called_lost(*, is_lossy: bool) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    if is_lossy:
+        with talk.lost():
+            stream.mutation(1, "k")
+    for seqno in range(2, 9):
+        stream.mutation(seqno, "k")
+    talk.control("enable_noop", "true")  # the client acknowledges all
+    wire = [packet for packet in packets(talk) if packet.size]
+    late, spread = wire[-4:-2], [packet for packet in packets(talk) if packet not in wire[-4:-2]]
+    asked = next(packet for packet in reversed(wire) if packet.flow[2] == 0)
+    again = [replace(packet, time_ns=wire[-1].time_ns + 900_000_000 + number) for number, packet in enumerate([asked, *late])]
+    for captured in ([*spread, *again], [*spread, *again, *again]):
+        (found,) = [one for one in found_in(captured) if one.rule == "capture-hole"]
+        size = sum(packet.size for packet in late)
+        assert found.message.endswith(f"{size} bytes came too late to be read, s2c")
+        assert (" in 2 holes, " in found.message) is is_lossy
+        assert "reordercap" in found.next
+
+
+def test_bytes_that_do_not_fit_their_connection_are_told() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    *before, last = packets(talk)
+    last = next(packet for packet in reversed(before) if packet.size) if not last.size else last
+    other = replace(last, data=last.data[:38] + b"\x7f" + last.data[39:], time_ns=last.time_ns + 1)
+    found = [(one.rule, one.message) for one in found_in([*packets(talk), other])]
+    assert found == [("undecoded-bytes", f"{last.size} bytes without a place in the stream, s2c")]
+
+
+@pytest.mark.parametrize("is_lossy", [False, True])
 def test_bytes_that_the_snapshot_length_cut_off_are_told_once(*, is_lossy: bool) -> None:
     talk = opened()
     stream = talk.stream(7)

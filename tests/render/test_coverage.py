@@ -54,14 +54,16 @@ def test_bytes_that_snaplen_cut_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "size"), [(b"no memory", "9 bytes"), (b"!", "1 byte")])
-def test_bytes_that_came_too_late_have_a_line(tmp_path: Path, text: bytes, size: str) -> None:
+def test_the_text_of_a_reset_has_a_line(tmp_path: Path, text: bytes, size: str) -> None:
     made = Conversation()
     made.handshake()
     made.stream(False, builders.mutation())
     made.send(False, text, RST | ACK)
     path = tmp_path / "a.pcap"
     path.write_bytes(builders.pcap(builders.recorded(made.segments)))
-    assert list(losses(read(path).coverage)) == [f"connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: {size} came too late to be read"]
+    assert list(losses(read(path).coverage)) == [
+        f"connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: {size} without a place in the stream"
+    ]
 
 
 def test_tls_says_what_to_do(tmp_path: Path) -> None:

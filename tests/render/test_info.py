@@ -35,13 +35,13 @@ def test_lengths_of_time_are_told_in_the_units_of_a_clock(seconds: float, told: 
     assert next(line for line in info_lines(found) if line.startswith("time")).endswith(told)
 
 
-def test_bytes_that_came_late_are_lost_and_not_in_no_message(tmp_path: Path) -> None:
+def test_bytes_that_came_late_are_not_called_lost(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(400)), delay={4: 90})
     with Reading([str(path)], track=True) as reading:
         list(reading)
         found = overview(reading)
     told = " ".join(map(str.strip, info_lines(found)))
-    assert "no: 1,448 bytes lost (1 hole), 144 bytes in no message, 1,448 bytes came too late to be read; of" in told
+    assert "no: 1,448 bytes not there when needed (1 hole), 144 bytes in no message, 1,448 bytes came too late to be read; of" in told
 
 
 def test_a_share_is_100_percent_only_where_nothing_is_left_out(found: dict[str, Any]) -> None:

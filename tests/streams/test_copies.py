@@ -143,6 +143,18 @@ def test_two_clients_that_say_the_same_at_the_same_time_are_two(by_ns: int, shif
     assert copies_of(tmp_path, both) == {}
 
 
+def test_a_firewall_that_changes_sequence_numbers_only_shows_one_conversation_in_two_networks(tmp_path: Path) -> None:
+    packets, behind = packets_of(field(BASE)), []
+    for packet in packets:
+        one = tcp_of(packet)
+        seq, ack = one.seq + 0x61234567, one.ack + 0x61234567 if one.ack else 0
+        changed = replace(one, seq=seq, ack=ack, link=one.link[:12] + b"\x81\x00\x00\x14" + one.link[12:])
+        behind.append(changed.recorded(packet.time_ns + (9_000 if one.to_server() else -9_000)))
+    both = sorted([*packets, *behind], key=lambda one: one.time_ns)
+    assert [copy.by for copy in copies_of(tmp_path, both).values()] == [PROXY]
+    assert said_of(written(tmp_path, both)) == said_of(written(tmp_path, packets))
+
+
 def test_a_client_that_connects_again_and_repeats_itself_is_no_copy(tmp_path: Path) -> None:
     packets = packets_of(field(BASE))
     by_ns = packets[-1].time_ns - packets[0].time_ns + 5_000_000

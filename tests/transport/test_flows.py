@@ -17,6 +17,7 @@ class Flow:
         tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.zeros(6), r.Nodes.zeros(20)
         tables.recent, tables.entries, tables.fresh = r.Holes.zeros(4 * RECENT_HOLES), r.Entries.zeros(20), np.zeros(20, np.int64)
         tables.address_pairs, tables.counts = r.Pairs.zeros(1), r.Counts.one()
+        tables.routes = r.Routes.zeros(1)
         tables.segment, tables.stray, tables.counts.connections = r.Segment.one(), r.Segment.one(), 1
         tables.sides = r.Sides.reset(2)
         tables.sides.packets[:] = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dcpinspect.growing import grown
 from dcpinspect.transport import rows as r
 from dcpinspect.transport.flows import close_sides, own_flow, put_aside
-from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, TAKES, WIRE
+from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, NETWORK, PAYLOAD, PORTS, SEQ, TAKES, WIRE
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
@@ -288,6 +288,7 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
         tcp[i, [PORTS, PORTS + 1]] = (5, 11_210) if side else (11_210, 5)
         tcp[i, [SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE]] = seq, ack, flags, 100 * i, have, have + more
         tcp[i, TAKES] = time % 7 != 6
+        tcp[i, NETWORK] = time % 11 // 4
         times[i] = time
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1
@@ -299,6 +300,7 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
     tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
     tables.ends = np.array([row[0] for row in rows], np.int64)
     tables.packets, tables.frames, tables.address_pairs = 1000 + tables.index, 1 + tables.index, r.Pairs.zeros(1)
+    tables.routes = r.Routes.zeros(16)
     tables.segment.place = -1
     done = []
     for end in range(1, count + 1) if aside else (count,):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
+from dcpinspect.transport.reassembly import Reassembler
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part
 
@@ -268,3 +271,156 @@ def test_a_capture_that_begins_late_and_has_one_direction_does_not_tell_who_clos
     made = talks(b"aaa", b"bbb")
     made.close()
     assert conversed(tmp_path, [one for one in made.segments[3:] if not one.to_server])[1] == [("fin", -1)]
+
+
+Wrap = Callable[[bool, bytes], bytes]
+"""What a packet is like in a network, by who sent it and its frame."""
+
+
+def tagged(*vlans: int, back: Sequence[int] | None = None) -> Wrap:
+    """``back``: the tags of packets that the server sent, if they have others."""
+
+    def wrap(to_server: bool, data: bytes) -> bytes:
+        tags = vlans if to_server or back is None else back
+        return data[:12] + b"".join(struct.pack(">HH", 0x8100, 3 << 13 | tag) for tag in tags) + data[12:]
+
+    return wrap
+
+
+def tunnelled(kind: str, number: int) -> Wrap:
+    """A tunnel between two hosts; ``number`` names the network in it."""
+
+    def wrap(to_server: bool, data: bytes) -> bytes:
+        outer = bytes.fromhex("0a0101010a010102" if to_server else "0a0101020a010101")
+        if kind == "gre":
+            inside, protocol = struct.pack(">HHI", 0x2000, 0x6558, number) + data, 47
+        elif kind == "mpls":
+            return data[:12] + struct.pack(">HI", 0x8847, number << 12 | 0x140) + data[14:]
+        elif kind == "erspan":
+            head = struct.pack(">HHIII", 0x1000, 0x88BE, 1, 0x10000000 | number, 0)
+            inside, protocol = head + data, 47
+        else:
+            head = struct.pack(">II", 0x08000000, number << 8) if kind == "vxlan" else struct.pack(">HHI", 0, 0x6558, number << 8)
+            port, protocol = 4789 if kind == "vxlan" else 6081, 17
+            inside = struct.pack(">HHHH", 4444, port, 16 + len(data), 0) + head + data
+        header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(inside), 1, 0, 64, protocol, 0) + outer
+        return data[:12] + b"\x08\x00" + header + inside
+
+    return wrap
+
+
+PLAIN = tagged()
+ALL_NETWORKS = [
+    (tagged(1), tagged(2)),
+    (PLAIN, tagged(2)),
+    (tagged(5, 1), tagged(5, 2)),
+    (tagged(10, back=[20]), tagged(30, back=[40])),
+    (tagged(10, back=[]), tagged(30, back=[])),
+    *((tunnelled(kind, 1), tunnelled(kind, 2)) for kind in ("vxlan", "geneve", "gre", "mpls", "erspan")),
+]
+
+
+def seen_in(*seen: tuple[Sequence[Segment], Wrap, int]) -> list[Recorded]:
+    """All packets of conversations in networks, in order of time; with how much later each is seen there."""
+    made = [
+        Recorded(data := wrap(one.to_server, builders.frame(one)), len(data), one.time_ns + later)
+        for some, wrap, later in seen
+        for one in some
+    ]
+    return sorted(made, key=lambda packet: packet.time_ns)
+
+
+def told_in(tmp_path: Path, captured: Sequence[Recorded], size: int = 1000) -> tuple[dict[tuple[int, int], bytes], list[str]]:
+    """The bytes of each direction with any, and how each connection ended, read in batches of ``size`` packets."""
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(captured, magic=0xA1B23C4D))
+    transport, streams = Reassembler((11_210,)), defaultdict[tuple[int, int], bytes](bytes)
+    cut = (part(batch, at, min(at + size, len(batch))) for batch in open_capture(path) for at in range(0, len(batch), size))
+    for chunk in (*(chunk for batch in cut for chunk in transport.feed(batch)), *transport.finish()):
+        streams[chunk.connection, chunk.direction] += chunk.data.tobytes()
+    return {key: data for key, data in streams.items() if data}, [life.closed for life in transport.lifetimes]
+
+
+def customers(*, apart: int = 300_000_000, later_ns: int = 500, skip: int = 0) -> list[list[Segment]]:
+    """Two conversations at the same time, between the same addresses and ports."""
+    made = []
+    for number in (0, 1):
+        one = Conversation(client_isn=1000 + number * apart, server_isn=4_000_000_000 - 3 * number * apart)
+        one.time_ns += number * later_ns
+        one.handshake()
+        for step in range(4):
+            one.send(True, b"%d asks %d" % (number, step))
+            one.send(False, b"%d gets %d" % (number, step) * 20)
+        one.close()
+        made.append(one.segments[skip:])
+    return made
+
+
+@pytest.mark.parametrize("networks", ALL_NETWORKS, ids=range(len(ALL_NETWORKS)))
+@pytest.mark.parametrize(("apart", "skip"), [(300_000_000, 0), (300_000_000, 3)])
+def test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apart(
+    tmp_path: Path, networks: tuple[Wrap, Wrap], apart: int, skip: int
+) -> None:
+    made = customers(apart=apart, skip=skip)
+    alone = [told_in(tmp_path, builders.recorded(one))[0] for one in made]
+    whole = {(1 + number, way): data for number, one in enumerate(alone) for (_, way), data in one.items()}
+    captured = seen_in(*((one, network, 0) for one, network in zip(made, networks, strict=True)))
+    assert told_in(tmp_path, captured) == (whole, ["fin", "fin"])
+    assert told_in(tmp_path, captured, size=1) == (whole, ["fin", "fin"])
+
+
+@pytest.mark.parametrize(("apart", "skip"), [(40_000, 0), (300_000_000, 4)])
+def test_they_are_kept_apart_with_numbers_near_each_other_and_where_the_capture_begins_late(tmp_path: Path, apart: int, skip: int) -> None:
+    test_two_conversations_with_the_same_addresses_in_two_networks_are_kept_apart(tmp_path, (tagged(1), tagged(2)), apart, skip)
+
+
+@pytest.mark.parametrize(
+    "networks",
+    [
+        [tagged(10, back=[20])],
+        [tagged(10, back=[])],
+        [PLAIN, tagged(7), tagged(7, 8)],
+        [PLAIN, tunnelled("vxlan", 5)],
+        [tunnelled("geneve", 9), PLAIN, tagged(3)],
+    ],
+    ids=range(5),
+)
+@pytest.mark.parametrize("skip", [0, 2, 3, 4])
+def test_one_conversation_that_is_seen_in_several_networks_is_one_connection(tmp_path: Path, networks: list[Wrap], skip: int) -> None:
+    one = customers(skip=skip)[0]
+    captured = seen_in(*((one, network, 500 * place) for place, network in enumerate(networks)))
+    assert told_in(tmp_path, captured) == told_in(tmp_path, builders.recorded(one))
+    assert told_in(tmp_path, captured, size=1) == told_in(tmp_path, builders.recorded(one))
+
+
+@pytest.mark.parametrize("networks", [[tagged(10, back=[20])], [PLAIN, tagged(7)], [tagged(3)]], ids=range(3))
+def test_a_connection_that_follows_in_the_same_networks_replaces_the_one_before(tmp_path: Path, networks: list[Wrap]) -> None:
+    old, new = talks(b"aaa", b"bbb"), talks(b"ccc", b"ddd", client_isn=90_000_000, server_isn=2_000_000_000)
+    new.segments = [replace(segment, time_ns=segment.time_ns + 10_000_000) for segment in new.segments]
+    streams, ends = told_in(
+        tmp_path, seen_in(*(([*old.segments, *new.segments], network, 500 * at) for at, network in enumerate(networks)))
+    )
+    assert streams == {(1, 0): b"aaa", (1, 1): b"bbb", (2, 0): b"ccc", (2, 1): b"ddd"}
+    assert ends == ["replaced", ""]
+
+
+def test_what_bears_no_number_of_a_connection_changes_nothing_in_another_network(tmp_path: Path) -> None:
+    one = customers()[0]
+    strays = [replace(one[6], seq=77, ack=one[6].ack + 2**30, payload=b"", flags=flags) for flags in (ACK, RST, RST | ACK)]
+    captured = seen_in((one, tagged(10), 0), (strays, tagged(20), 1))
+    assert told_in(tmp_path, captured) == told_in(tmp_path, builders.recorded(one))
+
+
+def test_connections_in_two_networks_stay_apart_once_others_have_left_memory(tmp_path: Path) -> None:
+    made = customers()
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(seen_in((made[0], tagged(1), 0), (made[1], tagged(2), 0)), magic=0xA1B23C4D))
+    (batch,) = open_capture(path)
+    transport, streams = Reassembler((11_210,)), defaultdict[tuple[int, int], bytes](bytes)
+    for at in range(0, len(batch), 5):
+        for chunk in transport.feed(part(batch, at, min(at + 5, len(batch)))):
+            streams[chunk.connection, chunk.direction] += chunk.data.tobytes()
+        transport.keep(np.arange(1, transport.count + 1))
+    assert {key: data for key, data in streams.items() if data} == told_in(
+        tmp_path, seen_in((made[0], tagged(1), 0), (made[1], tagged(2), 0))
+    )[0]
