@@ -1,4 +1,7 @@
-"""Catalogues: one test tries all their entries. As tests of their own, thousands of entries take longer to collect than to try."""
+"""Catalogues: one test tries all their entries, or the deep search tries the others.
+
+As tests of their own, thousands of entries take longer to collect than to try.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import pytest
 
 
 def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
@@ -27,3 +32,11 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Calla
         return tried
 
     return decorated
+
+
+def first_of(values: Iterable[Any], first: int) -> list[Any]:
+    """The first of many that differ by chance, or by size; the others are of the deep search."""
+    return [
+        value if place < first else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep)
+        for place, value in enumerate(values)
+    ]

@@ -126,7 +126,7 @@ def test_collections_hold_from_the_hello_on(talk: Path) -> None:
     assert [(row["collection_id"], row["key"]) for row in rows(talk)[5:7]] == [(8, "key-1"), (8, "key-2")]
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 7])
+@pytest.mark.parametrize("every", [1, *(pytest.param(every, marks=pytest.mark.slow) for every in (2, 3, 7))])
 @pytest.mark.parametrize("name", ["talk", *(path.name for path in SMALL)])
 def test_rows_do_not_depend_on_how_packets_are_batched(name: str, every: int, talk: Path) -> None:
     path = talk if name == "talk" else SAMPLES / name

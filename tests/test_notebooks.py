@@ -60,6 +60,7 @@ def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.Fi
         assert outputs(notebook) == shown
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_that_of_a_cluster_runs_in_a_session_that_there_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -31,6 +31,8 @@ from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
 from tests.transport import test_unusual
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = Options(list(RULES))
 
 

@@ -52,6 +52,7 @@ def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
     assert opcodes(text) == opcodes(ROLLBACK)
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tcpdump")
 @pytest.mark.parametrize("bytes_", ["-x", "-xx", "-X", "-XX"])
 @pytest.mark.parametrize("times", ["-n", "-t", "-tt", "-ttt", "-tttt", "-ttttt", "-ve", "-#"])

@@ -90,7 +90,7 @@ def crowd(path: Path, count: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("count", [64, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [64, pytest.param(400, marks=pytest.mark.deep)])
 def test_a_fault_that_many_clients_share_is_one_entry(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

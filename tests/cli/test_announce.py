@@ -28,6 +28,8 @@ from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import capture, opened
 
+pytestmark = pytest.mark.slow
+
 ROLLBACK = str(SAMPLES / "rollback.pcap")
 
 

@@ -141,6 +141,7 @@ def test_info_says_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(out)["schema"] == "dcpinspect.pipeline_info/1"
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert spark.version

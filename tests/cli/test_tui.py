@@ -10,6 +10,8 @@ import pytest
 from dcpinspect.cli.main import main
 from tests.tui.screens import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 
 def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tui", str(SAMPLES / "rollback.pcap")]) == 2

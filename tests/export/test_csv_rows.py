@@ -31,6 +31,7 @@ def lines(path: Path, columns: tuple[str, ...] = DEFAULT_COLUMNS, *, guard: bool
 SHORT = tuple(column.name for column in COLUMNS if column.name not in WITHOUT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("path", [path for path in sorted(SAMPLES.glob("*.pcap*")) if "large" not in path.name], ids=lambda path: path.name)
 def test_both_ways_of_writing_agree(path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:

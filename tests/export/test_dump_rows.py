@@ -58,6 +58,7 @@ def test_vectors_of_the_protocol_and_redacted_ones_are_written_alike() -> None:
         assert fast == expected
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12), limit=st.sampled_from([None, 8, 256]))
 def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], limit: int | None) -> None:

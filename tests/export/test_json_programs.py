@@ -30,6 +30,7 @@ def both_ways(batch: MessageBatch, *, fields: bool) -> tuple[list[bytes], list[b
     return fast.splitlines(), [dump(message_object(batch, index, fields=fields)) for index in rows.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [True, False])
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_samples_are_written_alike(path: Path, fields: bool) -> None:
@@ -66,6 +67,7 @@ def messages_of_events(draw: st.DrawFn) -> bytes:
     )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
 def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.export.test_json_programs import both_ways, conversation, messages_of
 REDACTOR = Redactor(b"salt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [True, False])
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_samples_are_written_alike(path: Path, fields: bool) -> None:
@@ -28,6 +29,7 @@ def test_samples_are_written_alike(path: Path, fields: bool) -> None:
         assert fast == ordinary
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
 def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def results(paths: Sequence[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))],
+    [pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))],
     ids=lambda path: path.name,
 )
 def test_every_sample_is_valid_by_the_schema(path: Path) -> None:

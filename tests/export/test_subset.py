@@ -123,6 +123,7 @@ def test_both_directions_and_all_connections_of_a_sample_come_whole(tmp_path: Pa
     assert found == [data for data, *_ in packets_in(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_handshakes", [False, True])
 def test_of_many_connections_that_say_little_it_takes_the_same_packets(
     with_handshakes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

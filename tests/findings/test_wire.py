@@ -223,7 +223,7 @@ def test_vectors_break_in_bulk_what_they_break_one_by_one(vector: Vector) -> Non
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=200)
 @given(data=st.lists(messages.filter(is_message), min_size=1, max_size=4), collections=st.booleans())
 def test_any_messages_break_in_bulk_what_they_break_one_by_one(data: list[bytes], collections: bool) -> None:
     parts: list[tuple[bytes, list[tuple[int, int]]]] = ([(COLLECTIONS_ON, [])] if collections else []) + [whole(each) for each in data]

@@ -162,6 +162,7 @@ def test_a_capture_that_begins_anywhere_is_read_from_its_first_whole_message_on(
         assert_read(tape, tape.packets[start:], lies=values == "recordings")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_sample_that_begins_anywhere_is_read_from_its_first_whole_message_on(name: str, step: int) -> None:
@@ -268,7 +269,7 @@ SHAPES: dict[str, Damage] = {**LOSSES, **REORDERINGS, "snaplen": lambda packets,
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *DEEP_SEEDS[:10]])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ["generated", "replication"])
+@pytest.mark.parametrize("name", ["generated", pytest.param("replication", marks=pytest.mark.deep)])
 def test_batches_files_and_kernels_change_no_column_of_any_row(name: str, shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tape = damage.generated(300, values=damage.nested) if name == "generated" else damage.sample("tour")
     packets = SHAPES[shape](tape.packets, seed)

@@ -53,7 +53,7 @@ def read(name: str) -> dict[Direction, list[Read]]:
     return {key: [message for _, message in sorted(messages, key=lambda item: item[0])] for key, messages in found.items()}
 
 
-@pytest.mark.parametrize("name", [*SMALL, *DAMAGED, pytest.param("large", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*SMALL, *DAMAGED, pytest.param("large", marks=pytest.mark.deep)])
 def test_nothing_contradicts_itself_in_what_is_said_of_a_sample(name: str) -> None:
     with Reading([str(CAPTURES[name])], track=True) as reading:
         reading.check()
@@ -173,6 +173,7 @@ def tshark_messages(path: Path) -> Iterator[tuple[str, str, dict[str, ET.Element
                 yield source, target, fields
 
 
+@pytest.mark.slow
 @pytest.mark.requires("tshark")
 @pytest.mark.parametrize("name", SMALL)
 def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:

@@ -17,6 +17,8 @@ from tests import damage
 from tests.builders import Recorded, pcap
 from tests.damage import PORT, Packet
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("tour", "upr", "snapshots", "rollback", "generated")
 
 

@@ -82,6 +82,7 @@ def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out:
         assert comparable(found) == comparable(wanted), text
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_columns_have_the_same_types_in_both(spark: SparkSession, out: Manifest) -> None:
     query = of_spark.Query(spark, out)
@@ -103,6 +104,7 @@ def _kind(kind: Any) -> str:
     return "uint64" if kind == pa.decimal128(20, 0) else str(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_filter_means_the_same_in_both(text: str, spark: SparkSession, out: Manifest) -> None:

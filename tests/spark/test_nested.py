@@ -119,6 +119,7 @@ def test_errors_for_the_user_come_back_as_they_are(error: UsageError | OutputErr
         nested(Here(), "all", refuses, error, stem=f"{tmp_path}/y")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_tasks_of_spark_use_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     found = nested(SparkTasks(spark), "all", partial(twice, sizes=LARGE), 4, stem=f"{tmp_path}/y")

@@ -34,6 +34,7 @@ def messages(count: int) -> MessageBatch:
     return batch(*(encode("dcp_mutation", vbucket=n % 3, key=f"key-{n}", by_seqno=n) for n in range(count)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(path for path in SAMPLES.glob("*.pcap*") if "large" not in path.name), ids=lambda path: path.name)
 def test_a_part_has_every_column_as_the_messages_have_it(path: Path) -> None:
     with Reading([str(path)]) as reading:

@@ -99,6 +99,7 @@ def link(path: Path, folder: Path) -> Path:
     return Path(shutil.copy(path, folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [1 << 24, 2000])
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_a_store_gives_every_message_as_reading_does(path: Path, batch_bytes: int, folder: Path) -> None:
@@ -127,6 +128,7 @@ def damaged(path: Path, rng: random.Random) -> list[builders.Recorded]:
     return packets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_damaged_captures_give_what_reading_them_does(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
@@ -263,6 +265,7 @@ def test_batches_after_a_row_begin_with_the_next(large: tuple[Path, Store], monk
             assert rows == list(range(after + 1, 301))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [

@@ -38,6 +38,7 @@ def test_a_conversation_that_a_capture_shows_twice_is_known(doubled: Doubled, by
     assert 0 < found[2].delay_ns < 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("doubled", [translated, passed_on])
 def test_a_recording_of_a_real_server_says_the_same_when_its_packets_come_twice(name: str, doubled: Doubled, tmp_path: Path) -> None:

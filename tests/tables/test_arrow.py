@@ -25,7 +25,7 @@ from tests.peers.truth import SAMPLES
 from tests.protocol.every import COLLECTIONS_ON, cut_messages, whole_messages
 from tests.tables.build import batch as made_of
 
-CAPTURES = [pytest.param(path, marks=[pytest.mark.slow] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))]
+CAPTURES = [pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))]
 NAMES = [column.name for column in COLUMNS]
 ITEM = [field.name for field in type_of("items").value_type]
 OF_OTHERS = {"relative_ns", "request_key"}

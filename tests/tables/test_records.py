@@ -156,6 +156,7 @@ def test_words_have_numbers_whatever_they_are_made_of() -> None:
     assert worded(found) is found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap*")), ids=lambda path: path.name)
 def test_columns_that_are_made_are_the_same_in_arrow(path: Path) -> None:
     with Reading([str(path)]) as reading:

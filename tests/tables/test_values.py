@@ -54,6 +54,7 @@ def annotated(made: MessageBatch) -> list[str | None]:
     return found
 
 
+@pytest.mark.slow
 def test_values_of_samples_are_those_of_annotated_messages() -> None:
     for path in CAPTURES:
         for made in batches(path):
@@ -67,6 +68,7 @@ def test_values_of_vectors_are_those_of_annotated_messages() -> None:
     assert column(made) == annotated(made)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=100)
 @given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
 def test_values_of_any_documents_are_those_of_annotated_messages(messages: list[bytes]) -> None:

@@ -180,6 +180,7 @@ def written(path: Path, packets: list[Recorded]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path: Path) -> None:
     plain = builders.read(written(tmp_path / "plain.pcap", builders.recorded(conversation(ALL[name]))))

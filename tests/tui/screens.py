@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import textual.screen
 from rich.console import Console
 from rich.style import Style
 from textual import events
@@ -28,7 +27,6 @@ WIDE, NARROW = (120, 36), (80, 24)
 
 Keys = Pilot[Opening | None]
 Scene = Callable[[InspectApp, Keys], Awaitable[None]]
-textual.screen.UPDATE_PERIOD = 1.0  # type: ignore[misc]  # what is drawn before somebody looks is a tenth of the work of a test
 _PATIENCE = 15000
 _ROUNDS = 5
 """Of drawing: what is live is drawn for ever."""

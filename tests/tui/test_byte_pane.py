@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_both_forms_hold_every_byte() -> None:

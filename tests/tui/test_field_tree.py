@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, settled
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_line_of_the_tree_lights_its_own_bytes() -> None:

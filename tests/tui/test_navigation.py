@@ -5,6 +5,8 @@ import pytest
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 def state(app: InspectApp) -> tuple[object, ...]:
     spot = app.navigation.view.spot()
@@ -31,7 +33,6 @@ FROM_OVERVIEW = [name for name in JUMPS if "from the overview" in name]
 """Which remembers the part that was chosen last."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("names", [[name for name in JUMPS if name not in FROM_OVERVIEW], *([name] for name in FROM_OVERVIEW)])
 def test_every_jump_returns(names: list[str]) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

@@ -8,6 +8,8 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.overview import MANY
 from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("capture", "view"), [("orphans.pcap", "overview"), ("rollback.pcap", "packets")])
 def test_a_sick_capture_begins_with_the_overview(capture: str, view: str) -> None:

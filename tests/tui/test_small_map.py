@@ -7,6 +7,8 @@ from dcpinspect.tui.small_map import _shape
 from dcpinspect.tui.vbucket_cells import Cells
 from tests.tui.screens import Keys, play, press, screen
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_all_vbuckets_of_a_bucket_fit(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,7 @@ def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(tmp_path: Path, 
     assert keys.damage == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\n", b"x\n", b"# \r\n", b"A aa bb\n", line(ONE).encode()])
 def test_millions_of_lines_take_no_memory(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keylog, "_READ", 1 << 16)
