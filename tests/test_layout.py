@@ -37,8 +37,9 @@ NO_TEST_FILE = {
     "zstd.py": "chooses a module, which the tests of capture/compressed.py use",
     "streams/tables.py": "what streams/tracker.py returns, whose tests look at it",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
-    "export/line_text.py": "the kernel of export/line_rows.py",
-    "export/number_text.py": "a part of the kernels of export/row_text.py and export/line_text.py",
+    "export/line_programs.py": "the programs of export/line_rows.py",
+    "export/number_text.py": "a part of the kernel of export/row_text.py",
+    "export/span_text.py": "the same",
     "protocol/utf8.py": "a part of the kernel of export/row_text.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }

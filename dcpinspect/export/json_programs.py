@@ -65,7 +65,7 @@ class JsonPrograms(Programs):
         elif name == "time":
             builder.text(b'"')
             builder.add(rt.TIME_NS, COLUMN["time_ns"])
-            builder.text(b'"')
+            builder.text(b'Z"')
         elif name == "opaque":
             builder.add(rt.NUMBER, 12, 4)
         elif name == "cas":
@@ -162,15 +162,15 @@ class JsonPrograms(Programs):
         inflated = b',"inflated":true' if datatype & SNAPPY else b""
         if xattrs is not None:
             _add_place(builder, xattrs, "xattrs")
-            builder.add(rt.SIDE_HEX, COLUMN["xattrs_start"])
+            builder.add(rt.SPAN_HEX | rt.BESIDE, COLUMN["xattrs_start"])
             builder.text(b'","value":null,"meaning":' + dump(xattrs.meaning) + b',"fields":[')
-            builder.add(rt.XATTR_FIELDS, COLUMN["xattrs_start"])
+            builder.add(rt.XATTR_FIELDS | rt.BESIDE, COLUMN["xattrs_start"])
             builder.text(b"]" + inflated + b"}" + (b"," if parts else b""))
         for body in parts:
             _add_place(builder, body, "body")
-            builder.add(rt.SIDE_HEX, COLUMN["body_start"])
+            builder.add(rt.SPAN_HEX | rt.BESIDE, COLUMN["body_start"])
             builder.text(b'","value":"')
-            builder.add(rt.SIDE_TEXT, COLUMN["body_start"])
+            builder.add(rt.SPAN_TEXT | rt.BESIDE, COLUMN["body_start"])
             builder.text(b'","meaning":"' + encoding + b'"' + inflated + _mark(body) + b"}")
         builder.text(b"]" + _mark(field) + b"}")
 
@@ -188,12 +188,12 @@ class JsonPrograms(Programs):
             builder.add(rt.COLUMN, COLUMN["content_length"])
         if datatype & XATTR:
             builder.text(b',"xattrs":{')
-            builder.add(rt.XATTR_MEMBERS, COLUMN["xattrs_start"])
+            builder.add(rt.XATTR_MEMBERS | rt.BESIDE, COLUMN["xattrs_start"])
             builder.text(b"}")
         as_it_is = encoding == b"json" and not is_redacted
         builder.text(b',"' + encoding + b'":' + (b"" if as_it_is else b'"'))
         if datatype & (SNAPPY | XATTR):
-            builder.add(rt.SIDE_JSON if as_it_is else rt.SIDE_TEXT, COLUMN["body_start"])
+            builder.add(rt.SPAN_JSON | rt.BESIDE if as_it_is else rt.SPAN_TEXT | rt.BESIDE, COLUMN["body_start"])
         else:
             builder.add(rt.SPAN_JSON if as_it_is else rt.SPAN_TEXT, COLUMN["value_start"])
         builder.text(b"}" if as_it_is else b'"}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Octets, inline
+from dcpinspect.kernels.kernel import Octets, inline, octet, put
 
 TENTHS_TO = 1 << 31
 
@@ -45,24 +45,42 @@ def put_number(out: Octets, at: int, high: int, low: int) -> int:
 
 
 @inline
+def put_unsigned(out: Octets, at: int, value: int, width: int) -> int:
+    """Writes the unsigned number whose 64 bits ``value`` has, at the right end of a column of less than 19 letters, which grows if needed.
+
+    Returns the place behind it.
+    """
+    if width > 0:
+        column, place, rest = out[at : at + width], width, value
+        while place > 0 and rest >= 0:
+            place -= 1
+            left = tenth(rest) if rest < TENTHS_TO else rest // 10
+            put(column, place, 48 + rest - 10 * left)
+            rest = left
+            if rest == 0:
+                for i in range(place):
+                    column[i] = 32
+                return at + width
+    half = (value >> 1) & 0x7FFF_FFFF_FFFF_FFFF
+    return put_number(out, at, half // 500_000_000, half % 500_000_000 * 2 + (value & 1))
+
+
+@inline
 def put_integer(out: Octets, at: int, value: int) -> int:
     """Writes a signed integer in decimal; returns the place behind it."""
     if value < 0:
         out[at] = 45
-        at += 1
-        value = -value
+        return put_unsigned(out, at + 1, -value, 0)  # the least number stays negative, but its bits are the right unsigned number
     return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
 
 
 @inline
-def put_wire_number(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
-    """Writes a big-endian number of the wire in decimal; returns the place behind it."""
-    high, low = 0, 0  # high and low are in units of 10^9; a byte at a time, no step exceeds 63 bits
+def wire_number(data: Octets, start: int, size: int) -> int:
+    """Returns the bits of a big-endian number of the wire."""
+    value = 0
     for i in range(size):
-        low = low * 256 + data[start + i]
-        high = high * 256 + low // 1_000_000_000
-        low %= 1_000_000_000
-    return put_number(out, at, high, low)
+        value = value << 8 | octet(data, start + i)
+    return value
 
 
 @inline
@@ -80,6 +98,16 @@ def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
         target[2 * i] = hex_digit(source[i] >> 4)
         target[2 * i + 1] = hex_digit(source[i] & 15)
     return at + 2 * size
+
+
+@inline
+def put_hex64(out: Octets, at: int, value: int) -> int:
+    """Writes 64 bits as hexadecimal digits in quotes; returns the place behind them."""
+    out[at], out[at + 1], out[at + 2] = 34, 48, 120
+    for i in range(16):
+        out[at + 3 + i] = hex_digit((value >> (60 - 4 * i)) & 15)
+    out[at + 19] = 34
+    return at + 20
 
 
 @inline
@@ -129,21 +157,65 @@ def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
 
 
 @inline
-def put_time(out: Octets, at: int, time_ns: int) -> int:
-    """Writes a capture time in the form of RFC 3339; returns the place behind it."""
-    at = put_seconds(out, at, time_ns // 1_000_000_000, 84)
+def put_time(out: Octets, at: int, time_ns: int, separator: int) -> int:
+    """Writes a capture time with nine digits, and ``separator`` between date and time of day; returns the place behind it."""
+    at = put_seconds(out, at, time_ns // 1_000_000_000, separator)
     out[at] = 46
-    at = put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
-    out[at] = 90
-    return at + 1
+    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+
+
+@inline
+def put_right(out: Octets, at: int, width: int) -> int:
+    """Moves what stands behind the last blank to the right end of a column of this width; returns the place behind it."""
+    start, columns = at, 0
+    while out[start - 1] != 32:
+        start -= 1
+        columns += 1 if out[start] < 0x80 or out[start] >= 0xC0 else 0
+    missing = width - columns
+    if missing <= 0:
+        return at
+    for i in range(at - start):
+        out[at + missing - 1 - i] = out[at - 1 - i]
+    for i in range(missing):
+        out[start + i] = 32
+    return at + missing
+
+
+@inline
+def put_elapsed(out: Octets, at: int, time_ns: int, width: int) -> int:
+    """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a blank; returns the place behind them."""
+    micros = abs(time_ns) // 1000
+    if time_ns >= 0:
+        at = put_unsigned(out, at, micros // 1_000_000, width - 7)
+        out[at] = 46
+        return put_fraction(out, at + 1, micros % 1_000_000, 6)
+    out[at] = 45
+    at = put_integer(out, at + 1, micros // 1_000_000)
+    out[at] = 46
+    return put_right(out, put_fraction(out, at + 1, micros % 1_000_000, 6), width)
+
+
+@inline
+def put_epoch(out: Octets, at: int, time_ns: int) -> int:
+    """Writes a time as seconds since 1970 with nine digits; returns the place behind them."""
+    at = put_integer(out, at, time_ns // 1_000_000_000)
+    out[at] = 46
+    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+
+
+@inline
+def put_millis(out: Octets, at: int, time_ns: int) -> int:
+    """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind them."""
+    micros = (time_ns + 500) // 1000
+    at = put_integer(out, at, micros // 1000)
+    out[at] = 46
+    return put_fraction(out, at + 1, micros % 1000, 3)
 
 
 @inline
 def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
     """Writes the time in four bytes of the message, or that there is none; returns the place behind it."""
-    seconds = 0
-    for i in range(4):
-        seconds = seconds * 256 + data[start + i]
+    seconds = wire_number(data, start, 4)
     if seconds == 0:
         out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
         return at + 4
@@ -190,7 +262,7 @@ def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int
     if above == 0 and data[start + size - 1] <= 9:
         return at
     out[at], out[at + 1] = 32, 40
-    at = put_wire_number(out, at + 2, data, start, size)
+    at = put_unsigned(out, at + 2, wire_number(data, start, size), 0)
     out[at] = 41
     return at + 1
 

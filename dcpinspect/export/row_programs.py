@@ -10,9 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 
-import numpy as np
-import numpy.typing as npt
-
 from dcpinspect.export import row_text as rt
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
@@ -66,7 +63,6 @@ class RowKind:
     """A kind of message: its program, and the texts that the program looks up."""
 
     number: int
-    size: int
     look_ups: tuple[LookUp, ...]
 
 
@@ -74,9 +70,9 @@ class Programs(ABC):
     """The programs of the kinds so far, and the texts that they look up."""
 
     def __init__(self) -> None:
-        self._texts = rt.Texts()
+        self.writer = rt.RowWriter()
+        self._texts = self.writer.texts
         self._kinds: dict[Hashable, RowKind] = {}
-        self._programs: list[rt.Program] = []
         self._looked_up: dict[tuple[int, LookUp, int], int] = {}
         self._endpoints: dict[tuple[int, int], int] = {}
 
@@ -114,12 +110,10 @@ class Programs(ABC):
             return None
         if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
             return None  # the block could not be decompressed, so this message does not show what others have
-        builder = rt.ProgramBuilder(self._texts)
+        builder = self.writer.builder()
         look_ups: list[LookUp] = []
         self.build(builder, look_ups, message, batch, index)
-        program = builder.finish()
-        self._programs.append(program)
-        return RowKind(len(self._programs) - 1, program.size, tuple(look_ups))
+        return RowKind(self.writer.add(builder), tuple(look_ups))
 
     def fragment(self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int) -> int:
         """Returns the number of the text for a number, made from a message that has it."""
@@ -141,21 +135,6 @@ class Programs(ABC):
         known = None if name == unnamed(number) else with_id(name, number)
         meaning = collection_name(number, STATE_NAMES[state], known)
         return self._texts.fragment(self.collection_text(name)), self._texts.fragment(self.collection_text(meaning))
-
-    def tables(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
-        """Returns programs, operations, texts, fragments, and the length of the longest fragment, for the kernel."""
-        counts = np.array([len(program.operations) for program in self._programs], dtype=np.int64)
-        ends = np.cumsum(counts)
-        programs = np.stack([ends - counts, ends], axis=1) if len(counts) else np.zeros((0, 2), dtype=np.int64)
-        operations = [operation for program in self._programs for operation in program.operations]
-        texts, fragments = self._texts.arrays()
-        return (
-            np.ascontiguousarray(programs),
-            np.array(operations, dtype=np.int64).reshape(-1, 3),
-            texts,
-            fragments,
-            self._texts.longest_fragment,
-        )
 
 
 def datatype_of(message: Message) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
+from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
@@ -84,7 +86,7 @@ class Run(ABC):
 
     xattrs_are_json = False
     """Whether messages with xattrs that are not JSON are written in the ordinary way."""
-    shows = (b"\0", 0)
+    shows = rt.NOTHING_SHOWN
     """For texts that are shown: the characters that stay as they are, and the greatest length of a text."""
 
     def __init__(self, programs: Programs, batch: MessageBatch, rows: Rows) -> None:
@@ -94,7 +96,6 @@ class Run(ABC):
         self._side = bytearray()
         self._columns = np.zeros((len(COLUMN), len(rows)), dtype=np.int64)
         self._program: Rows = np.full(len(rows), -1, dtype=np.int64)
-        self._size: Rows = np.zeros(len(rows), dtype=np.int64)
         self._xattrs, self._widest = np.zeros((2, len(rows)), dtype=np.int64)
         """Number of xattrs of each row, with a bit for whether there is a body; length of the widest name."""
         self._plain = self._plain_rows()
@@ -114,72 +115,36 @@ class Run(ABC):
         is_log = _LOG_ENTRY[self._batch.decoded.layout[at[0]]] > 0
         return [self._batch.decoded.value.size[at] if is_log else self._xattrs[members]]
 
-    def _alike(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
-        """Yields rows of one kind, grouped by shape; yields none if there are too many shapes."""
-        shape = self.shape(members)
-        groups = np.zeros(len(members), dtype=np.int64)
-        for numbers in shape:
-            distinct, inverse = np.unique(numbers, return_inverse=True)
-            groups = np.unique(groups * len(distinct) + inverse, return_inverse=True)[1]
-        count = int(groups.max()) + 1
-        for group in range(count if count <= MAX_FRAGMENTS else 0):
-            alike = np.flatnonzero(groups == group)
-            yield tuple(int(numbers[alike[0]]) for numbers in shape), members[alike]
-
     def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
         """Yields the text of all rows in order, many in a piece. ``ordinary`` writes a row that the kernel left out, by its place."""
         for first, text, ends in self._written():
-            begin, at = 0, 0
-            for gap in np.flatnonzero(ends < 0).tolist():
-                before = int(ends[at:gap].max(initial=begin))
-                if before > begin:
-                    yield text[begin:before]
-                    begin = before
-                yield ordinary(first + gap)
-                at = gap + 1
-            last = int(ends[at:].max(initial=begin))
-            if last > begin:
-                yield text[begin:last]
+            yield from rt.completed(text, ends, partial(_behind, ordinary, first))
 
-    def _written(self) -> Iterator[tuple[int, bytes, npt.NDArray[np.int64]]]:
+    def _written(self) -> Iterator[tuple[int, Octets, Ints]]:
         """Yields consecutive runs of the rows: first row, text, and end of each row."""
-        programs, operations, texts, fragments, longest = self._of.tables()
         # for each byte: two digits, a key's twice, and at most six letters in a string
-        room = self._size + 16 * self._columns[COLUMN["length"]] + longest * (len(self._columns) - len(COLUMN) + 4)
+        room = self._of.writer.sizes(self._program) + 16 * self._columns[COLUMN["length"]]
+        room += self._of.writer.texts.longest_fragment * (len(self._columns) - len(COLUMN) + 4)
         if self._batch.redactor is not None:
             room += _REDACTED_ROOM
         for times, name in ((1, "head"), (9, "body"), (16, "xattrs")):
             room += times * self._columns[COLUMN[f"{name}_size"]]
-        side = np.frombuffer(bytes(self._side) or b"\0", np.uint8)
-        total = np.cumsum(room)
+        side, base = np.frombuffer(bytes(self._side) or b"\0", np.uint8), self._batch.start[self._rows]
+        total = np.cumsum(np.where(self._program >= 0, room, 0))
         first = 0
         while first < len(self._rows):
             before = int(total[first - 1]) if first else 0
             last = max(first + 1, int(np.searchsorted(total, before + OUT_BYTES, side="right")))
-            ends = np.full(last - first, rt.REFUSED, dtype=np.int64)
-            usable = np.flatnonzero(self._program[first:last] >= 0)
-            if len(usable):
-                out = np.empty(int(room[first:last][usable].sum()), np.uint8)
-                found = np.empty(len(usable), dtype=np.int64)
-                rt.write_rows(
-                    self._program[first:last][usable],
-                    programs,
-                    operations,
-                    np.ascontiguousarray(self._columns[:, first:last][:, usable]),
-                    self._data,
-                    side,
-                    texts,
-                    fragments,
-                    self._batch.start[self._rows[first:last][usable]],
-                    np.frombuffer(self.shows[0], np.uint8),
-                    self.shows[1],
-                    out,
-                    found,
-                )
-                ends[usable] = found
-                yield first, out[: found.max(initial=0)].tobytes(), ends
-            else:
-                yield first, b"", ends
+            text, ends = self._of.writer.write(
+                self._program,
+                self._columns,
+                (self._data, side),
+                base=base,
+                within=slice(first, last),
+                room=int(total[last - 1]) - before,
+                shows=self.shows,
+            )
+            yield first, text, ends
             first = last
 
     def _plain_rows(self) -> Mask:
@@ -280,11 +245,10 @@ class Run(ABC):
         kinds, inverse = np.unique(key[plain], return_inverse=True)
         for number in range(len(kinds)):
             members = plain[inverse == number]
-            for shape, alike in self._alike(members):
-                kind = self._of.kind((int(kinds[number]), *shape), batch, int(rows[alike[0]]))
-                if kind is not None and self._look_up(kind, alike):
-                    self._program[alike] = kind.number
-                    self._size[alike] = kind.size
+            for shape, rows_alike in rt.alike(members, self.shape(members)):
+                kind = self._of.kind((int(kinds[number]), *shape), batch, int(rows[rows_alike[0]]))
+                if kind is not None and self._look_up(kind, rows_alike):
+                    self._program[rows_alike] = kind.number
 
     def _valid(self, valid: Mask | None) -> Mask:
         return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
@@ -393,6 +357,10 @@ class Run(ABC):
                 behind += redactor.replacement(raw)
                 size[place] = len(data) + len(behind) - start[place]
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
+
+
+def _behind(ordinary: Callable[[int], bytes], first: int, place: int) -> bytes:
+    return ordinary(first + place)
 
 
 def _content(value: memoryview, datatype: int) -> bytes:

@@ -1,112 +1,149 @@
 """Rows as text, many at a time: one kernel runs programs of a few operations over the columns of a batch.
 
 A program is the text of one kind of row, with its constant parts already encoded. Its operations copy a constant, or write a number of a
-column or of the message's bytes, hexadecimal digits, a time, or a JSON string. The kernel writes a row in the time that Python needs for
-one formatted string.
+column or of the message's bytes, hexadecimal digits, a time, or text. The kernel writes a row in the time that Python needs for one
+formatted string. Lines, dumps, field tables, JSON and CSV are written by it.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.distinct import distinct
 from dcpinspect.export.number_text import (
-    hex_digit,
     put_cas_time,
+    put_elapsed,
+    put_epoch,
     put_hex,
+    put_hex64,
     put_integer,
+    put_millis,
     put_offsets,
     put_remark,
+    put_right,
     put_time,
-    put_wire_number,
+    put_unsigned,
     put_wire_time,
+    wire_number,
 )
-from dcpinspect.kernels.kernel import Ints, Octets, be32, copy, inline, kernel, octet, put
-from dcpinspect.protocol.utf8 import character_size, sequence_size
-from dcpinspect.records import dataclass
+from dcpinspect.export.span_text import clipped, put_dump, put_pairs, put_plain, put_shown, put_text, put_xattrs, trimmed
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, step
+from dcpinspect.kernels.structs import Rows as Records
+from dcpinspect.kernels.structs import Struct, T, Tables, number
+from dcpinspect.protocol.columns import Rows
 
-# Operations, with the meaning of their two arguments. They are plain numbers, because machine code has these as constants; a number of an
-# enumeration would not be among the facts that tell it from older code.
-CONSTANT = 0
-"""A constant: its place among the texts, its size."""
-COLUMN = 1
-"""A number, in decimal: the column that has it."""
-NUMBER = 2
-"""A number of the message, in decimal: offset and size."""
-HEX = 3
-"""Bytes of the message, in hexadecimal digits: offset and size."""
-SPAN_HEX, SPAN_TEXT, SPAN_JSON = 4, 5, 6
-"""Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, or as JSON.
+# Operations, with the meaning of their arguments. They are plain numbers, because machine code has these as constants; a number of an
+# enumeration would not be among the facts that tell it from older code. Their order is their family: see ``write_rows``.
+CONSTANT, FRAGMENT = 0, 1
+"""A constant: its place among the texts, its size. A fragment: the column that has its number."""
+UNLESS = 2
+"""Leaves out the next operations if a column is 0: the column, and how many."""
+LINE_END, RIGHT, CLIP = 3, 4, 5
+"""What concerns the text so far. LINE_END ends a line, and removes blanks at its end; 1: only removes them. RIGHT moves what stands behind
+the last blank to the right end of a column: its width. CLIP shortens the row to a width; the second argument has the size of what is no
+part of it at the beginning.
+"""
+COLUMN, UNSIGNED, HEX64 = 10, 11, 12
+"""A number of 64 bits: the column that has it. In decimal, with a sign; without one, and right in a column of so many letters; in
+hexadecimal digits in quotes.
+"""
+TIME_NS, DATE_NS, EPOCH, ELAPSED, MILLIS = 13, 14, 15, 16, 17
+"""Nanoseconds: the column that has them. As a time of RFC 3339 without its Z, the same with a blank in the middle, as seconds with nine or
+with six digits, and as milliseconds with three.
+"""
+OFFSETS = 18
+"""Offsets as in a field table: the column that has the place (the next one has the size), and the least width."""
+NUMBER, HEX = 20, 21
+"""Bytes of the message: offset and size. In decimal, right in a column of so many letters (third argument); in hexadecimal digits."""
+SECONDS, CAS_TIME, CAS_REMARK = 22, 23, 24
+"""A time of four bytes of the message, when a CAS was made, and the same in brackets: offset."""
+REMARK = 25
+"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and size."""
+SPAN_HEX, SPAN_TEXT, SPAN_JSON, SPAN_SHOWN, SPAN_PLAIN, SPAN_DUMP, SPAN_COPY = 30, 31, 32, 33, 34, 35, 36
+"""Bytes of the batch: in hexadecimal digits, as the inside of a JSON string, as JSON, as ``escape`` shows them on a terminal up to the
+limit, as a key clipped to so many letters (second argument), as a dump, and unchanged.
 
 Argument: the column that has their place; the next column has their size.
 """
-SIDE = 7
-"""Bytes that were made beside the batch, unchanged: columns as for a span."""
-FRAGMENT = 8
-"""A fragment: the column that has its number."""
-TIME_NS = 9
-"""A capture time: the column that has its nanoseconds."""
-SECONDS = 10
-"""A time of four bytes of the message: offset."""
-CAS_TIME = 11
-"""When a CAS of the message was made: offset."""
-SIDE_HEX, SIDE_TEXT, SIDE_JSON = 12, 13, 14
-"""The same as for a span, with bytes beside the batch."""
-SPAN_SHOWN, SIDE_SHOWN = 15, 16
-"""Text as ``escape`` shows it on a terminal, up to the limit: columns as for a span."""
-OFFSETS = 17
-"""Offsets as in a field table: the column that has the place (the next one has the size), and the least width."""
-REMARK = 18
-"""A number of the message in brackets, behind its digits, unless it has only one digit: offset and size."""
-CAS_REMARK = 19
-"""When a CAS of the message was made, in brackets: offset."""
-XATTRS = 20
+XATTRS = 37
 """A line for each xattr: the column that has their place beside the batch, and the width of labels.
 
 The next columns have their size, and their place in the message, or 0 if they were compressed.
 """
-XATTR_FIELDS, XATTR_MEMBERS = 22, 23
+XATTR_FIELDS, XATTR_MEMBERS = 38, 39
 """For each xattr, its object among the fields, or the member of the JSON object with its value: columns as for lines."""
-LINE_END = 21
-"""Ends a line, and removes blanks at its end."""
+BESIDE = 64
+"""Added to the number of an operation for bytes: they stand beside the batch."""
 
 MAX_XATTRS = 16
 """Greatest number of xattrs of a value that are written here."""
-_ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40}
+_ROOM = {COLUMN: 20, UNSIGNED: 20, HEX64: 20, NUMBER: 20, TIME_NS: 30, DATE_NS: 30, EPOCH: 30, ELAPSED: 20, MILLIS: 25}
+_ROOM |= {SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40, RIGHT: 40, CLIP: 3}
 _ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
-_ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
-"""Greatest number of bytes that operations write; ``row_run`` adds the room for spans, fragments and bytes beside the batch."""
+_ROOM |= {SPAN_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1, SPAN_DUMP: 84}
+"""Greatest number of bytes that operations write; who writes rows adds the room for spans, fragments and bytes beside the batch."""
 
+MAX_SHAPES = 256
+"""Number of shapes of one kind of row, in a batch, that get programs of their own."""
 REFUSED = -1
 UNLIMITED = 1 << 62
 """The limit for texts that are shown whole."""
-_NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
-    np.frombuffer(text, np.uint8)
-    for text in (
-        *(b'{"name":', b',"label":"xattr","offset":', b',"size":', b',"hex":"', b'","value":"', b'","meaning":null}'),
-        b'","meaning":null,"inflated":true}',
-    )
-)
-"""Texts around the numbers and texts of an xattr among the fields."""
-_BYTES = np.frombuffer(b" bytes)", np.uint8)
+NOTHING_SHOWN = (b"\0", 0)
+"""For rows without text as ``escape`` shows it."""
 
 
-@dataclass(slots=True)
-class Program:
-    """The operations of one kind of row, and the room that they need without spans."""
+class Operation(Struct[T]):
+    """One step of a program."""
 
-    operations: list[tuple[int, int, int]] = field(default_factory=list)
-    size: int = 0
-    """Number of bytes of constants, and room for every number."""
+    what: T = number("CONSTANT and the others.")
+    first: T = number("Its arguments.")
+    second: T = number("")
+    third: T = number("")
+
+
+class Operations(Operation[Ints], Records[Operation]):
+    """The steps of all programs."""
+
+
+class Span(Struct[T]):
+    """A part of a table."""
+
+    start: T = number("Its first place.")
+    end: T = number("One past its last place.")
+
+
+class Spans(Span[Ints], Records[Span]):
+    """Parts of a table."""
+
+
+class RowTables(Tables):
+    """What ``write_rows`` reads besides bytes."""
+
+    operations: Operations
+    programs: Spans
+    fragments: Spans
+    program: Ints
+    """Program of each row; -1: it is refused."""
+    base: Ints
+    """Where the message of each row begins in the batch."""
+    columns: Ints
+    """All numbers of one column, then those of the next one."""
+    height: int
+    """Length of a column."""
+    first: int
+    """The first row that is written."""
+    limit: int
+    """Letters of a text that is shown on a terminal."""
 
 
 class Texts:
     """Constants and fragments of all programs, in one buffer each."""
 
     def __init__(self) -> None:
-        self._bytes = bytearray()
+        self._bytes = bytearray(b"\0")
         self._places: dict[bytes, int] = {}
         self._fragments: dict[bytes, int] = {}
         self._fragment_places: list[tuple[int, int]] = []
@@ -123,7 +160,8 @@ class Texts:
         """Returns the number of a text, which a column can name."""
         if text not in self._fragments:
             self._fragments[text] = len(self._fragment_places)
-            self._fragment_places.append((self.place(text), len(text)))
+            start = self.place(text)
+            self._fragment_places.append((start, start + len(text)))
             self.longest_fragment = max(self.longest_fragment, len(text))
         return self._fragments[text]
 
@@ -132,10 +170,9 @@ class Texts:
         """Number of texts that columns can name."""
         return len(self._fragment_places)
 
-    def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Returns the bytes of all texts, and the place and size of each fragment, [fragments, 2]."""
-        places = np.array(self._fragment_places, dtype=np.int64).reshape(-1, 2)
-        return np.frombuffer(bytes(self._bytes), np.uint8), np.ascontiguousarray(places)
+    def arrays(self) -> tuple[Octets, Spans]:
+        """Returns the bytes of all texts, and where each fragment stands."""
+        return np.frombuffer(bytes(self._bytes), np.uint8), Spans.of_integers(np.array(self._fragment_places, np.int64).reshape(-1, 2))
 
 
 class ProgramBuilder:
@@ -144,328 +181,243 @@ class ProgramBuilder:
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._pending = bytearray()
-        self.program = Program()
+        self.operations: list[tuple[int, int, int, int]] = []
+        self.size = 0
+        """Number of bytes of constants, and room for every number."""
 
     def text(self, text: bytes) -> None:
         """Adds a constant."""
         self._pending += text
 
-    def add(self, operation: int, first: int, second: int = 0) -> None:
+    def add(self, operation: int, first: int, second: int = 0, third: int = 0) -> None:
         """Adds an operation with its arguments."""
-        self._flush()
-        self.program.operations.append((operation, first, second))
-        self.program.size += (
-            2 * second if operation == HEX else MAX_XATTRS * (second + 100) if operation == XATTRS else _ROOM.get(operation, 0)
-        )
+        self.flush()
+        self.operations.append((operation, first, second, third))
+        self.size += _ROOM.get(operation & ~BESIDE, 0)
+        if operation == HEX:
+            self.size += 2 * second
+        elif operation & ~BESIDE == XATTRS:
+            self.size += MAX_XATTRS * (second + 100)
+        self.size += second if operation in (UNSIGNED, ELAPSED) else third
 
-    def finish(self) -> Program:
-        """Returns the finished program."""
-        self._flush()
-        return self.program
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Makes an operation of the constant so far."""
         if self._pending:
             text = bytes(self._pending)
-            self.program.operations.append((CONSTANT, self._texts.place(text), len(text)))
-            self.program.size += len(text)
+            self.operations.append((CONSTANT, self._texts.place(text), len(text), 0))
+            self.size += len(text)
             self._pending.clear()
 
 
-@inline
-def put_constant(out: Octets, at: int, text: Octets) -> int:
-    """Writes all of a text; returns the place behind it."""
-    copy(out, at, text, 0, len(text))
-    return at + len(text)
+def alike(members: Rows, shape: Sequence[Rows]) -> Iterator[tuple[tuple[int, ...], Rows]]:
+    """Yields rows in groups that are equal in all these columns, with their numbers; yields none if there are too many groups."""
+    if not len(members):
+        return
+    groups = np.zeros(len(members), dtype=np.int64)
+    for numbers in shape:
+        first, inverse = distinct(numbers)
+        groups = distinct(groups * len(first) + inverse)[1]
+    first = distinct(groups)[0]
+    for group, one in enumerate(first.tolist() if len(first) <= MAX_SHAPES else ()):
+        yield tuple(int(numbers[one]) for numbers in shape), members[groups == group]
+
+
+def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text of row n is ``ordinary(n)``."""
+    begin, at = 0, 0
+    for place in np.flatnonzero(ends < 0).tolist():
+        before = int(ends[at:place].max(initial=begin))
+        if before > begin:
+            yield text[begin:before].tobytes()
+        begin, at = before, place + 1
+        yield ordinary(place)
+    if len(text) > begin:
+        yield text[begin:].tobytes()
+
+
+class RowWriter:
+    """Programs, the texts that they look up, and the rows that they write."""
+
+    def __init__(self) -> None:
+        self.texts = Texts()
+        self._operations: list[tuple[int, int, int, int]] = []
+        self._programs: list[tuple[int, int]] = []
+        self._sizes: list[int] = []
+        self._tables: tuple[Operations, Spans] | None = None
+        self._room = np.empty(0, np.uint8)
+
+    def builder(self) -> ProgramBuilder:
+        """Returns the builder for one more program."""
+        return ProgramBuilder(self.texts)
+
+    def add(self, builder: ProgramBuilder) -> int:
+        """Adds the program that was built, and returns its number."""
+        builder.flush()
+        self._programs.append((len(self._operations), len(self._operations) + len(builder.operations)))
+        self._operations += builder.operations
+        self._sizes.append(builder.size)
+        self._tables = None
+        return len(self._programs) - 1
+
+    def sizes(self, program: Rows) -> Rows:
+        """Returns the room that rows of these programs take without spans and fragments."""
+        return np.append(np.array(self._sizes, np.int64), 0)[program]
+
+    def write(
+        self,
+        program: Rows,
+        columns: npt.NDArray[np.int64],
+        sources: tuple[Octets, Octets],
+        *,
+        base: Rows | None = None,
+        within: slice = slice(None),
+        room: int,
+        shows: tuple[bytes, int] = NOTHING_SHOWN,
+    ) -> tuple[Octets, Ints]:
+        """Returns the text of rows, and where each ends: -1 for one that is refused. It is only valid until the next call.
+
+        ``columns`` [column, row] are for all rows, ``within`` are the rows that are written. ``sources``: the bytes of the batch, and those
+        beside it. ``base``: where each message begins. ``room``: bytes that are enough. ``shows``: for texts that are shown, the characters
+        that stay as they are, and the greatest length of a text.
+        """
+        if self._tables is None:
+            operations = Operations.of_integers(np.array(self._operations, np.int64).reshape(-1, 4))
+            self._tables = operations, Spans.of_integers(np.array(self._programs, np.int64).reshape(-1, 2))
+        if room > len(self._room):
+            self._room = np.empty(room, np.uint8)
+        tables = RowTables()
+        tables.operations, tables.programs = self._tables
+        texts, tables.fragments = self.texts.arrays()
+        tables.program = np.require(program, np.int64, ("C", "W"))
+        tables.base = np.zeros(len(program), np.int64) if base is None else np.require(base, np.int64, ("C", "W"))
+        tables.columns, tables.height = np.require(columns, np.int64, ("C", "W")).reshape(-1), len(program)
+        tables.first, stop, _ = within.indices(len(program))
+        tables.limit = shows[1]
+        ends = np.empty(stop - tables.first, np.int64)
+        write_rows(*sources, texts, np.frombuffer(shows[0], np.uint8), tables, self._room, ends)
+        return self._room[: ends.max(initial=0)], ends
+
+
+@step
+def put_value(out: Octets, at: int, what: int, value: int, width: int) -> int:
+    """Writes a number of a column, as ``what`` says; returns the place behind it."""
+    if what == UNSIGNED:
+        return put_unsigned(out, at, value, width)
+    if what == COLUMN:
+        return put_integer(out, at, value)
+    if what == HEX64:
+        return put_hex64(out, at, value)
+    if what == MILLIS:
+        return put_millis(out, at, value)
+    if what == ELAPSED:
+        return put_elapsed(out, at, value, width)
+    if what == EPOCH:
+        return put_epoch(out, at, value)
+    return put_time(out, at, value, 84 if what == TIME_NS else 32)
+
+
+@step
+def put_of_message(out: Octets, at: int, what: int, data: Octets, start: int, size: int, width: int) -> int:
+    """Writes a number at a place of the message, as ``what`` says; returns the place behind it."""
+    if what == NUMBER:
+        return put_unsigned(out, at, wire_number(data, start, size), width)
+    if what == HEX:
+        return put_hex(out, at, data, start, size)
+    if what == SECONDS:
+        return put_wire_time(out, at, data, start)
+    if what == REMARK:
+        return put_remark(out, at, data, start, size)
+    return put_cas_time(out, at, data, start, 1 if what == CAS_REMARK else 0)
+
+
+@step
+def put_span(out: Octets, at: int, what: int, text: Octets, longest: int, shown: Octets, limit: int) -> int:
+    """Writes bytes as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
+    if what == SPAN_COPY:
+        copy(out, at, text, 0, len(text))
+        return at + len(text)
+    if what == SPAN_HEX:
+        return put_hex(out, at, text, 0, len(text))
+    if what == SPAN_PLAIN:
+        return put_plain(out, at, text, longest)
+    if what == SPAN_SHOWN:
+        return put_shown(out, at, text, shown, limit)
+    if what == SPAN_DUMP:
+        return put_dump(out, at, text)
+    return put_text(out, at, text, 1 if what == SPAN_TEXT else 0)
+
+
+@step
+def put_section(out: Octets, at: int, what: int, section: Octets, place: int, width: int, shown: Octets, limit: int) -> int:
+    """Writes xattrs as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
+    if what == XATTRS:
+        return put_xattrs(out, at, section, place, width, shown, limit)
+    return put_pairs(out, at, section, place, 1 if what == XATTR_FIELDS else 0)
 
 
 @inline
-def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> int:
-    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind them."""
-    out[at], out[at + 1] = 92, letter
-    for i in range(digits):
-        out[at + 2 + i] = hex_digit(value >> (4 * (digits - 1 - i)) & 15)
-    return at + 2 + digits
-
-
-@inline
-def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_string: int) -> int:
-    """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for line breaks.
-
-    Returns the place behind it, or -1 if the text cannot be written here.
-    """
-    i, end = start, start + size
-    while i < end:
-        byte = octet(data, i)
-        if 0x20 <= byte < 0x7F:
-            if is_string and (byte == 34 or byte == 92):
-                put(out, at, 92)
-                at += 1
-            put(out, at, byte)
-            at += 1
-            i += 1
-            continue
-        if byte >= 0x80:
-            wide = sequence_size(data, i, end)
-            if wide == 0:
-                return -1
-            for k in range(wide):
-                put(out, at + k, octet(data, i + k))
-            at += wide
-            i += wide
-            continue
-        if byte == 0x7F:
-            return -1
-        if is_string == 0:
-            out[at] = 32 if byte == 10 or byte == 13 else byte
-            at += 1
-        elif byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
-            out[at] = 92
-            out[at + 1] = 98 if byte == 8 else 116 if byte == 9 else 110 if byte == 10 else 102 if byte == 12 else 114
-            at += 2
-        else:
-            at = put_escape(out, at, 117, byte, 4)
-        i += 1
-    return at
-
-
-@inline
-def put_shown(out: Octets, at: int, data: Octets, start: int, size: int, shown: Octets, limit: int) -> int:
-    """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by its length. ``shown``: whether
-    characters stay.
-
-    Returns the place behind it, or -1 if the text is not UTF-8, or has characters that ``shown`` does not cover.
-    """
-    i, end, letters = start, start + size, 0
-    while i < end:
-        byte = octet(data, i)
-        if letters < limit and 0x20 <= byte < 0x7F and byte != 92:  # most letters
-            put(out, at, byte)
-            at += 1
-            letters += 1
-            i += 1
-            continue
-        wide = 1
-        if byte >= 0x80:
-            wide = character_size(data, i, end)
-            if wide == 0:
-                return -1
-        if letters > limit:
-            i += wide
-            continue
-        before = at
-        if byte < 0x80:
-            if letters == limit:
-                letters += 1
-            elif byte == 92:
-                out[at], out[at + 1] = 92, 92
-                at += 2
-                letters += 2
-            else:
-                at = put_escape(out, at, 120, byte, 2)
-                letters += 4
-        else:
-            code = byte & (0x7F >> wide)
-            for k in range(1, wide):
-                code = code << 6 | octet(data, i + k) & 0x3F
-            if code >= len(shown):
-                return -1
-            if shown[code] == 0:
-                digits = 4 if code < 0x10000 else 8
-                at = put_escape(out, at, 117 if digits == 4 else 85, code, digits)
-                letters += 2 + digits
-            elif letters == limit:
-                letters += 1
-            else:
-                for k in range(wide):
-                    put(out, at + k, octet(data, i + k))
-                at += wide
-                letters += 1
-        if letters > limit and at > before:  # the cut is in the middle of an escape
-            at -= letters - limit
-        i += wide
-    if letters > limit:
-        out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 0xE2, 0x80, 0xA6, 32, 40
-        at = put_constant(out, put_integer(out, at + 5, size), _BYTES)
-    return at
-
-
-@inline
-def put_line_end(out: Octets, at: int) -> int:
-    """Ends a line after its last letter that is not a blank; returns the place behind it."""
-    while out[at - 1] == 32:
-        at -= 1
-    out[at] = 10
-    return at + 1
-
-
-@inline
-def put_xattrs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, width: int, shown: Octets, limit: int) -> int:
-    """Writes a line for each pair of a valid section; ``place``: where the section stands in the message, or 0 if it was compressed.
-
-    Returns the place behind the lines, or -1 if a value is not text.
-    """
-    pair = 4
-    while pair < size:
-        long = 4 + be32(side, start + pair)
-        begin = at
-        for i in range(8):
-            out[at + i] = 32
-        at += 8
-        name = start + pair + 4
-        while side[name] != 0:
-            out[at] = side[name]
-            at += 1
-            name += 1
-        while at < begin + 5 + width:
-            out[at] = 32
-            at += 1
-        out[at] = 32
-        if place == 0:
-            out[at] = 126
-            at = put_offsets(out, at + 1, pair, long, 6)
-        else:
-            at = put_offsets(out, at, place + pair, long, 7)
-        out[at], out[at + 1] = 58, 32
-        at = put_shown(out, at + 2, side, name + 1, start + pair + long - 1 - (name + 1), shown, limit)
-        if at < 0:
-            return -1
-        at = put_line_end(out, at)
-        pair += long
-    return at
-
-
-@inline
-def put_pairs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, is_field: int) -> int:
-    """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of fields, or names with values, which are
-    JSON.
-    """
-    pair = 4
-    while pair < size:
-        long = 4 + be32(side, start + pair)
-        name = start + pair + 4
-        value = name
-        while side[value] != 0:
-            value += 1
-        if pair > 4:
-            out[at] = 44
-            at += 1
-        if is_field:
-            at = put_constant(out, at, _NAME)
-        out[at] = 34
-        at = put_text(out, at + 1, side, name, value - name, 1)
-        if at < 0:
-            return -1
-        out[at] = 34
+def settled(out: Octets, at: int, what: int, first: int, start: int) -> int:
+    """Changes the text so far, which begins at ``start``, as ``what`` says; returns the place behind it."""
+    if what == RIGHT:
+        return put_right(out, at, first)
+    if what == CLIP:
+        return clipped(out, start, at, first)
+    at = trimmed(out, at)
+    if first == 0:
+        out[at] = 10
         at += 1
-        value_size = start + pair + long - 1 - (value + 1)
-        if is_field:
-            at = put_integer(out, put_constant(out, at, _OFFSET), place + pair)
-            at = put_integer(out, put_constant(out, at, _SIZE), long)
-            at = put_hex(out, put_constant(out, at, _HEX), side, start + pair, long)
-            at = put_text(out, put_constant(out, at, _VALUE), side, value + 1, value_size, 1)
-            if at < 0:
-                return -1
-            at = put_constant(out, at, _INFLATED if place == 0 else _END)
-        else:
-            out[at] = 58
-            at = put_text(out, at + 1, side, value + 1, value_size, 0)
-            if at < 0:
-                return -1
-        pair += long
     return at
 
 
-@kernel(
-    "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], octets, int64,"
-    "uint8[::1], int64[::1])",
-)
-def write_rows(
-    program_of: Ints,
-    programs: Ints,
-    operations: Ints,
-    columns: Ints,
-    data: Octets,
-    side: Octets,
-    texts: Octets,
-    fragments: Ints,
-    start: Ints,
-    shown: Octets,
-    limit: int,
-    out: Octets,
-    ends: Ints,
-) -> None:
+@kernel("void(octets, octets, octets, octets, RowTables, uint8[::1], int64[::1])")
+def write_rows(data: Octets, side: Octets, texts: Octets, shown: Octets, tables: RowTables, out: Octets, ends: Ints) -> None:
     """Writes each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
 
-    ``programs`` has [first, end) in ``operations``; ``columns`` is [column, row]; ``start`` is where each message begins in ``data``;
-    ``shown`` and ``limit`` are for texts on a terminal. The caller has left room in ``out``. Time: number of written bytes.
+    ``data`` has the bytes of the batch, ``side`` what was made beside it. The caller has left room in ``out``. Time: number of bytes that
+    are written.
     """
     at = 0
-    for row in range(len(program_of)):
-        begin = at
-        base = start[row]
-        for step in range(programs[program_of[row], 0], programs[program_of[row], 1]):
-            what, first, second = operations[step, 0], operations[step, 1], operations[step, 2]
+    for place in range(len(ends)):
+        row, begin = tables.first + place, at
+        ends[place] = REFUSED
+        if tables.program[row] < 0:
+            continue
+        program, base = tables.programs[tables.program[row]], tables.base[row]
+        number = program.start
+        while number < program.end and at >= 0:
+            operation = tables.operations[number]
+            what, first, second = operation.what, operation.first, operation.second
+            number += 1
             if what == CONSTANT:
                 copy(out, at, texts, first, second)
                 at += second
-            elif what == COLUMN:
-                at = put_integer(out, at, columns[first, row])
-            elif what == NUMBER:
-                at = put_wire_number(out, at, data, base + first, second)
-            elif what == HEX:
-                at = put_hex(out, at, data, base + first, second)
-            elif what == SPAN_HEX:
-                at = put_hex(out, at, data, columns[first, row], columns[first + 1, row])
-            elif what in (SPAN_TEXT, SPAN_JSON):
-                at = put_text(out, at, data, columns[first, row], columns[first + 1, row], 1 if what == SPAN_TEXT else 0)
-                if at < 0:
-                    break
-            elif what == SIDE:
-                copy(out, at, side, columns[first, row], columns[first + 1, row])
-                at += columns[first + 1, row]
-            elif what == FRAGMENT:
-                fragment = columns[first, row]
-                copy(out, at, texts, fragments[fragment, 0], fragments[fragment, 1])
-                at += fragments[fragment, 1]
-            elif what == TIME_NS:
-                at = put_time(out, at, columns[first, row])
-            elif what == SECONDS:
-                at = put_wire_time(out, at, data, base + first)
-            elif what == CAS_TIME:
-                at = put_cas_time(out, at, data, base + first, 0)
-            elif what == CAS_REMARK:
-                at = put_cas_time(out, at, data, base + first, 1)
-            elif what == REMARK:
-                at = put_remark(out, at, data, base + first, second)
-            elif what == LINE_END:
-                at = put_line_end(out, at)
+                continue
+            if NUMBER <= what <= REMARK:
+                at = put_of_message(out, at, what, data, base + first, second, operation.third)
+                continue
+            if LINE_END <= what <= CLIP:
+                at = settled(out, at, what, first, begin + second)
+                continue
+            cell = first * tables.height + row
+            value = tables.columns[cell]
+            if what == FRAGMENT:
+                fragment = tables.fragments[value]
+                copy(out, at, texts, fragment.start, fragment.end - fragment.start)
+                at += fragment.end - fragment.start
+            elif what == UNLESS:
+                number += second if value == 0 else 0
             elif what == OFFSETS:
-                at = put_offsets(out, at, columns[first, row], columns[first + 1, row], second)
-            elif what == SIDE_HEX:
-                at = put_hex(out, at, side, columns[first, row], columns[first + 1, row])
-            elif what in (SIDE_TEXT, SIDE_JSON):
-                at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == SIDE_TEXT else 0)
-                if at < 0:
-                    break
-            elif what == SPAN_SHOWN:
-                at = put_shown(out, at, data, columns[first, row], columns[first + 1, row], shown, limit)
-                if at < 0:
-                    break
-            elif what == SIDE_SHOWN:
-                at = put_shown(out, at, side, columns[first, row], columns[first + 1, row], shown, limit)
-                if at < 0:
-                    break
-            elif what in (XATTR_FIELDS, XATTR_MEMBERS):
-                is_field = 1 if what == XATTR_FIELDS else 0
-                at = put_pairs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 1, row], is_field)
-                if at < 0:
-                    break
-            elif what == XATTRS:
-                at = put_xattrs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 1, row], second, shown, limit)
-                if at < 0:
-                    break
+                at = put_offsets(out, at, value, tables.columns[cell + tables.height], second)
+            elif what < NUMBER:
+                at = put_value(out, at, what, value, second)
+            else:
+                source, kind = side if what >= BESIDE else data, what & ~BESIDE
+                text = source[value : value + tables.columns[cell + tables.height]]
+                if kind < XATTRS:
+                    at = put_span(out, at, kind, text, second, shown, tables.limit)
+                else:
+                    at = put_section(out, at, kind, text, tables.columns[cell + 2 * tables.height], second, shown, tables.limit)
         if at < 0:
             at = begin
-            ends[row] = -1
         else:
-            ends[row] = at
+            ends[place] = at

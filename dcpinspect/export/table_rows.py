@@ -95,7 +95,7 @@ class _TablePrograms(Programs):
 
     def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
         """Writes the program for the table of a message."""
-        builder.add(rt.SIDE, COLUMN["head_start"])
+        builder.add(rt.SPAN_COPY | rt.BESIDE, COLUMN["head_start"])
         if not self._has_dumps:  # dumps already include this line
             file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
             builder.add(rt.FRAGMENT, COLUMN["endpoints"])
@@ -184,10 +184,10 @@ class _TablePrograms(Programs):
         if datatype & XATTR:
             _add_start(builder, xattrs, "xattrs_at", width)
             builder.text(escape(xattrs.meaning or "").encode() + b"\n")
-            builder.add(rt.XATTRS, COLUMN["xattrs_start"], width)
+            builder.add(rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width)
         for body in parts:
             _add_start(builder, body, "body_at", width)
-            builder.add(rt.SIDE_SHOWN, COLUMN["body_start"])
+            builder.add(rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"])
             _add_end(builder, encoding_of(message).decode())
 
     # -- texts that programs look up --------------------------------------------------------------------

@@ -24,14 +24,14 @@ def in_both_forms(make: Callable[[], T]) -> T:
     """What the kernels make, which is the same interpreted and compiled."""
     made = []
     for form in (Kernel.interpreted, Kernel.compiled):
-        with _only(form):
+        with only(form):
             made.append(make())
     assert made[0] == made[1]
     return made[1]
 
 
 @contextmanager
-def _only(form: Callable[..., Any]) -> Iterator[None]:
+def only(form: Callable[..., Any]) -> Iterator[None]:
     """All kernels run in one form, also where callers have another way than the interpreted one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Kernel, "__call__", form)

@@ -9,31 +9,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.escape import shown_characters
+from dcpinspect.escape import escape, shown_characters
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import rfc3339
+from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.protocol.meanings import cas_time
+from tests.export.forms import only
 
-SHOWN = np.frombuffer(shown_characters(0x20000), np.uint8)
+SHOWN = shown_characters(0x20000)
 
 
 def written(
-    operation: int, first: int, second: int, *, column: int = 0, data: bytes = b"", compiled: bool = True, limit: int = rt.UNLIMITED
+    operation: int,
+    first: int,
+    second: int = 0,
+    third: int = 0,
+    *,
+    column: int = 0,
+    data: bytes = b"",
+    compiled: bool = True,
+    limit: int = rt.UNLIMITED,
 ) -> bytes:
     """What one operation writes."""
-    texts = rt.Texts()
-    builder = rt.ProgramBuilder(texts)
-    builder.add(operation, first, second)
-    program = builder.finish()
-    out, ends = np.zeros(program.size + 10 * len(data) + 8, np.uint8), np.zeros(1, np.int64)
-    pool, fragments = texts.arrays()
-    numbers = np.array([[column], [len(data)]], dtype=np.int64)
-    operations = np.array(program.operations, dtype=np.int64)
-    run = rt.write_rows.compiled if compiled else rt.write_rows.interpreted
+    writer = rt.RowWriter()
+    builder = writer.builder()
+    builder.add(operation, first, second, third)
+    program = np.array([writer.add(builder)])
     source = np.frombuffer(data or b"\0", np.uint8)
-    zero = np.zeros(1, np.int64)
-    run(zero, np.array([[0, 1]], dtype=np.int64), operations, numbers, source, source, pool, fragments, zero, SHOWN, limit, out, ends)
-    return b"REFUSED" if ends[0] == rt.REFUSED else out[: ends[0]].tobytes()
+    with only(Kernel.compiled if compiled else Kernel.interpreted):
+        text, ends = writer.write(
+            program,
+            np.array([[column], [len(data)]]),
+            (source, source),
+            base=np.zeros(1, np.int64),
+            room=builder.size + 10 * len(data) + 8,
+            shows=(SHOWN, limit),
+        )
+    return b"REFUSED" if ends[0] == rt.REFUSED else text.tobytes()
 
 
 both = pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
@@ -55,7 +67,7 @@ def test_numbers_of_the_wire_are_unsigned(compiled: bool, number: int) -> None:
 @given(time=st.integers(-(2**63), 2**63 - 1))
 def test_capture_times_have_nine_digits(compiled: bool, time: int) -> None:
     expected = rfc3339(time)
-    assert written(rt.TIME_NS, 0, 0, column=time, compiled=compiled) == expected.encode()
+    assert written(rt.TIME_NS, 0, 0, column=time, compiled=compiled) + b"Z" == expected.encode()
 
 
 @both
@@ -77,3 +89,26 @@ def test_the_time_of_a_cas_is_that_of_the_annotation(compiled: bool, cas: int) -
 @given(data=st.binary(max_size=30))
 def test_digits_are_hexadecimal(compiled: bool, data: bytes) -> None:
     assert written(rt.SPAN_HEX, 0, 0, data=data, compiled=compiled) == data.hex().encode()
+
+
+SIZES = [0, 1, 9, 10, 999_999_999, 10**9, 10**18, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 10**9, 2**64 - 1]
+
+
+@both
+@pytest.mark.parametrize("number", SIZES)
+def test_numbers_of_all_sizes_are_written(compiled: bool, number: int) -> None:
+    signed = number - 2**64 if number >= 2**63 else number
+    assert written(rt.COLUMN, 0, column=signed, compiled=compiled) == str(signed).encode()
+    assert written(rt.HEX64, 0, column=signed, compiled=compiled) == f'"0x{number:016x}"'.encode()
+    for width in (0, 1, 9, 18):
+        assert written(rt.UNSIGNED, 0, width, column=signed, compiled=compiled) == f"{number:{width or 1}}".encode()
+
+
+@both
+@given(text=st.text(max_size=12), limit=st.integers(0, 14))
+def test_text_is_shown_as_on_a_terminal(compiled: bool, text: str, limit: int) -> None:
+    raw, whole = text.encode(errors="ignore"), escape(text.encode(errors="ignore").decode())
+    expected = whole if len(whole) <= limit else f"{whole[:limit]}… ({len(raw)} bytes)"
+    shown = written(rt.SPAN_SHOWN, 0, data=raw, limit=limit, compiled=compiled)
+    assert shown in (expected.encode(), b"REFUSED")
+    assert shown != b"REFUSED" or any(ord(letter) >= 0x20000 for letter in text)
