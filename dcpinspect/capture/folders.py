@@ -79,7 +79,8 @@ def with_folders(names: Sequence[str]) -> list[str]:
 
 def _begins_as_capture(path: str) -> bool:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode) or not about.st_size:  # a file of the kernel has no size, and may never end
             return False
         with open(path, "rb") as file:
             return file.read(4) in _MAGICS

@@ -33,8 +33,10 @@ SMALLEST = 12
 DONE, CUT, BAD, OTHER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
 """Rows of the kernel's columns: what it says of each packet, and where the blocks are that it leaves to Python."""
+_STRANGE = "a packet block contradicts itself or names no interface"
 MOST_INTERFACES = 1 << 16
-"""Greatest number of interfaces of a section that are remembered; packets of others count as damage."""
+"""Greatest number of interfaces of a section that are remembered; packets of others are not read, and told."""
+_BEYOND = f"packets of interfaces after the first {MOST_INTERFACES:,} of a section are not read"
 MOST_COUNTED = 1000
 """Greatest number of interfaces whose counts are remembered."""
 MOST_NOTES = 100
@@ -90,6 +92,7 @@ class PcapNg:
         self.counts: list[InterfaceCounts] = []
         self.unread: list[Unread] = []
         self._unread: dict[int, Unread] = {}  # by interface of this section
+        self._is_beyond = False  # that an interface is not read was told
         self.notes: list[bytes] = []
         self.secrets: list[bytes] = []
         self._secret_bytes = 0
@@ -231,8 +234,11 @@ class PcapNg:
         heads = struct.Struct(order + "III")
         for at in aside:
             if at < 0:
-                if len(problems) < MAX_PROBLEMS:
-                    problems.append((~at, "a packet block contradicts itself or names no interface"))
+                kind, _, number = heads.unpack_from(block, ~at)
+                is_beyond = kind == ENHANCED_PACKET and number >= MOST_INTERFACES == len(self.interfaces)
+                if len(problems) < MAX_PROBLEMS and not (is_beyond and self._is_beyond):
+                    problems.append((~at, _BEYOND if is_beyond else _STRANGE))
+                self._is_beyond |= is_beyond
                 continue
             kind, length, number = heads.unpack_from(block, at)
             if kind == STATISTICS:

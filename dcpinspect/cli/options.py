@@ -6,6 +6,7 @@ Most stand in groups (``choices``), whose methods make of the text as typed what
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from dcpinspect.tables.select import Selection
     from dcpinspect.tables.times import Span
 
+_LOOKING_S = 1
+"""A walk through directories that takes longer is told."""
 STDIN = "-"
 """Name of standard input among captures."""
 
@@ -40,7 +43,14 @@ def with_folders(names: Sequence[str] | None) -> list[str]:
     """Returns the names of captures, with directories replaced by their captures. What the command writes is as private as they are."""
     from dcpinspect.capture import folders, rights  # deferred: only a command that runs needs them
 
-    paths = folders.with_folders(names or ())
+    looking = threading.Timer(_LOOKING_S, complain, (f"looking for captures in {', '.join(map(escape, names or ()))}",))
+    looking.daemon = True
+    if any(map(os.path.isdir, names or ())):
+        looking.start()
+    try:
+        paths = folders.with_folders(names or ())
+    finally:
+        looking.cancel()
     rights.be_as_private_as(paths)
     return paths
 

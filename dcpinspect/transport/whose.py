@@ -219,12 +219,15 @@ def comes_again(tables: TransportTables, side: int) -> bool:
 def begins_anew(tables: TransportTables, side: int, flags: int, first: int, ack: int) -> bool:
     """Returns whether a SYN before byte ``first`` cannot belong to the connection on its addresses."""
     one, other = tables.sides[side], tables.sides[side ^ 1]
+    is_soon = abs(tables.segment.packet.time - tables.connections[side >> 1].first_time) < COPY_NS
     if one.has_base == 1:
+        if one.started == 0 and is_soon and 0 < distance(one.base, first) < STRAY_REACH:
+            return False  # its own SYN, which stands in the file behind bytes of it
         return bool(distance(first, one.base) != 0 or (not flags & ACK and comes_again(tables, side)))
     if other.has_base == 0:
         return bool(tables.connections[side >> 1].closed_how != OPEN)
     if other.started == 0:
-        return True
+        return not (flags & ACK and is_soon and 0 <= distance(other.base, ack) < STRAY_REACH)
     if flags & ACK:
         return not 0 <= distance(ack, other.base) < 65_536  # a SYN may carry data
     return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from dcpinspect.capture import folders
+from dcpinspect.cli import options
 from dcpinspect.cli.config import Config
 from dcpinspect.cli.options import Conditions, Ports, SparkSession, column_names
 from dcpinspect.errors import UsageError
 from dcpinspect.tables.select import Collections
+from tests import builders
 
 CONFIG = Config(
     Path("my.toml"),
@@ -121,3 +126,20 @@ def test_sparks_settings_are_keys_and_values() -> None:
     assert SparkSession(conf=["a.b=c=d", " e = f"]).settings() == {"a.b": "c=d", "e": " f"}
     with pytest.raises(UsageError, match="--conf =x: write KEY=VALUE"):
         SparkSession(conf=["=x"]).settings()
+
+
+def test_a_long_search_for_captures_in_a_directory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pcap").write_bytes(builders.pcap(builders.recorded(builders.conversation(b"x"))))
+    search = folders.with_folders
+
+    def slow(names: Sequence[str]) -> list[str]:
+        time.sleep(0.5)
+        return search(names)
+
+    monkeypatch.setattr(folders, "with_folders", slow)
+    for seconds, is_told in ((0.05, True), (60, False)):
+        monkeypatch.setattr(options, "_LOOKING_S", seconds)
+        assert options.with_folders([str(tmp_path)]) == [str(tmp_path / "a.pcap")]
+        assert (f"looking for captures in {tmp_path}" in capsys.readouterr().err) is is_told

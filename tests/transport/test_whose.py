@@ -424,3 +424,12 @@ def test_connections_in_two_networks_stay_apart_once_others_have_left_memory(tmp
     assert {key: data for key, data in streams.items() if data} == told_in(
         tmp_path, seen_in((made[0], tagged(1), 0), (made[1], tagged(2), 0))
     )[0]
+
+
+@pytest.mark.parametrize("behind", [4, 6])
+def test_a_syn_that_stands_in_the_file_behind_bytes_of_its_connection_begins_no_other(tmp_path: Path, behind: int) -> None:
+    made = customers()[0]
+    streams, ends = conversed(tmp_path, [*made[1:behind], made[0], *made[behind:]])
+    assert (streams, ends) == conversed(tmp_path, made)
+    late, ends = conversed(tmp_path, [*made[3:behind], made[0], made[1], *made[behind:]])
+    assert (late, ends) == conversed(tmp_path, made[3:])
