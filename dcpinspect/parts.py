@@ -324,6 +324,7 @@ _ALLOWED = {
     "dcpinspect.findings.facts": ("SessionPlaces",),
     "dcpinspect.findings.finding": ("Occurrence", "Place"),
     "dcpinspect.findings.heaps": ("Heap",),
+    "dcpinspect.findings.per_connection": ("PerConnection",),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
     "dcpinspect.streams.contents": ("Contents",),

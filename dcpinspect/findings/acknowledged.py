@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.per_connection import PerConnection, renumbered
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
@@ -63,9 +63,9 @@ class Acknowledged(Watcher):
     def __init__(self) -> None:
         self._answers: dict[int, Place | None] = {}
         """The place of the answer, or None, by row of the marker."""
-        self._unasked: dict[int, int] = {}
+        self._unasked: PerConnection[int, int] = PerConnection()
         """By connection, time of the latest answer whose marker had not been read: a hole may have held the marker back."""
-        self._needless: dict[tuple[int, int], Examples[Place]] = {}
+        self._needless: PerConnection[tuple[int, int], Examples[Place]] = PerConnection()
         """By connection and opaque: answers to markers of which no one that was read asked for an answer."""
         self._unread: set[tuple[int, int]] = set()
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
@@ -102,8 +102,7 @@ class Acknowledged(Watcher):
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops these connections, as in ``Watcher``; markers that wait for an answer are forgotten in any case."""
-        self._unasked = {number: time_ns for number, time_ns in self._unasked.items() if number not in connections}
-        self._needless = {key: few for key, few in self._needless.items() if key[0] not in connections}
+        super().leave(connections)
         self._unread = {key for key in self._unread if key[0] not in connections}
 
     @property
@@ -115,14 +114,11 @@ class Acknowledged(Watcher):
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
         connections."""
-        whole = cls()
+        whole = super().joined(parts, connections)
         for part, of in zip(parts, connections, strict=True):
             for row, answer in part._answers.items():
-                whole._answers[row] = None if answer is None else renumbered_place(answer, of)
-            whole._unasked |= {int(of[number]): time_ns for number, time_ns in part._unasked.items()}
+                whole._answers[row] = renumbered(answer, of)
             whole._unread |= {(int(of[number]), opaque) for number, opaque in part._unread}
-            for (number, opaque), few in part._needless.items():
-                whole._needless[int(of[number]), opaque] = few.renamed(partial(renumbered_place, connections=of))
         whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
         return whole
 

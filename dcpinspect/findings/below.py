@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Self
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import counted, duration
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
@@ -115,8 +113,8 @@ class Stops(Watcher):
     """Remembers where the events of a connection stopped for a while: the last one before it, and the first one after it."""
 
     def __init__(self) -> None:
-        self._last: dict[int, Event] = {}
-        self._stops: dict[int, list[tuple[Event, Event]]] = {}
+        self._last: PerConnection[int, Event] = PerConnection()
+        self._stops: PerConnection[int, list[tuple[Event, Event]]] = PerConnection()
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
@@ -152,23 +150,6 @@ class Stops(Watcher):
                 return before, after
         last = self._last.get(connection)
         return () if last is None or last.place.time_ns > shut.since_ns + shut.time_ns else (last,)
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        for number in connections:
-            self._last.pop(number, None)
-            self._stops.pop(number, None)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Returns together what readings of different connections found, as in ``Watcher``."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            for number, event in part._last.items():
-                whole._last[int(of[number])] = _renumbered(event, of)
-            for number, stops in part._stops.items():
-                whole._stops[int(of[number])] = [(_renumbered(one, of), _renumbered(other, of)) for one, other in stops]
-        return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
@@ -206,10 +187,6 @@ class Stops(Watcher):
             is_over=shut.is_over,
             closes=link.number if ends else None,
         )
-
-
-def _renumbered(event: Event, connections: Rows) -> Event:
-    return replace(event, place=renumbered_place(event.place, connections))
 
 
 def _host(address: str) -> str:

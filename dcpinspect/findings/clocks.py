@@ -5,9 +5,8 @@ A capture's clock may be wrong, too. It is not where changes of the same server 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import Self
 
 import numpy as np
 
@@ -16,9 +15,9 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.tables.messages import MessageBatch
 
@@ -55,7 +54,7 @@ class Clocks(Watcher):
     """Counts, for each connection, changes whose CAS is about as new as the capture, and those that are ahead of it."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, tuple[int, int]] = {}
+        self._counts: PerConnection[int, tuple[int, int]] = PerConnection()
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns changes whose CAS is ahead."""
@@ -84,19 +83,6 @@ class Clocks(Watcher):
             recent, ahead = (sum(self._counts.get(number, (0, 0))[place] for number in numbers) for place in (0, 1))
             if ahead >= recent:
                 found.drop("cas-ahead", numbers, AHEAD)
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        self._counts = {number: counts for number, counts in self._counts.items() if number not in connections}
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            whole._counts.update({int(of[number]): counts for number, counts in part._counts.items()})
-        return whole
 
 
 def _words(batch: MessageBatch, cause: str, row: int) -> str:

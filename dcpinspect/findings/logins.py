@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place, Whose
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
@@ -92,9 +91,9 @@ class Logins(Watcher):
     """Remembers refusals until the same step succeeds, and when a bucket was chosen."""
 
     def __init__(self) -> None:
-        self._refused: dict[tuple[int, int], Refused] = {}
+        self._refused: PerConnection[tuple[int, int], Refused] = PerConnection()
         """By connection and step."""
-        self._chosen: dict[int, Place] = {}
+        self._chosen: PerConnection[int, Place] = PerConnection()
         """By connection: the answer by which it got its bucket."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
@@ -117,23 +116,6 @@ class Logins(Watcher):
             elif before is not None or len(self._refused) < MOST:
                 self._refused[key] = Refused(place, opcode, status, place)
         yield from ()
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        self._refused = {key: one for key, one in self._refused.items() if key[0] not in connections}
-        self._chosen = {number: place for number, place in self._chosen.items() if number not in connections}
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            for (connection, step), one in part._refused.items():
-                place, first = renumbered_place(one.place, of), renumbered_place(one.first, of)
-                whole._refused[int(of[connection]), step] = replace(one, place=place, first=first)
-            whole._chosen.update({int(of[number]): renumbered_place(place, of) for number, place in part._chosen.items()})
-        return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""

@@ -8,8 +8,8 @@ aborts counted. Any answer to a snapshot marker or a vbucket state is taken for 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -17,12 +17,13 @@ import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Key as FaultKey
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
@@ -109,7 +110,7 @@ class Refusals(Watcher):
     """Follows what consumers answer to messages of streams. Memory grows with the streams of which something is refused."""
 
     def __init__(self) -> None:
-        self._of: dict[_Key, _Refused] = {}
+        self._of: PerConnection[_Key, _Refused] = PerConnection()
         self._recent = Latest(SentMessages)
         """Messages of streams in the latest rows."""
 
@@ -140,10 +141,6 @@ class Refusals(Watcher):
                 self._refuse(batch, mine, before, needs_v7=bool(needs_v7[order[low]]), with_rows=fed.with_rows)
         self._remember(batch, sent)
         return ()
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        self._of = {key: refused for key, refused in self._of.items() if key[0] not in connections}
 
     def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
         least = int(batch.row[-1]) - REACH
@@ -183,16 +180,8 @@ class Refusals(Watcher):
     def joined(cls, parts: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
         """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
         connections."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            for (connection, *rest), one in part._of.items():
-                told = [
-                    (renumbered_place(answer, of), None if about is None else renumbered_place(about, of), seqno)
-                    for answer, about, seqno in one.told
-                ]
-                last = None if one.last is None else renumbered_place(one.last, of)
-                whole._of[int(of[connection]), rest[0], rest[1], rest[2]] = replace(one, told=told, last=last)
-        whole._of = dict(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
+        whole = super().joined(parts, connections)
+        whole._of = PerConnection(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:

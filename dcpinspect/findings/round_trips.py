@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field, replace
-from typing import Self
+from collections.abc import Iterable, Iterator
+from dataclasses import field
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
@@ -71,7 +71,7 @@ class RoundTrips(Watcher):
     """Counts how long answers take. Memory grows with connections and commands, up to ``MOST``."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[int, int], _Trips] = {}
+        self._of: PerConnection[tuple[int, int], _Trips] = PerConnection()
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
@@ -98,21 +98,6 @@ class RoundTrips(Watcher):
                     trips.slowest_ns, trips.slowest = int(took[end]), place_of(batch, int(rows[end]))
             begin = end + 1
         return ()
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        self._of = {key: trips for key, trips in self._of.items() if key[0] not in connections}
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            for (connection, opcode), trips in part._of.items():
-                slowest = None if trips.slowest is None else renumbered_place(trips.slowest, of)
-                whole._of[int(of[connection]), opcode] = replace(trips, slowest=slowest)
-        return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields what stands out so far."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.records import dataclass
 
@@ -77,12 +78,20 @@ class Watcher:
 
     def leave(self, connections: Collection[int]) -> None:
         """Frees what only these connections need: they are over, and what was found on them is known."""
+        for state in vars(self).values():
+            if isinstance(state, PerConnection):
+                state.leave(connections)
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:  # noqa: ARG003 - of others
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
         connections."""
-        return cls()
+        whole = cls()
+        for name, state in vars(whole).items():
+            if isinstance(state, PerConnection):
+                for part, numbers in zip(parts, connections, strict=True):
+                    state.join(getattr(part, name), numbers)
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
