@@ -9,6 +9,7 @@ import pytest
 
 from dcpinspect.transport.tls import keylog
 from tests import conftest
+from tests.catalogue import each
 
 pytest_plugins = ["pytester"]
 
@@ -41,3 +42,16 @@ def test_what_a_command_decides_is_over_after_its_test(tmp_path: Path) -> None:
     assert keylog.chosen.choose([str(tmp_path / "keys")])
     conftest.pytest_runtest_teardown()
     assert not keylog.chosen.open()
+
+
+def test_an_entry_of_a_catalogue_that_fails_is_named() -> None:
+    tried: list[int] = []
+
+    @each("number", [1, 2, 3])
+    def is_odd(number: int) -> None:
+        tried.append(number)
+        assert number % 2
+
+    with pytest.raises(AssertionError) as caught:
+        is_odd()
+    assert (tried, caught.value.__notes__) == ([1, 2], ["is_odd: (2,)"])

@@ -36,6 +36,7 @@ def results(paths: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=[pytest.mark.deep] if "large" in path.name else []) for path in sorted(SAMPLES.glob("*.pcap*"))],

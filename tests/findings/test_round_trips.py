@@ -17,6 +17,8 @@ from tests.findings.checked import findings
 from tests.parted import Options, divided, everything, joined, whole
 from tests.streams.told import Told, capture
 
+pytestmark = pytest.mark.slow
+
 RULES = ["slow-responses"]
 
 

@@ -22,6 +22,7 @@ def rules(message: Message) -> list[str]:
     return [problem.rule for problem in message.problems]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=600)
 @given(data=messages, context=contexts, missing=gaps)
 def test_any_bytes_with_any_holes_give_fields_that_tile_the_message_and_no_exception(

@@ -34,6 +34,7 @@ def read(data: bytes) -> dict[str, object]:
     return {slot.name: value for slot, value, _offset, _size in decode_table(data, SLOTS)}
 
 
+@pytest.mark.slow
 @given(values)
 def test_all_tables_come_back_with_defaults_for_what_is_absent(table: dict[str, int | bool | str]) -> None:
     assert read(encode_table(SLOTS, table)) == {"uid": 0, "scope": 0, "valid": False, "name": "", "late": 7} | table

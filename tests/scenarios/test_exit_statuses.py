@@ -10,6 +10,8 @@ from dcpinspect.cli.main import main
 from tests import builders
 from tests.peers.truth import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 ROLLBACK = (SAMPLES / "rollback.pcap").read_bytes()
 HEADER = 24
 COMMANDS = {

@@ -58,6 +58,7 @@ def test_fewer_choices_are_found_that_still_fail() -> None:
     assert len(play(Dice(choices=smallest)).said) < len(play(Dice(7)).said) / 4
 
 
+@pytest.mark.slow
 def test_every_message_of_a_conversation_is_in_its_packets() -> None:
     for seed in range(20):
         capture, heard, _ = told(seed)

@@ -26,6 +26,8 @@ from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 from tests.peers.truth import SAMPLES, load
 
+pytestmark = pytest.mark.slow
+
 ALL_COLUMNS = ",".join(column.name for column in COLUMNS)
 OUTPUTS = {
     "lines": ("x.txt",),

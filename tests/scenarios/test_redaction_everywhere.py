@@ -29,6 +29,8 @@ from tests.scenarios.marked import CONTROLLED, TEXTS_OF_COMMANDS, WISHED, found,
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
 
+pytestmark = pytest.mark.slow
+
 ALL_COLUMNS = ",".join(column.name for column in COLUMNS)
 TABLES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 FILES = {
@@ -135,7 +137,6 @@ def test_the_error_line_of_a_query_quotes_no_filter(capture: Path, capfdbinary: 
         assert bool(found(said.out + said.err)) != bool(more)
 
 
-@pytest.mark.slow
 def test_two_captures_compared_have_no_marker(capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     other = tmp_path / "other.pcap"
     other.write_bytes(capture.read_bytes().replace(mark("vb").encode(), mark("vy").encode()))
@@ -145,7 +146,6 @@ def test_two_captures_compared_have_no_marker(capture: Path, tmp_path: Path, cap
         assert bool(found(said.out + said.err)) != ("--redact" in more)
 
 
-@pytest.mark.slow
 def test_no_file_of_a_pipeline_has_a_marker(capture: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     packets = packets_of(capture)
     ring = cut(tmp_path / "ring", packets, [len(packets) // 2])
@@ -209,7 +209,6 @@ def test_what_watches_tells_no_marker_to_anybody(capture: Path, tmp_path: Path, 
             assert bool(found(repr(metrics.snapshot()).encode())) == (redactor is None)
 
 
-@pytest.mark.slow
 def test_the_terminal_ui_shows_and_exports_no_marker(capture: Path, tmp_path: Path) -> None:
     views = [(view, key_of(view)) for view in VIEWS]
     for redactor, shown in ((None, views[1:2]), (Redactor(), views)):

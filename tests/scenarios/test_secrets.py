@@ -24,6 +24,8 @@ from tests import builders
 from tests.scenarios.test_redaction import OUTPUTS, output
 from tests.tui.screens import Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 MARK = b"\x5a\x51" * 6
 """Letters that no other text has, the same at every place of a row of the byte grid."""
 FORMS = (MARK, MARK.hex().encode(), b"('Q')", b"('Z')", b"51 5a 51")
@@ -125,7 +127,6 @@ def test_findings_and_queries_tell_none(arguments: list[str], capture: Path, cap
     assert shown(printed) == []
 
 
-@pytest.mark.slow
 def test_no_message_tells_one_on_its_own_however_it_is_cut() -> None:
     for data in secrets():
         for end in (len(data), len(data) - 2, len(data) - 14, 30):
@@ -135,7 +136,6 @@ def test_no_message_tells_one_on_its_own_however_it_is_cut() -> None:
         assert shown("\n".join(explain_packets([data])).encode()) == [], data
 
 
-@pytest.mark.slow
 def test_no_packet_of_scapy_shows_one() -> None:
     for data in secrets():
         packet = DCP(data)
@@ -143,7 +143,6 @@ def test_no_packet_of_scapy_shows_one() -> None:
         assert shown(f"{packet.show(dump=True)}{packet!r}{packet.summary()}".encode()) == [], data
 
 
-@pytest.mark.slow
 def test_the_terminal_ui_shows_none(tmp_path: Path) -> None:
     requests = [
         *built(Opcode.DOWNLOAD_SNAPSHOT, "request", False, value=NAMING["json"], key=b"", extras=b""),

@@ -30,6 +30,8 @@ from tests.tls import damage, oracle
 from tests.tls.forged import Forged
 from tests.tls.peers import Recorded, Tls
 
+pytestmark = pytest.mark.slow
+
 COUNT = 60
 WAYS = {
     "1.3": Tls("1.3", "TLS_AES_256_GCM_SHA384"),
@@ -89,7 +91,6 @@ def has_secrets(path: Path) -> bool:
         return any(file.secrets for file in capture.files)
 
 
-@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_with_secrets_others_decrypt_the_same_without_a_key_log(recorded: Recorded, tmp_path: Path) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-secrets")
@@ -98,7 +99,6 @@ def test_with_secrets_others_decrypt_the_same_without_a_key_log(recorded: Record
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.slow
 @pytest.mark.requires("tshark")
 def test_without_them_the_packets_tell_nothing(recorded: Recorded, tmp_path: Path) -> None:
     path = written(recorded, tmp_path / "x.pcapng", "--with-handshakes")
@@ -297,7 +297,6 @@ def spelled(secrets: list[str]) -> list[bytes]:
     return [form(one) for one in raw for form in forms]
 
 
-@pytest.mark.slow
 def test_no_output_has_a_secret(
     one: Recorded, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

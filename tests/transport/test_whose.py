@@ -103,6 +103,7 @@ def read(tmp_path: Path, captured: Sequence[Recorded], size: int = 1000) -> Read
     return found, [(link.closed, link.closed_by, link.has_handshake) for link in engine.links]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strays", KINDS, ids=str)
 def test_a_stray_packet_changes_nothing_wherever_it_is(tmp_path: Path, strays: list[Stray]) -> None:
     whole = read(tmp_path, base())

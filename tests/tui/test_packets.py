@@ -9,6 +9,8 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, screen, settled
 
+pytestmark = pytest.mark.slow
+
 
 def test_below_a_hundred_columns_fields_and_bytes_take_turns() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:

@@ -17,7 +17,7 @@ from tests.tls.decrypted import expected, read, said
 from tests.tls.peers import REFUSALS, SUITES_1_3, Tls, Version, record, refuse
 from tests.tls.variants import VARIANTS, make, short
 
-pytestmark = [NEEDS_ROOT, pytest.mark.requires("tcpdump")]
+pytestmark = [NEEDS_ROOT, pytest.mark.slow, pytest.mark.requires("tcpdump")]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
