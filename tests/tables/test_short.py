@@ -7,7 +7,8 @@ import pytest
 
 from dcpinspect.export.json import message_object
 from dcpinspect.reading import Reading
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import Texts, short_column
 from tests.peers.truth import SAMPLES
 
@@ -64,3 +65,11 @@ def test_a_column_that_no_message_has_is_none() -> None:
     with Reading([str(SAMPLES / "capture-loss.pcap")]) as reading:
         batch = next(iter(reading))
     assert short_column(batch, np.arange(len(batch)), "manifest_uid") is None
+
+
+def test_a_column_that_nothing_makes_is_refused_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BY_NAME, "forgotten", Column("forgotten", "i64", "declared, and made by nothing"))
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        (batch, *_) = reading
+        with pytest.raises(NotImplementedError, match="nothing makes the column forgotten"):
+            short_column(batch, np.arange(len(batch)), "forgotten")
