@@ -1,11 +1,7 @@
-"""The JSON Schema of a message, made from the tables from which the messages are made.
-
-``python -m dcpinspect.export.schema`` writes it to ``schemas/message.json``, which is part of the package.
-"""
+"""The JSON Schema of a message, made from the tables from which the messages are made."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from dcpinspect.export.json import SCHEMA
@@ -179,9 +175,3 @@ def message_schema() -> dict[str, Any]:
             },
         },
     }
-
-
-if __name__ == "__main__":
-    import orjson
-
-    (Path(__file__).parent / "schemas" / "message.json").write_bytes(orjson.dumps(message_schema(), option=orjson.OPT_INDENT_2) + b"\n")

@@ -1,14 +1,11 @@
-"""The JSON Schema of a record of each table, made from the table's own columns.
-
-``python -m dcpinspect.export.table_schema`` writes the schemas to ``schemas``, which is part of the package.
-"""
+"""The JSON Schema of a record of each table, made from the table's own columns."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from dcpinspect.comparison.contracts import DIFFERENCES, PATHS
+from dcpinspect.export.schema import message_schema
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.logs.events import LOG_EVENTS
@@ -101,13 +98,5 @@ def _inner(table: RecordTable) -> dict[str, Any]:
 
 
 _TABLES = (*ALL, FINDINGS, DIFFERENCES, PATHS, INFO, IO, STATS, LOG_EVENTS)
-SCHEMAS = {**{table.name: table_schema(table) for table in _TABLES}, "timeline": timeline_schema()}
-"""Schemas by the names of their files."""
-
-
-if __name__ == "__main__":
-    import orjson
-
-    for name, schema in SCHEMAS.items():
-        path = Path(__file__).parent / "schemas" / f"{name}.json"
-        path.write_bytes(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")
+SCHEMAS = {"message": message_schema(), **{table.name: table_schema(table) for table in _TABLES}, "timeline": timeline_schema()}
+"""Schemas by the names of their outputs."""
