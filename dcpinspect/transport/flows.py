@@ -164,10 +164,10 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     """Returns whether bytes of a flow were recorded before those that they acknowledge: two clocks or queues recorded the two directions.
 
     That is not so if the acknowledged bytes wait for these: then they are there, and the acknowledgement is on a copy that was sent again.
-    Nor is it so if nothing of the other direction is captured.
+    Where nothing of the other direction is captured, it is so for the first bytes only: once they waited in vain, nothing waits.
     """
     side, other = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
-    if needs - side.has_fin <= other.next or other.passed == GIVEN_UP or side.packets == 0:
+    if needs - side.has_fin <= other.next or other.passed == GIVEN_UP:
         return False
     return not (other.head >= 0 and tables.nodes[other.head].offset == other.next)
 

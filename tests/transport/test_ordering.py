@@ -129,13 +129,27 @@ def test_bytes_that_acknowledge_what_was_lost_wait_as_those_behind_a_gap(tmp_pat
     assert released(tmp_path, made)[1] == [*((packet, last) for packet in (3, 4, 5)), (205 + is_shown, 205 + is_shown)]
 
 
-def test_bytes_do_not_wait_for_a_direction_that_has_ended_or_was_not_captured(tmp_path: Path) -> None:
+def test_bytes_do_not_wait_for_a_direction_that_has_ended(tmp_path: Path) -> None:
     made = asked(late=0)
     made.send(True, flags=FIN | ACK)
     del made.segments[3]
     assert released(tmp_path, made)[1] == [(3, 6), (4, 6), (5, 6)]
+
+
+def test_for_a_direction_that_was_not_captured_they_wait_once(tmp_path: Path) -> None:
+    made = asked(late=0)
     made.segments = [segment for segment in made.segments if not segment.to_server]
-    assert released(tmp_path, made)[1] == [(1, 1), (2, 2), (3, 3)]
+    for _ in range(2):
+        made.time_ns += 200_000_000
+        made.send(False, b"next")
+    assert released(tmp_path, made)[1] == [(1, 4), (2, 4), (3, 4), (4, 4), (5, 5)]
+
+
+def test_answers_wait_for_questions_of_which_the_first_packet_is_recorded_behind_them(tmp_path: Path) -> None:
+    made = asked(late=0)
+    made.segments.sort(key=lambda segment: segment.to_server)
+    said = released(tmp_path, made)[1]
+    assert [release for _, release in said] == [len(made.segments) - 1] * len(said)
 
 
 def test_a_question_that_was_sent_again_does_not_wait_for_its_answer(tmp_path: Path) -> None:
