@@ -215,8 +215,9 @@ def alike(members: Rows, shape: Sequence[Rows]) -> Iterator[tuple[tuple[int, ...
         return
     groups = np.zeros(len(members), dtype=np.int64)
     for numbers in shape:
-        first, inverse = distinct(numbers)
-        groups = distinct(groups * len(first) + inverse)[1]
+        if (numbers != numbers[0]).any():  # in most shapes all are equal, and comparing costs less
+            first, inverse = distinct(numbers)
+            groups = distinct(groups * len(first) + inverse)[1]
     first = distinct(groups)[0]
     for group, one in enumerate(first.tolist() if len(first) <= MAX_SHAPES else ()):
         yield tuple(int(numbers[one]) for numbers in shape), members[groups == group]
