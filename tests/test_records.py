@@ -104,7 +104,7 @@ def test_each_record_of_the_package_takes_what_dataclasses_would_give_it() -> No
             (one.name, one.kind is one.KEYWORD_ONLY, one.default is one.empty) for one in inspect.signature(record).parameters.values()
         ]
         expected = [
-            (field.name, field.kw_only, field.default is field.default_factory is dataclasses.MISSING)
+            (field.name, field.kw_only is True, field.default is field.default_factory is dataclasses.MISSING)
             for field in dataclasses.fields(record)
         ]
         assert found == sorted(expected, key=lambda facts: facts[1]), record
