@@ -50,11 +50,21 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences: for two streams, the first differences and the last one, which counts for those between."""
     context = finished.context
     for found in context.tracker.contradictions().found():
+        if _are_in_two_networks(context, found):
+            continue
         for place, seqno in enumerate(found.seqnos):
             if seqno in found.events:
                 count = found.count - SHOWN if place == SHOWN else 1
                 told = _occurrence(context, found, seqno, count, with_keys=finished.with_keys)
                 yield replace(told, rows=found.rows) if place == 0 else told
+
+
+def _are_in_two_networks(context: Context, found: Contradiction) -> bool:
+    """Returns whether two streams are of two servers, although their addresses are the same: connections between the same ends, at the same
+    time."""
+    one, two = (context.by_number[int(context.streams.connection[stream])] for stream in found.streams)
+    is_beside = max(one.first_ns, two.first_ns) < min(one.last_ns, two.last_ns)
+    return one.number != two.number and (one.client, one.server) == (two.client, two.server) and is_beside
 
 
 def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.streams import events
+from tests.captures import field
+from tests.doubled import packets_of, tcp_of, written
 from tests.findings.checked import findings
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
@@ -283,3 +287,21 @@ def test_a_document_is_not_named_where_keys_are_not_shown(tmp_path: Path) -> Non
     (it,) = of_file(tmp_path / "told.pcap", *differing(mutation("secret", cas=1), mutation("secret", cas=2)), redactor=Redactor())
     assert "secret" not in it.message
     assert it.message.startswith("seqno 2 is a mutation with CAS 0x0000000000000001 here, a mutation with CAS 0x0000000000000002 on")
+
+
+@pytest.mark.parametrize("is_tagged", [True, False])
+def test_servers_with_one_address_in_two_networks_have_histories_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_tagged: bool
+) -> None:
+    packets, others = packets_of(field("t00-base")), []
+    for packet in packets:
+        one = tcp_of(packet)
+        seq, ack = one.seq + 0x61234567, one.ack + 0x61234567 if one.ack else 0
+        link = one.link[:12] + b"\x81\x00\x00\x14" + one.link[12:] if is_tagged else one.link
+        ports = (one.source, one.target) if is_tagged else (one.source + one.to_server(), one.target + (not one.to_server()))
+        said = one.payload.replace(b"hotel|", b"motel|")
+        made = replace(one, seq=seq, ack=ack, link=link, payload=said, source=ports[0], target=ports[1])
+        others.append(made.recorded(packet.time_ns + 9_000))
+    path = written(tmp_path, sorted([*packets, *others], key=lambda one: one.time_ns))
+    main(["check", str(path)])
+    assert ("diverging-history" in capsys.readouterr().out) is not is_tagged
