@@ -118,6 +118,8 @@ class LineProgram:
             text(" ")
             add(rt.UNSIGNED, COLUMN["length"], 8)
         self._add_summary(present, parts)
+        if (problem := self._batch.problem_of(self._index)) is not None:
+            text(f"{self._gap}! {problem}")
         if lines.width:
             add(rt.CLIP, lines.width, len(style[0].encode()))
         add(rt.LINE_END, 1)

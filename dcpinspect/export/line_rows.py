@@ -29,6 +29,7 @@ from dcpinspect.export.line_programs import (
 from dcpinspect.export.row_text import RowWriter, alike, completed, write_rows
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
+from dcpinspect.protocol.decode import BAD_PREFIX
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
@@ -177,7 +178,7 @@ class _Run:
     def _plain_rows(self, times: Rows) -> Mask:
         """Returns which messages have nothing unusual, as far as columns tell."""
         batch, at = self._batch, self._at
-        plain: Mask = (batch.decoded.problem[at] == 0) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
+        plain: Mask = np.isin(batch.decoded.problem[at], (0, BAD_PREFIX)) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
         if self._of.lines.time_format in ("absolute", "epoch"):
             plain &= times >= 0
         if len(batch.missing.row):
@@ -303,6 +304,7 @@ class _Run:
             (1, decoded.fits[at]),
             (1, decoded.value.size[at] > 0),
             (2, decoded.generation[at]),
+            (1, decoded.problem[at] == BAD_PREFIX),
             (_LAYOUT_BITS, decoded.layout[at] + 1),
             (1, batch.direction[at]),
             (8, 0 if self._of.groups is None else self._of.groups(self._rows)),

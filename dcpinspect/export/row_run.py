@@ -21,6 +21,7 @@ from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
+from dcpinspect.protocol.decode import BAD_PREFIX
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -67,8 +68,8 @@ def _log_entry(layout: Layout) -> int:
 
 _LONGEST_LOG = 1600
 """Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
-_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False] for has in (False, True)], dtype=np.bool_)
-"""Whether messages are plain: by whether there is a value, and by layout."""
+_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), not has, False] for has in (False, True)], dtype=np.bool_)
+"""Whether messages are plain: by whether there is a value, and by layout. Refusals without a text are."""
 _LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
 _HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
 _NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)
@@ -155,7 +156,7 @@ class Run(ABC):
         plain: Mask = (
             _PLAIN[has_value.astype(np.int64), layout]
             & decoded.fits[rows]
-            & (decoded.problem[rows] == 0)
+            & np.isin(decoded.problem[rows], (0, BAD_PREFIX))
             & (decoded.framing_size[rows] == 0)
         )
         plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (decoded.magic[rows] != Magic.FLEX_RESPONSE)
@@ -232,6 +233,7 @@ class Run(ABC):
             self._valid(valid),
             decoded.key.size[rows] > 0,
             decoded.value.size[rows] > 0,
+            decoded.problem[rows] == BAD_PREFIX,
             np.full(len(rows), batch.redactor is not None),
         )
         key = decoded.layout[rows] << 8 | decoded.datatype[rows]

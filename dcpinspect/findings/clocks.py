@@ -65,10 +65,12 @@ class Clocks(Watcher):
         is_ahead, is_impossible = cas > time_ns + np.uint64(LIMIT_NS), cas > time_ns + np.uint64(IMPOSSIBLE_NS)
         is_recent, is_ahead = ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns), is_ahead & ~is_impossible
         connection = batch.connection[rows]
-        for number in np.unique(connection[is_recent | is_ahead]).tolist():
+        some = is_recent | is_ahead
+        numbers, of = np.unique(connection[some], return_inverse=True)
+        more = (np.bincount(of, chosen[some]).astype(np.int64).tolist() for chosen in (is_recent, is_ahead))
+        for number, *counts in zip(numbers.tolist(), *more, strict=True):
             recent, ahead = self._counts.get(number, (0, 0))
-            mine = connection == number
-            self._counts[number] = recent + int((mine & is_recent).sum()), ahead + int((mine & is_ahead).sum())
+            self._counts[number] = recent + counts[0], ahead + counts[1]
         for cause, chosen in ((AHEAD, is_ahead), (IMPOSSIBLE, is_impossible)):
             if chosen.any():
                 words = partial(_words, batch, cause)

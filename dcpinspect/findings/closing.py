@@ -60,11 +60,11 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
     """Yields the close of a connection that has streams. ``of``: what another rule says that it was closed for."""
     if link.closed not in ("fin", "rst"):
         return
-    streams = context.streams[context.streams.connection == link.number]
-    runs = streams[(streams.state >= ACCEPTED) & (streams.state <= STREAMING)]
+    streams, own = context.streams, context.streams_of(link.number)
+    runs = own[(streams.state[own] >= ACCEPTED) & (streams.state[own] <= STREAMING)]
     if not len(runs):
         return
-    last = runs[int(np.argmax(runs.latest.row))]
+    last = streams[runs[np.argmax(streams.latest.row[runs])]]
     latest = context.place(last, last.latest)
     side = SIDES[link.closed_by] if link.closed_by >= 0 else ""
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None

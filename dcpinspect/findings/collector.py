@@ -389,7 +389,8 @@ class Collector:
             causes.update(dict.fromkeys((heap.first.key for heap in heaps), found.id))
         whole = {found.id: found for found, _ in own}
         told = ((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes)
-        effects = self._grouped(((heap, replace(one, whose=whole[of].whose), of) for heap, one, of in told), apart=apart)
+        told = ((heap, replace(one, whose=whole[of].whose, effect_of=of), of) for heap, one, of in told)
+        effects = self._grouped(told, apart=apart)
         out = [found for found, _ in own]
         for found, _ in effects:  # who acts on a cause acts on its effects, which are over when it is
             assert found.effect_of is not None
@@ -438,7 +439,7 @@ class Collector:
             first = heap.first
             kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
             same = first.rule, first.cause, case.severity, case.whose, cause, kind
-            shared.setdefault(same, []).append((heap, replace(case, effect_of=cause)))
+            shared.setdefault(same, []).append((heap, case))
         return [
             (together(members, self._rules[kind[0]]) if len(members) > 1 else members[0][1], [heap for heap, _ in members])
             for kind, members in shared.items()

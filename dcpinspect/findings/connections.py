@@ -214,7 +214,7 @@ def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
         where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
         late = [f"{counted(one.filled, 'byte')} came too late to be read"] if one.filled else []
         message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, name])
-        places, next_ = _loss(context, one.connection, one.direction), _SORT if one.filled else None
+        places, next_ = context.first_losses(one.connection, one.direction), _SORT if one.filled else None
         yield _of("capture-hole", one.connection, message, *places, cause=name, next_=next_)
     if one.cut:
         yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {name}", cause=name)
@@ -239,13 +239,6 @@ def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]
 
 def _known(places: Mapping[int, Place], row: int) -> list[Place]:
     return [places[row]] if row in places else []
-
-
-def _loss(context: Context, connection: int, direction: int) -> list[Place]:
-    """Returns the places of the messages behind the first losses of a direction."""
-    losses = context.tracker.state.known.losses
-    mine = losses[(losses.connection == connection) & (losses.direction == direction)][:3]
-    return [context.behind(loss) for loss in mine]
 
 
 def _copy(numbered: tuple[int, Copy]) -> Occurrence:
@@ -292,7 +285,7 @@ def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     if one.first_fault is None or link is None or not link.has_handshake:
         return
     offset, header = one.first_fault
-    places = _loss(context, one.connection, one.direction)[:1]
+    places = context.first_losses(one.connection, one.direction)[:1]
     cause = DIRECTIONS[one.direction]
     if header[0] in MAGIC_DOCS:
         name = opcode_name(header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import rows as r
@@ -65,6 +65,17 @@ class Context:
     def snapshots(self) -> Snapshots:
         """Snapshots in order of their markers."""
         return self.tracker.state.known.snapshots
+
+    def streams_of(self, connection: int) -> Rows:
+        """Returns the numbers of a connection's streams."""
+        order, sorted_ = self._by_connection
+        low, high = sorted_.searchsorted((connection, connection + 1))
+        return order[low:high]
+
+    @cached_property
+    def _by_connection(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.streams.connection, kind="stable")
+        return order, self.streams.connection[order]
 
     @cached_property
     def tables(self) -> Tables:
@@ -208,6 +219,18 @@ class Context:
         connection, direction = int(loss.connection), int(loss.direction)
         frame = int(loss.after_frame)
         return Place(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
+
+    def first_losses(self, connection: int, direction: int) -> list[Place]:
+        """Returns the places of the messages behind the first losses of a direction."""
+        losses, numbers = self.tracker.state.known.losses, self._losses.get((connection, direction), ())
+        return [self.behind(losses[number]) for number in numbers]
+
+    @cached_property
+    def _losses(self) -> Mapping[tuple[int, int], list[int]]:
+        """The first three losses of each direction that has some."""
+        losses = self.tracker.state.known.losses
+        groups = Groups([losses.connection, losses.direction])
+        return {(int(losses.connection[own[0]]), int(losses.direction[own[0]])): own[:3] for own in groups.values()}
 
     @cached_property
     def names(self) -> Names:

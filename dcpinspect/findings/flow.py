@@ -205,8 +205,8 @@ def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
     """Returns whether the producer waits for an acknowledgement at the end of what was read."""
     if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
-    streams = context.streams[context.streams.connection == link.number]
-    return bool(((streams.state >= ACCEPTED) & (streams.state <= STREAMING)).any())
+    states = context.streams.state[context.streams_of(link.number)]
+    return bool(((states >= ACCEPTED) & (states <= STREAMING)).any())
 
 
 def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:

@@ -49,7 +49,7 @@ class Heap:
     def add(self, occurrence: Occurrence) -> None:
         """Counts one more occurrence."""
         if len(self.shown) < SHOWN:
-            self.shown.append(replace(occurrence, rows=()))
+            self.shown.append(replace(occurrence, rows=()) if len(occurrence.rows) else occurrence)
         else:
             self.last = occurrence.places
         if len(self.advice) <= MOST_ADVICE:

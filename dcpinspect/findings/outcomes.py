@@ -13,7 +13,7 @@ from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import words as w
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups
+from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
@@ -100,7 +100,7 @@ class Outcomes:
         for number in sorted({*case.connections, *(place.connection for place in case.places)}):
             link = self._context.by_number.get(number)
             if link is not None and link.closed:
-                own = np.array(self._by_connection.get(number, ()), dtype=np.int64)
+                own = self._context.streams_of(number)
                 own = own[(streams.state[own] >= ACCEPTED) & (streams.state[own] <= STREAMING)]
                 found += zip(streams.vbucket[own].tolist(), streams.sid[own].tolist(), strict=True)
         return found
@@ -116,12 +116,6 @@ class Outcomes:
         streams = self._context.streams
         key = self._context.names.number(client)
         return self._granted_by_client.next(key, since, lambda numbers: streams.connection[numbers] > connection)
-
-    @cached_property
-    def _by_connection(self) -> Mapping[int, list[int]]:
-        """The streams of each connection that has some."""
-        groups = Groups([self._context.streams.connection])
-        return {int(self._context.streams.connection[own[0]]): own for own in groups.values()}
 
     @cached_property
     def _granted_by_vbucket(self) -> _Granted:

@@ -313,7 +313,8 @@ class Pairing(Watcher):
             if connection not in context.by_number:
                 continue
             took_ns = max(LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection]))
-            ended = streams.finished.time[(streams.connection == connection) & (streams.vbucket == answer.vbucket)]
+            own = context.streams_of(connection)
+            ended = streams.finished.time[own[streams.vbucket[own] == answer.vbucket]]
             is_late = bool(((ended > answer.place.time_ns - took_ns) & (ended > 0)).any())
             if not is_late and not context.may_lack(connection, context.producer(connection), answer.place.time_ns - took_ns):
                 message = f"close of the vbucket's stream refused: {status_name(status)}"
@@ -366,8 +367,10 @@ class Pairing(Watcher):
         for asked in self.takeovers:
             connection = asked.key[0]
             streams = context.streams
-            mine = np.flatnonzero((streams.connection == connection) & (streams.vbucket == asked.vbucket))
-            mine = mine[(streams.answer[mine] != w.A_ROLLBACK) & (streams.answer[mine] != w.A_REFUSED)]
+            mine = context.streams_of(connection)
+            mine = mine[
+                (streams.vbucket[mine] == asked.vbucket) & (streams.answer[mine] != w.A_ROLLBACK) & (streams.answer[mine] != w.A_REFUSED)
+            ]
             opened_ns = streams.opened.time[mine]
             mine = mine[(streams.opaque[mine] == asked.key[3]) & (opened_ns < asked.place.time_ns)]
             mine = mine[np.argsort(streams.opened.time[mine], kind="stable")]

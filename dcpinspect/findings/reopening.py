@@ -234,7 +234,8 @@ def _without_end(context: Context, clients: Clients, before: int, number: int, i
     places = (context.request(number), context.request(before), context.place(old, old.finished))
     shared, facts = "asked again without the end that was asked for before", {"end": end, "asked": start}
     streams = context.streams
-    others = np.flatnonzero((streams.connection == row.connection) & (streams.vbucket != row.vbucket) & (streams.request.form > 0))
+    others = context.streams_of(row.connection)
+    others = others[(streams.vbucket[others] != row.vbucket) & (streams.request.form[others] > 0)]
     first = others[np.unique(streams.vbucket[others], return_index=True)[1]]
     severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"
     yield occurrence(context, number, "end-lost", severity, message, places, seqnos=(end, start), shared=shared, facts=facts)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 
 import numpy as np
 
 from dcpinspect.findings.context import ALL, Context, occurrence
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, ranges
+from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Rows
@@ -56,40 +58,77 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     if not finished.is_whole:
         return
     context = finished.context
-    asked, reports = _asked(context), context.tracker.conversation.reports
-    reports = reports[reports.kind != LOG]
     of_host: dict[str, list[int]] = defaultdict(list)
     for link in context.links:
         of_host[_host(link)].append(link.number)
     connections: dict[str, list[int]] = defaultdict(list)
     for number, client in context.clients.items():
         connections[client].append(number)
+    # Thousands of clients may be on one host. What they share is worked out once.
+    is_known = cache(lambda host: all(_is_known(context, number) for number in of_host[host]))
+    told = cache(partial(_told, context, of_host))
     for numbers in connections.values():
-        mine = [asked[number] for number in numbers if number in asked]
-        if mine:
-            yield from _of_client(context, numbers, np.sort(np.concatenate(mine)), of_host)
-            near = [one for host in {_host(context.by_number[number]) for number in numbers} for one in of_host[host]]
-            buckets = {context.session(number).bucket for number in numbers}
-            near = [number for number in near if context.session(number).bucket in buckets]
-            told = reports[np.isin(reports.connection, near)]
-            yield from _not_listed(context, told, near, np.sort(np.concatenate(mine)))
+        mine = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
+        mine = mine[context.streams.request.form[mine] > 0]
+        if len(mine):
+            hosts = frozenset(_host(context.by_number[number]) for number in numbers)
+            yield from _of_client(context, numbers, mine, map(is_known, hosts))
+            listed = told(hosts, frozenset(context.session(number).bucket for number in numbers))
+            if listed is not None:
+                yield from _not_listed(context, listed, mine)
 
 
-def _asked(context: Context) -> dict[int, Rows]:
-    """Returns the streams that were requested, by connection."""
-    streams = context.streams
-    asked = np.flatnonzero(streams.request.form > 0)
-    asked = asked[np.argsort(streams.connection[asked], kind="stable")]
-    numbers, starts = np.unique(streams.connection[asked], return_index=True)
-    return dict(zip(numbers.tolist(), np.split(asked, starts[1:]), strict=True)) if len(asked) else {}
+@dataclass(frozen=True)
+class _Told:
+    """The high seqnos that clients of some hosts and buckets were told, at least one."""
+
+    context: Context
+    connections: list[int]
+    listings: Reports
+
+    @cached_property
+    def listed(self) -> dict[int, set[int]]:
+        """By vbucket: the seqnos."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for vbucket, seqno in zip(self.listings.vbucket.tolist(), self.listings.seqno.tolist(), strict=True):
+            found[vbucket].add(seqno)
+        return found
+
+    @cached_property
+    def is_all(self) -> bool:
+        """Whether everything that was asked for was captured."""
+        return all(_is_known(self.context, number) for number in self.connections)
+
+    @cached_property
+    def last(self) -> Place:
+        """The message that told the last of them."""
+        last = self.listings[int(np.argmax(self.listings.place.time))]
+        return self.context.said(int(last.connection), At.of(last.place))
+
+    @cached_property
+    def since_ns(self) -> int:
+        """When the first of them was told."""
+        return int(self.listings.place.time.min())
+
+
+def _told(context: Context, of_host: Mapping[str, Sequence[int]], hosts: Collection[str], buckets: Collection[str | None]) -> _Told | None:
+    """Returns what clients of these hosts and buckets were told; None if that is nothing. ``of_host``: connections by host."""
+    near = [number for host in hosts for number in of_host[host] if context.session(number).bucket in buckets]
+    reports = context.tracker.conversation.reports
+    listings = reports[(reports.kind != LOG) & np.isin(reports.connection, near)]
+    return _Told(context, near, listings) if len(listings) else None
 
 
 def _host(link: Link) -> str:
     return link.client.rpartition(":")[0]
 
 
-def _of_client(context: Context, connections: list[int], asked: Rows, of_host: Mapping[str, list[int]]) -> Iterator[Occurrence]:
-    """Yields the occurrence of one client. ``asked``: streams that it requested. ``of_host``: connections by host of the client."""
+def _of_client(context: Context, connections: list[int], asked: Rows, is_known: Iterable[bool]) -> Iterator[Occurrence]:
+    """Yields the occurrence of one client. ``asked``: streams that it requested.
+
+    ``is_known``: for each of its hosts, whether everything was captured. Where nobody knows whose a connection is, it may have more to say
+    of the client.
+    """
     streams = context.streams
     last = int(asked[np.argmax(streams.opened.time[asked])])
     patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
@@ -102,9 +141,7 @@ def _of_client(context: Context, connections: list[int], asked: Rows, of_host: M
         nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
     requested = set(streams.vbucket[asked].tolist())
     missing = sorted(set(nodes) - requested)
-    # If it is not known whose it is, any connection of the host may have more to say of the client.
-    hosts = {_host(context.by_number[number]) for number in connections}
-    if not missing or not all(_is_known(context, number) for host in hosts for number in of_host[host]):
+    if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
     where = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
@@ -115,26 +152,25 @@ def _of_client(context: Context, connections: list[int], asked: Rows, of_host: M
     yield Occurrence("vbuckets-not-requested", "note", message, number, places, vbuckets=tuple(missing))
 
 
-def _not_listed(context: Context, listings: Reports, connections: list[int], asked: Rows) -> Iterator[Occurrence]:
+def _not_listed(context: Context, told: _Told, asked: Rows) -> Iterator[Occurrence]:
     """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
 
-    ``listings``: the high seqnos that its host was told, on ``connections``. ``asked``: streams that the client requested.
+    ``told``: the high seqnos that its host was told. ``asked``: streams that the client requested.
     """
     streams = context.streams
     asked = asked[np.argsort(streams.opened.time[asked], kind="stable")]
     first = asked[np.unique(streams.vbucket[asked], return_index=True)[1]]
     first = first[streams.request.flags[first] & FROM_LATEST == 0]
     vbuckets, starts = streams.vbucket[first], streams.request.start[first]
-    told = {*zip(listings.vbucket.tolist(), listings.seqno.tolist(), strict=True)}
-    is_high = np.array([one in told for one in zip(vbuckets.tolist(), starts.tolist(), strict=True)], dtype=np.bool_)
-    is_listed, others = np.isin(vbuckets, listings.vbucket), int(np.count_nonzero(is_high & (starts > LEAST)))
-    if others < LISTED or not is_high[is_listed].all() or not all(_is_known(context, number) for number in connections):
+    seqnos = [told.listed.get(vbucket, ()) for vbucket in vbuckets.tolist()]
+    is_high = np.array([start in of for start, of in zip(starts.tolist(), seqnos, strict=True)], dtype=np.bool_)
+    is_listed, others = np.array([len(of) > 0 for of in seqnos], dtype=np.bool_), int(np.count_nonzero(is_high & (starts > LEAST)))
+    if others < LISTED or not is_high[is_listed].all() or not told.is_all:
         return
-    last = listings[int(np.argmax(listings.place.time))]
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
-    for number in first[is_unlisted & (streams.opened.time[first] > listings.place.time.min())].tolist():
+    for number in first[is_unlisted & (streams.opened.time[first] > told.since_ns)].tolist():
         message = f"started from 0, because no list of high seqnos had it; {others} others started at theirs"
-        places = (context.request(number), context.said(int(last.connection), At.of(last.place)))
+        places = (context.request(number), told.last)
         yield occurrence(context, number, "start-not-listed", "warning", message, places, seqnos=(0,))
 
 

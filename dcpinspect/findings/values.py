@@ -18,12 +18,12 @@ from dcpinspect.protocol.values import unwrap
 from dcpinspect.tables.messages import MessageBatch
 
 
-def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Yields values that do not fit their datatype or command; ``whole``: mask of messages that were captured whole."""
+def broken_values(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+    """Yields values that do not fit their datatype or command; ``looked_at``: mask of messages. Texts with holes are not read."""
     found: dict[str, list[int]] = {}
     for group in batch.decoded.groups:
         choice, layout = group.choice, group.choice.layout
-        rows = group.rows[whole[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
+        rows = group.rows[looked_at[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
         items = layout.value if layout is not None and choice.value_fits else ()
         item = items[0] if items else None
         if not len(rows) or _is_hidden(batch, int(rows[0]), choice):
@@ -33,7 +33,7 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         if is_single and isinstance(item, Field) and item.kind is Kind.DOCUMENT:
             _documents(batch, has_value, layout if choice.extras_fit else None, item, found)
         elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
-            _texts(batch, has_value, item if isinstance(item, Field) else _BYTES, found)
+            _texts(batch, _read(batch, has_value), item if isinstance(item, Field) else _BYTES, found)
         elif len(items) == 1 and isinstance(item, Records) and fixed_size(item.fields):
             _records(batch, has_value, item, found)
         elif fixed_size(items) is None:
@@ -56,12 +56,18 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
     """Checks documents. Those of datatype JSON alone go to the parser as they stand in the batch, others are unwrapped one by one."""
     has_tail = _has_metadata(batch, rows, layout)
     _annotated(batch, rows[has_tail], found)
-    rows = rows[~has_tail]
+    rows = _read(batch, rows[~has_tail])
     value, datatype = batch.decoded.value, batch.decoded.datatype[rows]
     is_judged: Mask = ((datatype & _WRAPPED) != 0) | document.bodyless
     plain = np.flatnonzero(~is_judged & ((datatype & datatypes.JSON) != 0))
     is_judged[plain] = ~are_json(batch.data.data, value.start[rows[plain]], value.size[rows[plain]])
     _judge(batch, rows[is_judged], document, found)
+
+
+def _read(batch: MessageBatch, rows: Rows) -> Rows:
+    """Returns the messages whose values are whole."""
+    value = batch.decoded.value
+    return rows[~batch.decoded.holes.hit(value.start[rows], value.size[rows])]
 
 
 def _texts(batch: MessageBatch, rows: Rows, text: Field, found: dict[str, list[int]]) -> None:

@@ -15,7 +15,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.values import broken_values
-from dcpinspect.findings.wire_rules import IDS, RULES
+from dcpinspect.findings.wire_rules import RULES
 from dcpinspect.protocol.annotate import unknown_opcode
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
@@ -28,6 +28,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.session import readable
 from dcpinspect.tables.messages import MessageBatch
 
 HUGE_SEQNO = np.uint64(1 << 48)
@@ -37,17 +38,21 @@ _SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 
 def candidates(batch: MessageBatch) -> Iterator[Candidates]:
     """Yields all messages that break a rule of this module, rule by rule, with rows in order."""
-    whole = np.ones(len(batch), dtype=np.bool_)
-    whole[batch.missing.row] = False
-    yield from _problems(batch, whole)
-    yield from _commands(batch, whole)
-    yield from _layouts(batch, whole)
-    yield from _framing(batch, whole)
+    whole = readable(batch)
+    yield from _malformed(batch, whole)
     yield from _flags(batch, whole)
     yield from _numbers(batch, whole)
     yield from _logs(batch, whole)
-    yield from broken_values(batch, whole)
-    yield from _holed(batch)
+    yield from _holed(batch, ~whole)
+
+
+def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+    """Yields what an annotation tells, too."""
+    yield from _problems(batch, looked_at)
+    yield from _commands(batch, looked_at)
+    yield from _layouts(batch, looked_at)
+    yield from _framing(batch, looked_at)
+    yield from broken_values(batch, looked_at)
 
 
 def _found(
@@ -58,20 +63,20 @@ def _found(
         yield Candidates(rule, rows, words, seqnos=seqnos)
 
 
-def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _problems(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
     for bit, rule in HEADER_RULES.items():
-        yield from _found(rule, whole & ((decoded.header_faults & bit) != 0))
-    yield from _found("bad-collection-prefix", whole & decoded.has_bad_prefix)
+        yield from _found(rule, looked_at & ((decoded.header_faults & bit) != 0))
+    yield from _found("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
 
 
-def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _layouts(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields messages that break the layout of their command in extras, key or value, and commands without a layout."""
     decoded = batch.decoded
     found: dict[str, list[Rows]] = {}
     for group in decoded.groups:
-        choice, rows = group.choice, group.rows[whole[group.rows]]
+        choice, rows = group.choice, group.rows[looked_at[group.rows]]
         if choice.broken:
             found.setdefault(choice.broken, []).append(rows)
         if choice.rule_of_empty:
@@ -85,11 +90,11 @@ def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         yield Candidates(rule, rows)
 
 
-def _commands(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _commands(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     for severity, is_unknown in _UNKNOWN.items():
-        rows = np.flatnonzero(decoded.has_magic & whole & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode])
+        rows = np.flatnonzero(decoded.has_magic & looked_at & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode])
         if len(rows):
             yield Candidates("unknown-opcode", rows, severity=severity)
 
@@ -123,8 +128,8 @@ def _worst(is_response: bool, raw: bytes) -> Severity | None:
     return min((severity for severity, *_ in faults), key=SEVERITIES.index, default=None)
 
 
-def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    for severity, rows in faulty_frames(batch, whole).items():
+def _framing(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+    for severity, rows in faulty_frames(batch, looked_at).items():
         yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
 
 
@@ -313,15 +318,23 @@ def _may_hide_stream_id(batch: MessageBatch) -> Mask:
     return np.asarray(is_flex & is_hit & _commanded(Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)[decoded.opcode[row]], dtype=np.bool_)
 
 
-def _holed(batch: MessageBatch) -> Iterator[Candidates]:
-    """Yields faults in messages that were captured in part. Fields of which bytes are missing are not read."""
-    found: dict[str, dict[int, str]] = {}
-    for row in np.unique(batch.missing.row[~_may_hide_stream_id(batch)]).tolist():
+def _holed(batch: MessageBatch, holed: Mask) -> Iterator[Candidates]:
+    """Yields faults in messages that were captured in part. Fields of which bytes are missing are not read.
+
+    Zeros stand in for missing bytes: the look at all messages accuses wrongly, but leaves no fault out that can be seen.
+    """
+    holed[batch.missing.row[_may_hide_stream_id(batch)]] = False
+    accused: dict[int, dict[str, Severity | None]] = {}
+    for found in _malformed(batch, holed) if holed.any() else ():
+        for row in found.rows.tolist():
+            accused.setdefault(row, {})[found.rule] = found.severity
+    told: dict[tuple[str, Severity | None], dict[int, str]] = {}
+    for row, rules in sorted(accused.items()):
         for problem in batch.annotate(row).problems:
-            if problem.rule in IDS:
-                found.setdefault(problem.rule, {})[row] = problem.reason
-    for rule, rows in found.items():
-        yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__)
+            if problem.rule in rules:
+                told.setdefault((problem.rule, rules[problem.rule]), {})[row] = problem.reason
+    for (rule, severity), rows in told.items():
+        yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__, severity=severity)
 
 
 RULE_SET = RuleSet(RULES, look=candidates)

@@ -55,6 +55,9 @@ PROBLEMS = (
 )
 """Rules whose breach the columns alone show; the column ``problem`` holds the first one that a message breaks."""
 _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
+BAD_PREFIX = _PROBLEM["bad-collection-prefix"]
+"""The problem of messages that are whole and well divided all the same: of every document, where a client negotiates what it does not
+do."""
 
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
@@ -99,7 +102,8 @@ class Decoded:
         self._data = data
         self._start = start
         self._incomplete = incomplete
-        self._holes = holes
+        self.holes = holes
+        """What the capture lacks of ``data``."""
         headers = HeaderColumns(data, start)  # says what these are
         self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
         self.is_response, self.is_server = headers.is_response, headers.is_server
@@ -179,7 +183,7 @@ class Decoded:
         valid = np.zeros(len(self), dtype=np.bool_)
         is_whole = (self.framing_size <= self.body_size) & (self._start + HEADER_SIZE + self.framing_size <= len(self._data))
         rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response & is_whole)
-        rows = rows[~self._holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
+        rows = rows[~self.holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
         at = self._start[rows] + HEADER_SIZE
         simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[at] == STREAM_ID << 4 | 2)
         values[rows[simple]] = numbers_at(self._data, at[simple] + 1, 2)
@@ -215,7 +219,7 @@ class Decoded:
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
             status = int(self.specific[first]) if self.is_response[first] else 0
             header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, status, 0, 0, 0)
-            is_cut = self._holes.hit(self.extras_at[rows], extras_size)
+            is_cut = self.holes.hit(self.extras_at[rows], extras_size)
             distinctions = self._distinctions(header, rows)
             if is_cut.any():
                 distinctions = 2 * (np.zeros(len(rows), np.int64) if distinctions is None else distinctions) + is_cut
@@ -274,7 +278,7 @@ class Decoded:
                 places.setdefault(slot.name, [])
         # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until the garbage collector runs.
         told = _FlatBuffers(self._data, flatbuffers)
-        return {name: partial(_column, self._data, len(self), name, found, told, self._holes) for name, found in places.items()}
+        return {name: partial(_column, self._data, len(self), name, found, told, self.holes) for name, found in places.items()}
 
     def _read_one_by_one(self, group: Group) -> Iterator[_Told]:
         """The values of a group that are FlatBuffers, or JSON that may have a stream-id."""
@@ -283,7 +287,7 @@ class Decoded:
         if not isinstance(spec, Field) or not (spec.slots or spec.stream_id):
             return
         rows = group.rows[self.value.size[group.rows] > 0]
-        for row in rows[~self._holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
+        for row in rows[~self.holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
     def _add_places(self, places: _Places, items: tuple[Item, ...], rows: Rows, section: Rows) -> None:
@@ -355,7 +359,7 @@ class Decoded:
                 rows = rows[self.fits[rows] & ~self._incomplete[rows]]
             elif not generation and above is not None and group.choice.extras_fit:
                 generation, at = LATER, self.extras_at[rows] + above[0]
-                rows = rows[(numbers_at(self._data, at, above[1]) > 1) & ~self._holes.hit(at, above[1])]
+                rows = rows[(numbers_at(self._data, at, above[1]) > 1) & ~self.holes.hit(at, above[1])]
             if generation:
                 found[generation].append(rows)
         for generation, parts in found.items():
@@ -370,7 +374,7 @@ class Decoded:
         proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
         # A bare key begins with a letter, a digit or a sign. Ids of collections begin with 0x00 or, from 8 up, a control character.
         keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
-        keyed = keyed[~self._holes.hit(self._key.start[keyed], 1)]
+        keyed = keyed[~self.holes.hit(self._key.start[keyed], 1)]
         first = self._data[self._key.start[keyed]]
         proof[keyed] |= (first == 0) | ((first >= 8) & (first < 0x20))
         return np.asarray(proof, dtype=np.bool_)
@@ -383,9 +387,9 @@ class Decoded:
         on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
         number, used = np.zeros((2, len(self)), dtype=np.int64)
         read_collection_ids(self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used)
-        if len(self._holes.start):
+        if len(self.holes.start):
             read = np.where(used < 0, np.minimum(size, LONGEST_ID), used)
-            used[self._holes.hit(start, read)] = 0
+            used[self.holes.hit(start, read)] = 0
         is_good, taken = used > 0, np.maximum(used, 0)
         spoken_of = self.numbers.get("collection_id")
         values, valid = np.where(is_good, number, 0).view(np.uint64), is_good

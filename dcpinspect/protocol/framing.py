@@ -27,6 +27,7 @@ from dcpinspect.protocol.resync import (
     HEADER,
     MIN_STREAM_REQUEST,
     TRIAL_NS,
+    Headers,
     KnownStreams,
     LegalExtras,
     Trial,
@@ -208,6 +209,7 @@ class Framer:
     def _work(self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False) -> None:
         """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if it may."""
         walk = Walk(stretch)
+        headers = Headers(walk.data, walk.offset, walk.holes, self._legal)
         at = stretch.offset
         if self._is_doubted and (self._trial is not None or final or len(walk.data) >= HEADER):
             self._is_doubted = False
@@ -215,7 +217,7 @@ class Framer:
                 self._lose(at, BAD_MAGIC, walk.release_at(at + min(HEADER, len(walk.data)) - 1))
         while True:
             if self._trial is not None:
-                verdict = self._trial.look(walk.data, walk.offset, walk.holes, walk.release_at, final=final, settle=settle)
+                verdict = self._trial.look(headers, walk.release_at, final=final, settle=settle)
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
                     self._pass_over(at, stretch.end, walk.holes)
                     return
@@ -316,7 +318,7 @@ class Framer:
         return run.end, run.why
 
     def _new_trial(self, start: int) -> Trial:
-        return Trial(start, self._legal, self._known, producing=self._producing)
+        return Trial(start, self._known, producing=self._producing)
 
     def _lose(self, at: int, reason: str, release: int) -> None:
         self._lost_at, self._lost_captured, self._reason = at, 0, reason

@@ -17,8 +17,8 @@ a chain: the header says where the next one must be. What the chain's bytes show
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
-from collections.abc import Callable, Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 from functools import cache
 from typing import ClassVar
@@ -60,7 +60,8 @@ OF_STREAMS = opcodes_with(Trait.COUNTED) | opcodes_with(Trait.OPENS)
 ANSWERED = 0xFFFF << 32
 """Takes the place of the vbucket in the key of an answer to a stream request: an answer has an opaque and no vbucket."""
 
-_FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
+_SCAN = 65_536
+"""Number of bytes that are searched for headers at a time."""
 
 
 class KnownStreams:
@@ -264,6 +265,43 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     return at[fits], (HEADER + body)[fits], key[fits]
 
 
+class Headers:
+    """Where headers may begin in the bytes from stream offset ``offset`` on. What was searched once serves all trials in these bytes."""
+
+    __slots__ = ("_data", "_found", "_from", "_legal", "_until", "end", "holes", "offset")
+
+    def __init__(self, data: Bytes, offset: int, holes: Column, legal: LegalExtras) -> None:
+        self._data = data
+        self._legal = legal
+        self.offset = offset
+        self.end = offset + len(data)
+        self.holes = holes
+        self._from = self._until = offset  # what was searched last
+        self._found: list[tuple[int, int, int, bool]] = []
+
+    def since(self, start: int) -> tuple[Sequence[tuple[int, int, int, bool]], int]:
+        """Returns the headers from stream offset ``start`` on, and the offset up to which these are all.
+
+        Each has its offset, its message's length, its stream key (-1: of no stream), and whether it begins right behind a hole.
+        """
+        if not self._from <= start < self._until:
+            self._search(start)
+        return self._found[bisect_left(self._found, (start,)) :], self._until
+
+    def _search(self, start: int) -> None:
+        stop = min(self.end, start + HEADER - 1 + _SCAN)
+        at, length, key = plausible_headers(self._data[start - self.offset : stop - self.offset], self._legal)
+        at, holes = at + start, self.holes
+        first = np.zeros(len(at), np.bool_)
+        if len(holes) and len(at):
+            after = holes[:, 1].searchsorted(at, "right")
+            open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
+            first = (holes[after - 1, 1] == at)[open_]
+            at, length, key = at[open_], length[open_], key[open_]
+        self._found = list(zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True))
+        self._from, self._until = start, stop - HEADER + 1
+
+
 # Shared by all trials without chains; never changed.
 _NO_CHAINS: dict[int, Chain] = {}
 _NONE_WAITING: dict[int, list[Chain]] = {}
@@ -277,64 +315,53 @@ def _no_release(_: int) -> int:
 class Trial:
     """One search, from stream offset ``start`` on. Call ``look`` with more bytes until it returns a verdict."""
 
-    __slots__ = ("_chains", "_cursors", "_known", "_legal", "_producing", "_release_at", "_scanned", "_start", "_step", "_waiting", "keep")
+    __slots__ = ("_chains", "_cursors", "_known", "_producing", "_release_at", "_scanned", "_start", "_waiting", "keep")
 
-    def __init__(self, start: int, legal: LegalExtras, known: KnownStreams, *, producing: bool) -> None:
+    def __init__(self, start: int, known: KnownStreams, *, producing: bool) -> None:
         self.keep = start
         """Bytes before this stream offset are no longer needed."""
         self._start = start
-        self._legal = legal
         self._known = known
         self._producing = producing  # whether this direction carries streams: see the top of the file
         self._scanned = start  # headers that begin before this offset are dealt with
         self._chains = _NO_CHAINS  # by offset of their first header, in that order
         self._waiting = _NONE_WAITING  # by cursor
         self._cursors = _NO_CURSORS  # heap of the keys of _waiting
-        self._step = _FIRST_SCAN
         self._release_at: Callable[[int], int] = _no_release
 
-    def look(
-        self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool, settle: bool = False
-    ) -> Verdict | None:
-        """Continues with ``data``, which begins at stream offset ``offset``. Returns a verdict, or None if more bytes are needed.
+    def look(self, headers: Headers, release_at: Callable[[int], int], *, final: bool, settle: bool = False) -> Verdict | None:
+        """Continues with the headers of more bytes. Returns a verdict, or None if yet more are needed.
 
         ``release_at``: returns the packet that made a byte readable. ``final``: no more bytes come. ``settle``: decide without waiting for
         more bytes; the trial goes on if the bytes do not suffice.
         """
         self._release_at = release_at
-        verdict = self._look(data, offset, holes, final=final, settle=settle)
+        verdict = self._look(headers, final=final, settle=settle)
         self._release_at = _no_release  # it would keep the data alive
         if not self._chains:
             self._chains, self._waiting, self._cursors = _NO_CHAINS, _NONE_WAITING, _NO_CURSORS
         return verdict
 
-    def _look(self, data: Bytes, offset: int, holes: Column, *, final: bool, settle: bool) -> Verdict | None:
-        end = offset + len(data)
+    def _look(self, headers: Headers, *, final: bool, settle: bool) -> Verdict | None:
+        end, holes = headers.end, headers.holes
         while self._scanned + HEADER <= end:
-            stop = min(end, self._scanned + HEADER - 1 + self._step)
-            self._step = min(2 * self._step, _LARGEST_SCAN)
-            at, length, key = plausible_headers(data[self._scanned - offset : stop - offset], self._legal)
-            at = at + self._scanned
-            first = at == self._start
-            if len(holes) and len(at):
-                after = holes[:, 1].searchsorted(at, "right")
-                first |= holes[after - 1, 1] == at
-                open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
-                at, length, key, first = at[open_], length[open_], key[open_], first[open_]
-            for place, size, stream, is_first in zip(at.tolist(), length.tolist(), key.tolist(), first.tolist(), strict=True):
+            found, stop = headers.since(self._scanned)
+            for place, size, stream, is_first in found:
+                is_first |= place == self._start
                 verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, is_first=is_first)
                 if verdict:
                     return verdict
-            self._scanned = stop - HEADER + 1
-            if len(holes) and self._scanned in holes[:, 1]:
-                self._start = self._scanned  # the hole may be forgotten before the header behind it is complete
-            verdict = self._pass(self._scanned, holes) or self._overdue(stop)
+            self._scanned = stop
+            verdict = self._pass(stop, holes) or self._overdue(stop + HEADER - 1)
             if verdict:
                 return verdict
         if final or settle:
             verdict = self._best(end, final=True)
             if verdict or final:
                 return verdict
+        hole = int(holes[:, 1].searchsorted(self._scanned))
+        if hole < len(holes) and holes[hole, 1] == self._scanned:
+            self._start = self._scanned  # the hole may be forgotten before the header behind it is complete
         self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
         return None
 

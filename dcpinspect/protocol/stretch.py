@@ -124,9 +124,11 @@ def joined_segments(parts: Sequence[Segments]) -> Segments:
 
 
 def captured(start: int, end: int, holes: Column) -> int:
-    """Returns the number of bytes between two stream offsets that are in no hole."""
-    if end <= start or not len(holes):
+    """Returns the number of bytes between two stream offsets that are in no hole; ``holes`` are in order."""
+    first, last = holes[:, 1].searchsorted(start, "right"), holes[:, 0].searchsorted(end)
+    if end <= start or first >= last:
         return max(0, end - start)
+    holes = holes[first:last]
     missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)
     return end - start - int(missing[missing > 0].sum())
 

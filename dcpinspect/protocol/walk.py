@@ -32,9 +32,9 @@ class Run(NamedTuple):
     """Number of bytes wanted from there on."""
     events: int
     """Number of messages that a producer sends in a stream."""
-    messages: tuple[Column, Column, Column, Column, Column]
-    """For each message: place in the stretch, length, segments of the least and the greatest packet that gave bytes of it, segment of its
-    last byte."""
+    messages: Column
+    """[5, n]: place of each message in the stretch, its length, segments of the least and the greatest packet that gave bytes of it,
+    segment of its last byte."""
     is_cut: Octets
     """1 if the header of the message is not whole."""
     keys: Column
@@ -43,36 +43,23 @@ class Run(NamedTuple):
     """Place of the message that showed each of these streams."""
 
 
-class _Tables:
-    """What the kernel needs for one stretch; it may be called for many short runs of the stretch."""
-
-    __slots__ = ("columns", "cut", "holes", "segments", "state")
-
-    def __init__(self, walk: Walk) -> None:
-        room = len(walk.data) // HEADER + 1
-        self.columns = [np.empty(room, np.int64) for _ in range(7)]
-        self.cut = np.empty(room, np.uint8)
-        self.holes, self.segments = walk.holes - walk.offset, walk.segments.offset - walk.offset
-        self.state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel continues
-
-
 class Walk:
     """Messages found in one stretch, run by run, before they become ``Framed``."""
 
-    __slots__ = ("_rows", "_tables", "data", "holes", "offset", "segments")
+    __slots__ = ("_cut", "_kept", "_keys", "_messages", "_state", "data", "holes", "offset", "segments")
 
     def __init__(self, stretch: Stretch) -> None:
         self.data = stretch.data
         self.offset = stretch.offset
         self.segments = stretch.segments
         self.holes = stretch.holes()
-        self._rows: list[tuple[Column, ...]] = []
-        self._tables: _Tables | None = None  # made for the first run, if there is one
+        self._state: Column | None = None  # made for the first run, if there is one, with what the kernel writes
+        self._kept: list[tuple[int, int, int]] = []  # of runs: messages, and what ``keep`` was told
 
     @property
     def has_messages(self) -> bool:
         """Whether any messages were kept."""
-        return bool(self._rows)
+        return bool(self._kept)
 
     def release_at(self, offset: int) -> int:
         """Returns the packet that made the byte at stream offset ``offset`` readable."""
@@ -80,45 +67,25 @@ class Walk:
 
     def follow(self, at: int, memo: Column) -> Run:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
-        if self._tables is None:
-            self._tables = _Tables(self)
-        tables, state, segments = self._tables, self._tables.state, self.segments
-        counts = np.zeros(4, np.int64)
+        if self._state is None:
+            room = len(self.data) // HEADER + 1
+            self._messages, self._keys, self._cut = np.empty((5, room), np.int64), np.empty((2, room), np.int64), np.empty(room, np.uint8)
+            self._state = np.zeros(7, np.int64)
+        state, first = self._state, int(self._state[3])
         state[0] = at - self.offset
-        start, length, least, greatest, last, keys, key_row = tables.columns
-        # messages are not known before they are walked; most have between 50 and a few hundred bytes
-        why = int(
-            frame_messages(
-                self.data,
-                tables.holes,
-                tables.segments,
-                segments.packet,
-                segments.frame,
-                MAX_BODY,
-                ROLES,
-                memo,
-                start,
-                length,
-                least,
-                greatest,
-                last,
-                tables.cut,
-                keys,
-                key_row,
-                counts,
-                state,
-            )
+        why = frame_messages(
+            self.data, self.offset, self.holes, self.segments.columns, ROLES, memo, self._messages, self._cut, self._keys, state
         )
-        count, new, events, need = counts.tolist()
+        end, _, _, last, new, events, need = state.tolist()
         return Run(
-            end=self.offset + int(state[0]),
+            end=self.offset + end,
             why=_REASONS[why],
             need=need,
             events=events,
-            messages=(start[:count], length[:count], least[:count], greatest[:count], last[:count]),
-            is_cut=tables.cut[:count],
-            keys=keys[:new],
-            shown_by=key_row[:new],
+            messages=self._messages[:, first:last],
+            is_cut=self._cut[first:last],
+            keys=self._keys[0, :new],
+            shown_by=self._keys[1, :new],
         )
 
     def released(self, run: Run) -> Column:
@@ -128,20 +95,20 @@ class Walk:
 
     def cut_off(self, run: Run) -> list[tuple[int, int]]:
         """Returns [start, end) in the stream of messages whose header is not whole."""
-        begin, length = (column[run.is_cut > 0] for column in run.messages[:2])
+        begin, length = run.messages[:2, run.is_cut > 0]
         begin += self.offset
         return list(zip(begin.tolist(), (begin + length).tolist(), strict=True))
 
     def keep(self, run: Run, heuristic_until: int, floor: int) -> None:
-        """Adds the messages whose header is whole; none of them is readable before packet ``floor``."""
-        whole = run.is_cut == 0 if run.is_cut.any() else slice(None)
-        columns = [np.array(column[whole]) for column in run.messages]
-        heuristic = (columns[0] + self.offset < heuristic_until).astype(np.int64)
-        self._rows.append((*columns, heuristic, np.full(len(heuristic), floor)))
+        """Has the messages of a run framed, but those whose header is not whole; none of them is readable before packet ``floor``."""
+        self._kept.append((len(run.is_cut), heuristic_until, floor))
 
     def framed(self) -> Framed:
-        """Returns the messages that were kept."""
-        start, length, least, greatest, last, heuristic, floor = (np.concatenate(columns) for columns in zip(*self._rows, strict=True))
+        """Returns the messages of all runs, each of which was kept."""
+        counts, until, floors = np.array(self._kept, np.int64).T
+        whole = np.flatnonzero(self._cut[: counts.sum()] == 0)
+        start, length, least, greatest, last = self._messages[:, whole]
+        heuristic, floor = start + self.offset < np.repeat(until, counts)[whole], np.repeat(floors, counts)[whole]
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
         row = np.searchsorted(start, hole, "right") - 1
@@ -158,55 +125,35 @@ class Walk:
             last_file=segments.file[greatest],
             time_ns=segments.time_ns[greatest],
             release=np.maximum(segments.release[last], floor),
-            heuristic=heuristic.astype(np.bool_),
+            heuristic=heuristic,
             missing_row=row,
             missing_start=hole[inside] - start[row],
             missing_end=np.minimum(hole_end[inside] - start[row], length[row]),
         )
 
 
-@kernel(
-    "int64(octets, int64[:,::1], int64[::1], int64[::1], int64[::1], int64, octets, int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
-)
+@kernel("int64(octets, int64, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], uint8[::1], int64[:,::1], int64[::1])")
 def frame_messages(
-    data: Octets,
-    holes: Ints,
-    segment_at: Ints,
-    packet: Ints,
-    frame: Ints,
-    max_body: int,
-    roles: Octets,
-    memo: Ints,
-    start: Ints,
-    length: Ints,
-    least: Ints,
-    greatest: Ints,
-    last: Ints,
-    cut: Octets,
-    keys: Ints,
-    key_row: Ints,
-    counts: Ints,
-    state: Ints,
+    data: Octets, offset: int, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, cut: Octets, keys: Ints, state: Ints
 ) -> int:
-    """Follows the headers from ``state[0]``; returns why it stopped. One step for each message and for each segment.
+    """Follows the headers from ``data[state[0]]`` on; returns why it stopped. One step for each message and for each segment.
 
-    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte. ``cut``: 1
-    if the header is not whole. ``keys``: streams not in ``memo`` (a small hash table), shown by the messages ``key_row``. ``counts``:
-    messages, keys, stream events, and the bytes wanted from ``state[0]`` on. ``state`` is kept between calls on the same data: place, hole,
-    segment.
+    ``data`` begins at stream ``offset``. ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``Run``, and so is
+    ``cut``. ``keys`` are not in ``memo`` (a small hash table). ``state`` is kept between calls on the same data: place, hole, segment,
+    messages; then the new keys, stream events, and the bytes wanted from ``state[0]`` on.
     """
-    at, h, s = state[0], state[1], state[2]
-    size, segments = len(data), len(segment_at)
-    count, new, events = 0, 0, 0
+    at, h, s, count = state[0], state[1], state[2], state[3]
+    size, last = len(data), segments.shape[1]
+    new, events = 0, 0
     need = 24
     why = _MORE
     while True:
-        while h < len(holes) and holes[h, 1] <= at:
+        while h < len(holes) and holes[h, 1] - offset <= at:
             h += 1
         if at + 24 > size:
             break
-        if h < len(holes) and holes[h, 0] < at + _LENGTH_KNOWN:
+        hole = holes[h, 0] - offset if h < len(holes) else size
+        if hole < at + _LENGTH_KNOWN:
             why = _HOLE
             break
         magic = data[at]
@@ -214,32 +161,32 @@ def frame_messages(
             why = _BAD_MAGIC
             break
         body = be32(data, at + 8)
-        if body > max_body:
+        if body > MAX_BODY:
             why = _ABSURD_BODY
             break
         end = at + 24 + body
         if end > size:
             need = 24 + body
             break
-        start[count] = at
-        length[count] = 24 + body
-        is_cut = h < len(holes) and holes[h, 0] < at + 24
+        is_cut = hole < at + 24
         cut[count] = 1 if is_cut else 0
-        while s + 1 < segments and segment_at[s + 1] <= at:
+        while s + 1 < last and segments[0, s + 1] - offset <= at:
             s += 1
         low, high = -1, -1
         j = s
-        while j < segments and segment_at[j] < end:
-            if frame[j] > 0:
-                if low < 0 or packet[j] < packet[low]:
+        while j < last and segments[0, j] - offset < end:
+            if segments[2, j] > 0:
+                if low < 0 or segments[1, j] < segments[1, low]:
                     low = j
-                if high < 0 or packet[j] > packet[high]:
+                if high < 0 or segments[1, j] > segments[1, high]:
                     high = j
             j += 1
         s = max(s, j - 1)
-        least[count] = low
-        greatest[count] = high
-        last[count] = s
+        messages[0, count] = at
+        messages[1, count] = 24 + body
+        messages[2, count] = low
+        messages[3, count] = high
+        messages[4, count] = s
         role = 0 if is_cut else roles[data[at + 1]]
         answers = role == 1 and magic in (0x81, 0x18) and data[at + 6] == 0 and data[at + 7] == 0  # the status: success
         if answers or (role != 0 and magic in (0x80, 0x08)):
@@ -253,11 +200,11 @@ def frame_messages(
             slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
             if memo[slot] != key:
                 memo[slot] = key
-                keys[new] = key
-                key_row[new] = count
+                keys[0, new] = key
+                keys[1, new] = count - state[3]
                 new += 1
         count += 1
         at = end
-    counts[0], counts[1], counts[2], counts[3] = count, new, events, need
-    state[0], state[1], state[2] = at, h, s
+    state[0], state[1], state[2], state[3] = at, h, s, count
+    state[4], state[5], state[6] = new, events, need
     return why

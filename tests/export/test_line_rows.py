@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.export.line_rows import LineRows
-from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.render.lines import Lines, TimeFormat
@@ -134,6 +134,13 @@ def test_equal_messages_are_written_alike_though_a_name_became_known_between_the
     assert [sum("orders" in line and name in line for line in expected) for name in ("stream_req", "flush")] == [1, 1]
 
 
+WITHOUT_COLLECTION = [
+    encode("hello", "response", features=[{"feature": 0x12}]),
+    *(encode_parts(0x80, opcode, extras=bytes(size), key=b"x") for opcode, size in ((0x57, 31), (0x58, 18), (0x00, 0))),
+]
+"""Documents whose keys have no id of a collection, where a client negotiated that they have."""
+
+
 def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
     marker: dict[str, Any] = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": ["memory", "checkpoint"]}
     v2 = marker | {"max_visible_seqno": 7, "high_completed_seqno": 0, "high_prepared_seqno": 2**63, "purge_seqno": 3}
@@ -149,6 +156,8 @@ def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
         encode("get", "response", opaque=7),
         encode("dcp_noop"),
     ]
+    fast, expected, left = both_ways(batch(*messages, *WITHOUT_COLLECTION))
+    assert (fast, left) == (expected, 0)
     for width in (None, 80):
         fast, expected, left = both_ways(batch(*messages), width=width)
         assert fast == expected

@@ -224,9 +224,13 @@ def test_vectors_break_in_bulk_what_they_break_one_by_one(vector: Vector) -> Non
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=200)
-@given(data=st.lists(messages.filter(is_message), min_size=1, max_size=4), collections=st.booleans())
-def test_any_messages_break_in_bulk_what_they_break_one_by_one(data: list[bytes], collections: bool) -> None:
+@given(data=st.lists(messages.filter(is_message), min_size=1, max_size=4), collections=st.booleans(), holes=st.data())
+def test_any_messages_break_in_bulk_what_they_break_one_by_one(data: list[bytes], collections: bool, holes: st.DataObject) -> None:
     parts: list[tuple[bytes, list[tuple[int, int]]]] = ([(COLLECTIONS_ON, [])] if collections else []) + [whole(each) for each in data]
+    for message, missing in parts[collections:]:
+        if not missing and len(message) > HEADER_SIZE + 1 and holes.draw(st.booleans()):  # behind what may show a stream-id
+            start = holes.draw(st.integers(HEADER_SIZE + 1, len(message) - 1))
+            missing.append((start, holes.draw(st.integers(start + 1, len(message)))))
     made = batch(*(part for part, _ in parts), missing={row: missing for row, (_, missing) in enumerate(parts) if missing})
     assert [each for each in found(made) if each[1] not in OWN_WORDS] == explained(made)
     assert all(np.all(np.diff(each.rows) > 0) for each in candidates(made))

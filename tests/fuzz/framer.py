@@ -48,7 +48,7 @@ def build(program: Program) -> tuple[bytes, list[tuple[int, int]], list[int], li
     """A stream: its bytes (holes zero), holes, where segments begin, where chunks begin, whether it begins at a SYN."""
     is_start = program.number(2) == 1
     resync.TRIAL_BYTES = (64, 500, 2000, 256 << 10)[program.number(4)]
-    resync._FIRST_SCAN = (24, 100, 4096)[program.number(3)]
+    resync._SCAN = (24, 100, 4096)[program.number(3)]
     gaps = [(program.number(1 << 12), program.number(300)) for _ in range(program.number(5))]
     segments = [program.number(400) for _ in range(program.number(24))]
     chunks = [program.number(900) for _ in range(program.number(16))]
@@ -137,11 +137,11 @@ def framed(parts: list[StreamChunk]) -> tuple[list[Row], list[tuple[int, int, st
 
 def check(program: bytes) -> set[Hashable]:
     """Messages, skipped and unfinished bytes cover the stream, each byte once, and are the same in any chunks."""
-    before = resync.TRIAL_BYTES, resync._FIRST_SCAN
+    before = resync.TRIAL_BYTES, resync._SCAN
     try:
         return _checked(*build(Program(program)))
     finally:
-        resync.TRIAL_BYTES, resync._FIRST_SCAN = before
+        resync.TRIAL_BYTES, resync._SCAN = before
 
 
 def _checked(data: bytes, holes: list[tuple[int, int]], segments: list[int], cuts: list[int], is_start: bool) -> set[Hashable]:

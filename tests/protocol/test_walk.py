@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dcpinspect.protocol import walk
-from dcpinspect.protocol.resync import ANSWERED, MAX_BODY
+from dcpinspect.protocol.resync import ANSWERED
 from dcpinspect.protocol.stretch import Stretch
 from dcpinspect.protocol.walk import Walk
 from tests import builders
@@ -107,26 +107,12 @@ def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[i
     results = []
     for name in ("interpreted", "compiled"):
         room = len(data) // 24 + 1
-        columns = [np.zeros(room, np.int64) for _ in range(5)]
-        cut, keys, key_row = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64)
-        memo, counts, state = np.full(4096, -1, np.int64), np.zeros(4, np.int64), np.zeros(3, np.int64)
-        segments = whole.segments
+        messages, keys, cut = np.zeros((5, room), np.int64), np.zeros((2, room), np.int64), np.zeros(room, np.uint8)
+        memo, state = np.full(4096, -1, np.int64), np.zeros(7, np.int64)
+        missing = np.array(whole.holes, np.int64).reshape(-1, 2)
         why = getattr(walk.frame_messages, name)(
-            whole.data,
-            np.array(whole.holes, np.int64).reshape(-1, 2),
-            segments.offset,
-            segments.packet,
-            segments.frame,
-            MAX_BODY,
-            walk.ROLES,
-            memo,
-            *columns,
-            cut,
-            keys,
-            key_row,
-            counts,
-            state,
+            whole.data, whole.offset, missing, whole.segments.columns, walk.ROLES, memo, messages, cut, keys, state
         )
-        written: list[npt.NDArray[np.generic]] = [*columns, cut, keys, key_row, memo, counts, state]
+        written: list[npt.NDArray[np.generic]] = [messages, cut, keys, memo, state]
         results.append((why, *(column.tolist() for column in written)))
     assert results[0] == results[1]

@@ -25,7 +25,7 @@ MEGABYTE = 1 << 20
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """``framer.check`` changes these."""
     monkeypatch.setattr(resync, "TRIAL_BYTES", resync.TRIAL_BYTES)
-    monkeypatch.setattr(resync, "_FIRST_SCAN", resync._FIRST_SCAN)
+    monkeypatch.setattr(resync, "_SCAN", resync._SCAN)
 
 
 pieces = st.one_of(

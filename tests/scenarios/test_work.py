@@ -43,6 +43,24 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def steps(path: Path) -> int:
     """Lines that run while a capture is read, checked and written with all fields, and once more as packets."""
+
+    def work() -> None:
+        with Subset(PacketWishes(with_handshakes=True)) as subset, Reading([str(path)], keeper=subset) as reading:
+            subset.follow(reading)
+            reading.check()
+            for batch in reading:
+                subset.choose(batch, np.arange(len(batch)))
+                for index in range(len(batch)):
+                    dump(message_object(batch, index))
+            reading.worked_out()
+            list(coverage_table(reading.coverage, reading.capture.files))
+            subset.write(io.BytesIO())
+
+    return lines_of(work)
+
+
+def lines_of(work: Callable[[], None]) -> int:
+    """Lines of this package that run meanwhile."""
     count = 0
 
     def line(_frame: FrameType, event: str, _about: Any) -> Any:
@@ -56,16 +74,7 @@ def steps(path: Path) -> int:
     before = sys.gettrace()
     sys.settrace(call)
     try:
-        with Subset(PacketWishes(with_handshakes=True)) as subset, Reading([str(path)], keeper=subset) as reading:
-            subset.follow(reading)
-            reading.check()
-            for batch in reading:
-                subset.choose(batch, np.arange(len(batch)))
-                for index in range(len(batch)):
-                    dump(message_object(batch, index))
-            reading.worked_out()
-            list(coverage_table(reading.coverage, reading.capture.files))
-            subset.write(io.BytesIO())
+        work()
     finally:
         sys.settrace(before)
     return count
@@ -228,6 +237,38 @@ def reconnecting(n: int, items: bytes = b"", **answer: Any) -> bytes:
         one.close()
         made += one.segments
     return builders.pcap(builders.recorded(made))
+
+
+def clients(n: int) -> bytes:
+    """Of one host, each with a name, a connection and a stream. The server tells each the high seqnos."""
+    made: list[Segment] = []
+    seqnos = encode("get_all_vb_seqnos", "response", opaque=3, seqnos=[{"vbucket": vbucket, "seqno": 9} for vbucket in range(4)])
+    for number in range(n):
+        one = Conversation(client=("10.0.0.1", 20_000 + number), time_ns=START_NS + 1_000_000 * number)
+        one.handshake()
+        one.stream(True, encode("dcp_open", opaque=2, flags=["producer"], key=f"client {number}"))
+        one.stream(False, encode("dcp_open", "response", opaque=2))
+        one.stream(True, encode("get_all_vb_seqnos", opaque=3))
+        one.stream(False, seqnos)
+        one.stream(True, asked([(number, 0x11)]))
+        one.stream(False, granted(0x11) + marker(0, 1, number) + builders.mutation(1, vbucket=number))
+        made += one.segments
+    return builders.pcap(builders.recorded(made))
+
+
+def holed(n: int, *, is_lost: bool) -> bytes:
+    """Values of which a packet is missing, and, if ``is_lost``, the header of the message behind."""
+    one = Conversation(mss=60_000)
+    one.handshake()
+    one.stream(True, asked([(7, 0x11)]))
+    one.stream(False, granted(0x11) + marker(0, n))
+    for place in range(n):
+        sound, broken = (builders.mutation(2 * place + seqno, key=b"key", value=b'"' + b"v" * 200 + b'"') for seqno in (1, 2))
+        end = len(sound) + 30 if is_lost else 200
+        one.stream(False, (sound + broken)[:150])
+        one.next[False] += end - 150
+        one.stream(False, (sound + broken)[end:])
+    return builders.pcap(builders.recorded(one.segments))
 
 
 ENDLESS = (1 << 64) - 1
@@ -416,6 +457,7 @@ KINDS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     "connections that begin in the middle": (16, lambda n: tiny_connections(n, b"\1\2\3\4\5", handshake=False, close=False)),
     "connections with a stream each": (16, lambda n: reconnecting(n, failover_log=[{"uuid": 1, "seqno": 0}])),
     "connections that get no further": (16, lambda n: reconnecting(n, marker(0, 1) + MUTATION, failover_log=[{"uuid": 1, "seqno": 0}])),
+    "connections of clients of a host": (16, clients),
     "connections with a refusal each": (16, lambda n: reconnecting(n, status=7)),
     "connections with a rollback each": (16, lambda n: reconnecting(n, status=0x23, rollback_seqno=0)),
     "rollbacks that are ignored": (24, lambda n: asking_again(n, ignored_rollbacks)),
@@ -481,3 +523,30 @@ def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatc
     steps(path)  # what is made once
     one, two, four = growth(make, n, path)
     assert four - two <= (2.1 if kind in BOUNDED else 2.03) * (two - one) + 50, f"{one:,}, {two:,}, {four:,} steps"
+
+
+CHECKED: dict[str, tuple[int, Callable[[int], bytes]]] = {
+    "holes in values": (80, lambda n: holed(n, is_lost=False)),
+    "holes that lose headers": (500, lambda n: holed(n, is_lost=True)),
+}
+"""Lines for one more of a kind at most, as ``check`` finds nothing wrong with it, and a capture of so many."""
+
+
+@pytest.mark.parametrize("kind", CHECKED)
+def test_one_more_takes_few_lines_to_check(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, make = CHECKED[kind]
+    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", False)
+    path = tmp_path / "x.pcap"
+
+    def work() -> None:
+        with Reading([str(path)]) as reading:
+            reading.check()
+            for _ in reading:
+                pass
+            reading.findings()
+
+    took = []
+    for count in (8, 8, 24, 40):
+        path.write_bytes(make(count))
+        took.append(lines_of(work))
+    assert took[3] - took[2] <= 16 * most, took
