@@ -53,7 +53,7 @@ def read(name: str) -> dict[Direction, list[Read]]:
     return {key: [message for _, message in sorted(messages, key=lambda item: item[0])] for key, messages in found.items()}
 
 
-@pytest.mark.parametrize("name", [*SMALL, *DAMAGED, pytest.param("large", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", [*SMALL, *sorted(DAMAGED), pytest.param("large", marks=pytest.mark.deep)])
 def test_nothing_contradicts_itself_in_what_is_said_of_a_sample(name: str) -> None:
     with Reading([str(CAPTURES[name])], track=True) as reading:
         reading.check()
