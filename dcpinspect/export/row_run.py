@@ -68,8 +68,8 @@ def _log_entry(layout: Layout) -> int:
 
 _LONGEST_LOG = 1600
 """Greatest size of logs that programs write: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
-_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), not has, False] for has in (False, True)], dtype=np.bool_)
-"""Whether messages are plain: by whether there is a value, and by layout. Refusals without a text are."""
+_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False] for has in (False, True)], dtype=np.bool_)
+"""Whether messages are plain: by whether there is a value, and by layout. Refusals are not: what they answer is not in their layout."""
 _LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
 _HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
 _NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)

@@ -120,7 +120,6 @@ FAST = {
     "keys without an id of a collection": [
         encode_parts(0x80, opcode, extras=bytes(size), key=b"x") for opcode, size in ((0x57, 31), (0x58, 18), (0x00, 0))
     ],
-    "refusals": [encode("get", "response", status=status, opaque=7) for status in (1, 0x86)],
 }
 
 
