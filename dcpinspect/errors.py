@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 from typing import ClassVar
 
 from dcpinspect import ownership
@@ -130,8 +131,9 @@ _SIZE = re.compile(r"(?:allocate|size|block of) ([\d.]+(?: ?(?:[KMGTPE]i?B|bytes
 def memory_ended(error: BaseException) -> str | None:
     """Returns the line for an error of any library that says that memory has ended; None for another error."""
     text = str(error)
-    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(text):
-        return None
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(text) and not (isinstance(error, SystemError) and is_limited):
+        return None  # C code that gets no memory may fail without an exception, which is a SystemError
     asked = _SIZE.search(text)
     amount = "" if asked is None else f" ({asked[1] if not asked[1][-1].isdigit() else f'{asked[1]} bytes'} more were asked for)"
     return (

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import inspect
+import resource
 from pathlib import Path
 
 import pytest
 
 from dcpinspect import errors
-from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, PlacedError, UsageError
+from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, PlacedError, UsageError, memory_ended
 from dcpinspect.escape import cells
 
 
@@ -69,3 +70,16 @@ def test_a_placed_error_is_one_line_beside_its_picture() -> None:
 
 def test_exit_statuses() -> None:
     assert (UsageError.exit_status, CaptureError.exit_status, DamagedCapture.exit_status) == (2, 2, 3)
+
+
+def test_what_fails_without_an_exception_has_no_memory_where_that_is_limited() -> None:
+    error = SystemError("error return without exception set")
+    assert memory_ended(error) is None
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 46, before[1]))
+    try:
+        told = memory_ended(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert told is not None
+    assert told.startswith("memory has ended; raise the limit")

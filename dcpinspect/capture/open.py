@@ -246,7 +246,7 @@ def _check_named_once(paths: Sequence[str]) -> None:
     """Raises UsageError for standard input, a pipe or a device that is named twice."""
     seen: set[str] = set()
     for path in paths:
-        if _can_be_opened_again(path) or (path != STDIN and not os.path.exists(path)):
+        if isinstance(path, Inside) or _can_be_opened_again(path) or (path != STDIN and not os.path.exists(path)):
             continue
         place = path if path == STDIN else os.path.realpath(path)
         if place in seen:

@@ -70,6 +70,10 @@ class _State:
     """Makes the line of the end, where a command knows better what there is."""
     status: int | None = None
     """Exit status after a signal, if it is not the usual one."""
+    main_thread = 0
+    """The identifier of the thread that answers signals."""
+    is_ending = False
+    """Whether that thread is ending the program."""
 
 
 _state = _State()
@@ -81,6 +85,7 @@ def install() -> None:
     ``nohup`` protects them from SIGHUP.
     """
     _state.numbers, _state.wake = os.pipe()
+    _state.main_thread = _thread.get_ident()
     for end in (_state.numbers, _state.wake):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(_state.wake, warn_on_full_buffer=False)
@@ -162,6 +167,8 @@ def printed(*, is_whole: bool) -> None:
 
 
 def _take(_: int, __: FrameType | None) -> None:
+    if _state.is_ending:
+        return  # another signal, in the middle of the end: to wait here would stop it
     if _end_once.locked():
         _wait_for_the_end()
     for number in _taken():
@@ -224,6 +231,7 @@ def _wait_for_the_end() -> NoReturn:
 def _end(number: int) -> NoReturn:
     """Ends the program; only the first who calls this does it."""
     _state.ends_by = number
+    _state.is_ending |= _thread.get_ident() == _state.main_thread
     if not _end_once.acquire(blocking=False):
         _wait_for_the_end()
     try:

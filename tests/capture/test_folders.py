@@ -42,6 +42,7 @@ def test_a_pipe_or_socket_in_a_directory_is_named_and_left_out(
     with_capture: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(tmp_path / "b.pcap")
+    os.symlink("b.pcap", tmp_path / "d.pcap")  # the same pipe again
     with socket.socket(socket.AF_UNIX) as end:
         end.bind(str(tmp_path / "c.pcap"))
         if with_capture:

@@ -249,6 +249,16 @@ def test_the_end_itself_is_bounded() -> None:
     assert time.monotonic() - began < 60
 
 
+def test_a_second_signal_in_the_middle_of_the_end_does_not_stop_it() -> None:
+    code = """
+        from dcpinspect.temporary import at_end
+        at_end(lambda: (press(signal.SIGTERM), time.sleep(0.1), print("removed", flush=True)))
+        press(signal.SIGTERM)
+        time.sleep(60)
+    """
+    assert ended(code) == (143, "removed\n", NOTHING)
+
+
 def test_the_first_signal_ends_the_input_and_the_second_ctrl_c_the_program() -> None:
     code = """
         with interrupts.stopping(lambda: print("stopped", flush=True)):
