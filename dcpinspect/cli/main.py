@@ -7,6 +7,7 @@ returns its exit status, or ``None`` for 0. It raises :class:`~dcpinspect.errors
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -110,6 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.strerror is None:
             raise
+        if error.errno == errno.ENOMEM and (ended := memory_ended(error)) is not None:
+            complain(ended)
+            return 2
         complain(reason(error) if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {reason(error)}")
         return 2
     except Exception as error:
