@@ -37,6 +37,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str], others: S
     if path is None or path in STDOUT:
         if format_.is_binary and sys.stdout.isatty():
             raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
+        refuse_to_overwrite("-", captures, others)
         yield (out := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
         out.flush()
         interrupts.printed(is_whole=True)
@@ -53,8 +54,11 @@ def opened(path: str | None, format_: Format, captures: Sequence[str], others: S
 
 
 def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of the other files that are read."""
-    target = _file(path)
+    """Raises UsageError if ``path`` is one of the captures, a key log, the config file, or one of the other files that are read.
+
+    ``-``: what standard output goes to, to which a shell may append.
+    """
+    target = _file(path, descriptor=1)
     if target is None:
         return
     from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
@@ -63,13 +67,13 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
         for name in names:
             source = _file(name)
             if source is not None and os.path.samestat(target, source):
-                raise UsageError(f"{escape(path)}: is the {what} that is read; name another file")
+                raise UsageError(f"{'standard output' if path == '-' else escape(path)}: is the {what} that is read; name another file")
 
 
-def _file(name: str | os.PathLike[str]) -> os.stat_result | None:
-    """Returns what the system knows of a file, or of the file that is standard input; None for pipes, devices and what is not there."""
+def _file(name: str | os.PathLike[str], *, descriptor: int = 0) -> os.stat_result | None:
+    """Returns what the system knows of a file, ``-`` for that of a descriptor; None for pipes, devices and what is not there."""
     try:
-        about = os.fstat(0) if name == "-" else os.stat(name)
+        about = os.fstat(descriptor) if name == "-" else os.stat(name)
     except (OSError, ValueError):
         return None
     return about if stat.S_ISREG(about.st_mode) else None

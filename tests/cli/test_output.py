@@ -233,3 +233,15 @@ def test_a_file_may_be_written_while_standard_input_is_a_pipe(tmp_path: Path) ->
     command = [sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(target)]
     subprocess.run(command, input=ROLLBACK.read_bytes(), capture_output=True, check=True)
     assert target.stat().st_size > 100
+
+
+@pytest.mark.parametrize("reads_stdin", [True, False])
+def test_what_a_shell_appends_to_the_capture_that_is_read_is_refused(reads_stdin: bool, tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcapng"
+    capture.write_bytes(TOUR.read_bytes())
+    with capture.open("rb") as given, capture.open("ab") as taken:
+        command = [sys.executable, "-m", "dcpinspect", "read", "-" if reads_stdin else str(capture)]
+        done = subprocess.run(command, stdin=given, stdout=taken, stderr=subprocess.PIPE, check=False)
+    refused = b"dcpinspect: standard output: is the capture that is read; name another file\n"
+    assert (done.returncode, done.stderr) == (2, refused)
+    assert capture.read_bytes() == TOUR.read_bytes()
