@@ -11,7 +11,7 @@ from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from dcpinspect.capture.open import Problem
     from dcpinspect.reading import Reading
@@ -82,7 +82,7 @@ def remarks(
     ``told``: number of damaged places that were told before. ``counted_copies``: connections that were counted, although they show what
     another one shows.
     """
-    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does not need
+    from dcpinspect.render.coverage import coverage_table, nothing_found  # deferred: NumPy, which --help does not need
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)
@@ -97,35 +97,55 @@ def remarks(
     if is_whole and not reading.messages:
         complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
     elif is_whole:
-        if shown == 0 and skipped:
-            complain(f"--skip left out all {skipped:,} messages")
-        elif shown == 0:
-            complain(f"none of {reading.messages:,} messages met the conditions")
-        if counted_copies:
-            numbers = ", ".join(map(str, sorted(counted_copies)[:MOST_NAMED]))
-            more = f" and {len(counted_copies) - MOST_NAMED:,} more" if len(counted_copies) > MOST_NAMED else ""
-            complain(
-                f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a file first "
-                "('dcpinspect connections' has copy_of)"
-            )
-        lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
-        for line in lost[:MAX_LINES]:
+        for line in (*_selected(reading, shown, skipped), *_counted_twice(counted_copies), *_lost(reading)):
             complain(line)
-        if len(lost) > MAX_LINES:
-            complain("more connections lost bytes; --stats lists all")
-        if lost and (hint := _merging(reading)):
-            complain(hint)
-    if stats and not is_whole:
+    elif stats:
         complain("reading stopped before the end; --stats counts what was read so far")
-    if reading.tracker is not None and (unlisted := reading.engine.unlisted):
-        complain(f"{unlisted:,} more connections carried nothing but noops, if that; no table or finding has them")
-    left = {} if reading.tracker is None else reading.tracker.left
-    if stats and any(left.values()):
-        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
-        complain(f"{counts} were over and have left memory; tables have the latest, counts and findings have all")
+    for line in _left(reading, stats=stats):
+        complain(line)
     if stats:
         sys.stderr.write(f"{side}:\n" if side else "")
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
     if (problems and not (reading.capture.packets or reading.messages)) or (checks and not reading.messages):
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0
+
+
+def _selected(reading: Reading, shown: int | None, skipped: int) -> Iterator[str]:
+    """Says that no message was shown."""
+    if shown == 0:
+        yield f"--skip left out all {skipped:,} messages" if skipped else f"none of {reading.messages:,} messages met the conditions"
+
+
+def _counted_twice(connections: Collection[int]) -> Iterator[str]:
+    if connections:
+        numbers = ", ".join(map(str, sorted(connections)[:MOST_NAMED]))
+        more = f" and {len(connections) - MOST_NAMED:,} more" if len(connections) > MOST_NAMED else ""
+        yield (
+            f"counted twice, since a pipe is read once: connection {numbers}{more}; save it to a file first "
+            "('dcpinspect connections' has copy_of)"
+        )
+
+
+def _lost(reading: Reading) -> Iterator[str]:
+    """Says which connections lost bytes."""
+    from dcpinspect.render.coverage import losses  # deferred, as above
+
+    lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
+    yield from lost[:MAX_LINES]
+    if len(lost) > MAX_LINES:
+        yield "more connections lost bytes; --stats lists all"
+    if lost and (hint := _merging(reading)):
+        yield hint
+
+
+def _left(reading: Reading, *, stats: bool) -> Iterator[str]:
+    """Says what tables do not have."""
+    if reading.tracker is None:
+        return
+    if unlisted := reading.engine.unlisted:
+        yield f"{unlisted:,} more connections carried nothing but noops, if that; no table or finding has them"
+    left = reading.tracker.left
+    if stats and any(left.values()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
+        yield f"{counts} were over and have left memory; tables have the latest, counts and findings have all"
