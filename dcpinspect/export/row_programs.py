@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.decode import BAD_PREFIX, PROBLEMS
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
@@ -107,8 +106,7 @@ class Programs(ABC):
         message = batch.annotate(index)
         parts = [part for field in message.fields for part in field.walk()]
         # the name of an id depends on more than the kind of message
-        has_faults = any(problem.rule != PROBLEMS[BAD_PREFIX] for problem in message.problems)
-        if has_faults or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
+        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
             return None
         if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
             return None  # the block could not be decompressed, so this message does not show what others have

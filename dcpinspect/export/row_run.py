@@ -21,7 +21,6 @@ from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.decode import BAD_PREFIX
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -156,7 +155,7 @@ class Run(ABC):
         plain: Mask = (
             _PLAIN[has_value.astype(np.int64), layout]
             & decoded.fits[rows]
-            & np.isin(decoded.problem[rows], (0, BAD_PREFIX))
+            & (decoded.problem[rows] == 0)
             & (decoded.framing_size[rows] == 0)
         )
         plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (decoded.magic[rows] != Magic.FLEX_RESPONSE)
@@ -233,7 +232,6 @@ class Run(ABC):
             self._valid(valid),
             decoded.key.size[rows] > 0,
             decoded.value.size[rows] > 0,
-            decoded.problem[rows] == BAD_PREFIX,
             np.full(len(rows), batch.redactor is not None),
         )
         key = decoded.layout[rows] << 8 | decoded.datatype[rows]

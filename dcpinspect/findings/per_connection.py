@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Collection, Hashable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class PerConnection(dict[K, V]):
+class PerConnection(UserDict[K, V]):
     """Keys are numbers of connections, or tuples that begin with one. Values may hold places, also in tuples, lists, examples and data
     classes."""
 

@@ -42,7 +42,7 @@ def test_connections_that_leave_are_dropped() -> None:
     watcher = counts(1)
     watcher.seen[2] = 8
     watcher.leave({1})
-    assert (watcher.seen, watcher.cases) == ({2: 8}, {})
+    assert (dict(watcher.seen), dict(watcher.cases)) == ({2: 8}, {})
 
 
 def test_readings_are_joined_with_the_new_numbers_of_their_connections() -> None:
