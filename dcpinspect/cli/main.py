@@ -112,15 +112,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.strerror is None:
             raise
         if error.errno == errno.ENOMEM and (ended := memory_ended(error)) is not None:
-            complain(ended)
+            _complain_without_memory(ended)
             return 2
         complain(reason(error) if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {reason(error)}")
         return 2
     except Exception as error:
         if (ended := memory_ended(error)) is None:
             raise
-        complain(ended)
+        _complain_without_memory(ended)
         return 2
+
+
+def _complain_without_memory(line: str) -> None:
+    try:
+        complain(line)
+    except MemoryError:  # not even for the escaping
+        os.write(2, f"{PROGRAM}: {line}\n".encode())
 
 
 def _replace_closed_streams() -> None:

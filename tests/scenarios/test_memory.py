@@ -51,12 +51,6 @@ def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_memory_that_the_system_refuses_is_told_in_the_same_words(tmp_path: Path) -> None:
-    for most in range(188, 204, 4):
-        status, _, err = ran(tmp_path, ("check", str(SAMPLES / "lossy.pcap")), most=most << 20)
-        assert (status, err.startswith("dcpinspect: memory has ended"), err.count("\n")) == (2, True, 1), (most, err)
-
-
 @pytest.mark.parametrize(
     ("allocate", "asked"),
     [(lambda: np.empty(1 << 50, np.uint8), "(1.00 PiB more were asked for)"), (lambda: pa.allocate_buffer(1 << 50), str(1 << 50))],
