@@ -62,7 +62,7 @@ def test_every_test_file_has_its_module() -> None:
     orphans = [
         test.as_posix()
         for test in sorted(tests)
-        if test.parts[0] not in ("cases", "scenarios", "peers", "tls")
+        if test.parts[0] not in ("cases", "pages", "scenarios", "peers", "tls")
         and not (len(test.parts) == 1 and test.stem in NO_MODULE)
         and not (ROOT / "dcpinspect" / test).with_name(test.name.removeprefix("test_")).exists()
     ]

@@ -221,7 +221,7 @@ def _rules(word: str) -> list[list[str]]:
     if "-" not in word and word.lower() not in ("rollback", "failover"):
         return []
     from dcpinspect.findings.registry import RULES
-    from dcpinspect.render.rules_page import rule_lines
+    from dcpinspect.render.rules import rule_lines
 
     return [list(rule_lines(RULES[word.lower()]))] if word.lower() in RULES else []
 

@@ -1,13 +1,11 @@
-"""The layouts of messages as text and Markdown, for ``explain`` and for the protocol page."""
+"""The layouts of messages as text, for ``explain`` and for the page of the protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dcpinspect.protocol.command_statuses import Answers
-from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records, fixed_size
-from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.render.field_table import offsets_text
@@ -15,10 +13,11 @@ from dcpinspect.render.field_table import offsets_text
 
 def layout_title(layout: Layout) -> str:
     """Returns name, side and generation of a layout, and the numbers that a message must have to be in this layout."""
-    return f"{opcode_name(layout.opcode, server=layout.server).upper()} {_kind(layout)}"
+    return f"{opcode_name(layout.opcode, server=layout.server).upper()} {layout_kind(layout)}"
 
 
-def _kind(layout: Layout) -> str:
+def layout_kind(layout: Layout) -> str:
+    """Returns side and generation of a layout, and the numbers that a message must have to be in this layout."""
     status = ""
     if isinstance(layout.status, tuple) and layout.side == "response":
         status = ", status " + " or ".join(f"0x{int(code):02x}" for code in layout.status)
@@ -96,19 +95,6 @@ def layout_lines(layout: Layout) -> list[str]:
     return out
 
 
-def layout_markdown(layout: Layout) -> list[str]:
-    """Returns a layout for the protocol page, under a heading that names its commands."""
-    out = [f"#### {_kind(layout).capitalize()}", "", f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}."]
-    if layout.note:
-        out[-1] += f" {layout.note[0].upper()}{layout.note[1:]}."
-    rows = list(field_rows(layout))
-    if rows:
-        out += ["", "| field | offset | size | meaning |", "|---|---|---|---|"]
-        for indent, label, where, size, doc in rows:
-            out.append(f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | {_cell(doc)} |")
-    return [*out, ""]
-
-
 def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
     """Returns code, name and meaning of the possible answers to a command."""
     return [
@@ -124,29 +110,3 @@ def status_lines(answers: Answers) -> list[str]:
     rows = status_rows(answers)
     width = max(len(name) for _, name, _ in rows)
     return [f"  {code:<4}  {name:<{width}}  {meaning}" for code, name, meaning in rows]
-
-
-def status_markdown(answers: Answers) -> list[str]:
-    """Returns the possible answers to a command, for the protocol page."""
-    rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
-    return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]
-
-
-def frames_markdown() -> list[str]:
-    """Returns the elements of flex framing, for the protocol page."""
-    out = ["| side | id | name | bytes | meaning |", "|---|---|---|---|---|"]
-    for side, frames in (("request", REQUEST_FRAMES), ("response", RESPONSE_FRAMES)):
-        for number, spec in frames.items():
-            sizes = "1 and more" if spec.sizes is None else " or ".join(map(str, spec.sizes))
-            out.append(f"| {side} | {number} | {spec.name} | {sizes} | {_cell(spec.doc)} |")
-    return out
-
-
-def features_markdown() -> list[str]:
-    """Returns the HELLO features, for the protocol page."""
-    out = ["| code | name | effect | meaning |", "|---|---|---|---|"]
-    return out + [f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |" for feature in FEATURES]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Layout, Records
-from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.render.layout_table import (
-    features_markdown,
     field_rows,
-    frames_markdown,
     layout_lines,
-    layout_markdown,
     layout_title,
     shape_text,
 )
@@ -47,13 +42,6 @@ def test_extras_begin_after_the_header() -> None:
         assert all((field.title, f"{24 + field.offset}") in rows for field in layout.extras), _name(layout)
 
 
-def test_the_markdown_table_is_whole() -> None:
-    for layout in LAYOUTS:
-        rows = [line for line in layout_markdown(layout) if line.startswith("|")]
-        assert {line.replace(r"\|", "").count("|") for line in rows} <= {5}, _name(layout)
-        assert len(rows) == (len(list(field_rows(layout))) + 2 if rows else 0), _name(layout)
-
-
 def test_titles_name_side_generation_and_status() -> None:
     assert [layout_title(layout) for layout in layouts_of(Opcode.DCP_STREAM_REQ, "response")] == [
         "DCP_STREAM_REQ response (v1, status 0x00)",
@@ -76,11 +64,3 @@ def test_the_shape_is_told_in_one_line(layout: Layout, shape: str) -> None:
 
 def test_layout_lines_end_with_their_source() -> None:
     assert layout_lines(_layout(Opcode.DCP_STREAM_END, "v1"))[-1] == "  source: dcp/documentation/commands/stream-end.md"
-
-
-def test_every_framing_element_has_a_row() -> None:
-    assert len(frames_markdown()) == 2 + len(REQUEST_FRAMES) + len(RESPONSE_FRAMES)
-
-
-def test_every_feature_has_a_row() -> None:
-    assert len(features_markdown()) == 2 + len(FEATURES)

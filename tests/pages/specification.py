@@ -35,7 +35,7 @@ _EXAMPLE = (
     "render/test_byte_grid.py test_the_grid_is_the_documents_byte_for_byte;"
     " render/test_field_table.py test_every_row_of_a_documents_field_table_is_in_ours",
 )
-_SECTIONS = "render/test_specification.py "
+_SECTIONS = "pages/test_specification.py "
 _SHAPE = _SECTIONS + "test_sections_as_the_page_has_them_fit test_a_section_that_must_not_be_there_is_reported"
 _SHAPE += " test_a_section_that_must_be_there_is_missed"
 _DISAGREEMENTS = "scenarios/test_disagreements.py test_a_disagreement_is_read_as_the_reference_says"

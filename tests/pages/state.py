@@ -1,11 +1,7 @@
-"""Writes ``docs/state.md``: the records of streams, field by field, and the possible changes of states, from their declarations.
-
-``python -m dcpinspect.render.state_page > docs/state.md`` writes the page.
-"""
+"""The page ``docs/state.md``: the records of streams, field by field, and the possible changes of states, from their declarations."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,12 +10,16 @@ from dcpinspect.streams import rows
 from dcpinspect.streams import transitions as t
 
 
-def state_page() -> Iterator[str]:
-    """Yields the lines of docs/state.md."""
+def state_page() -> str:
+    """Returns the page as Markdown."""
+    return "".join(f"{line}\n" for line in _lines())
+
+
+def _lines() -> Iterator[str]:
     yield "# The state of streams"
     yield ""
     yield "For those who change `dcpinspect/streams/`. The page is made from `streams/rows.py` and `streams/transitions.py` by"
-    yield "`python -m dcpinspect.render.state_page > docs/state.md`. [design.md](design.md) says how the records are used."
+    yield "`python -m tests.pages`. [design.md](design.md) says how the records are used."
     yield ""
     yield "Every field is an integer of 64 bits. Seqnos are biased by -2^63, so that signed integers compare as seqnos do."
     yield from ("", "## States of a stream", "")
@@ -40,7 +40,7 @@ def _structs() -> Iterator[type[Struct[Any]]]:
 def _transitions(words: Sequence[str], table: Mapping[int, Collection[int]]) -> Iterator[str]:
     yield from ("| state | may become |", "| --- | --- |")
     for state, after in table.items():
-        yield f"| {words[state]} | {', '.join(words[one] for one in after) or 'nothing, it is the last'} |"
+        yield f"| {words[state]} | {', '.join(words[later] for later in after) or 'nothing, it is the last'} |"
 
 
 def _line(field: Field) -> str:
@@ -50,7 +50,3 @@ def _line(field: Field) -> str:
         return f"| {name} | {meaning} A {field.struct.__name__}. | |"
     of = f" Number of one of the {field.of.replace('_', ' ')}." if field.of else ""
     return f"| {name} | {meaning}{of} | {'least seqno' if field.reset == rows.LEAST else field.reset} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.writelines(f"{line}\n" for line in state_page())

@@ -1,24 +1,26 @@
-"""Writes ``docs/protocol.md``: every message, status and setting, from the tables that decode them."""
+"""The page ``docs/protocol.md``: every message, status and setting, from the tables that decode them."""
 
 from __future__ import annotations
 
 from itertools import chain, groupby
 
-from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
+from dcpinspect.protocol.command_statuses import COMMAND_STATUSES, Answers
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
+from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Layout
+from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
 from dcpinspect.protocol.header import MAGIC_DOCS, header_fields
 from dcpinspect.protocol.layouts import AROUND, DCP
 from dcpinspect.protocol.opcodes import ROLES, Opcode, ServerOpcode, Trait, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.field_table import offsets_text
-from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown, status_markdown
-from dcpinspect.render.specification import specification_markdown
+from dcpinspect.render.layout_table import field_rows, layout_kind, shape_text, status_rows
+from tests.pages.specification import specification_markdown
 
 INTRODUCTION = """\
 # The protocol, as dcpinspect reads it
 
-Generated from the tables in `dcpinspect/protocol/` by `python -m dcpinspect.render.protocol_page`; do not edit.
+Generated from the tables in `dcpinspect/protocol/` by `python -m tests.pages`; do not edit.
 All integers are unsigned and big-endian; offsets count from the first byte of the message without framing
 extras. An unknown message is shown with its header and its raw sections.
 """
@@ -99,5 +101,44 @@ def _families(layouts: tuple[Layout, ...]) -> list[str]:
     return out[:-1]
 
 
-if __name__ == "__main__":
-    print(protocol_page(), end="")  # noqa: T201 - this command writes the page
+def layout_markdown(layout: Layout) -> list[str]:
+    """Returns a layout for the protocol page, under a heading that names its commands."""
+    out = [
+        f"#### {layout_kind(layout).capitalize()}",
+        "",
+        f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}.",
+    ]
+    if layout.note:
+        out[-1] += f" {layout.note[0].upper()}{layout.note[1:]}."
+    rows = list(field_rows(layout))
+    if rows:
+        out += ["", "| field | offset | size | meaning |", "|---|---|---|---|"]
+        for indent, label, where, size, doc in rows:
+            out.append(f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | {_cell(doc)} |")
+    return [*out, ""]
+
+
+def status_markdown(answers: Answers) -> list[str]:
+    """Returns the possible answers to a command, for the protocol page."""
+    rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
+    return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]
+
+
+def frames_markdown() -> list[str]:
+    """Returns the elements of flex framing, for the protocol page."""
+    out = ["| side | id | name | bytes | meaning |", "|---|---|---|---|---|"]
+    for side, frames in (("request", REQUEST_FRAMES), ("response", RESPONSE_FRAMES)):
+        for number, spec in frames.items():
+            sizes = "1 and more" if spec.sizes is None else " or ".join(map(str, spec.sizes))
+            out.append(f"| {side} | {number} | {spec.name} | {sizes} | {_cell(spec.doc)} |")
+    return out
+
+
+def features_markdown() -> list[str]:
+    """Returns the HELLO features, for the protocol page."""
+    out = ["| code | name | effect | meaning |", "|---|---|---|---|"]
+    return out + [f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |" for feature in FEATURES]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -12,9 +12,9 @@ from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.render.explain import explain
-from dcpinspect.render.specification import DOCUMENTS, ROWS, Row, shown_by, specification_markdown
 from tests.catalogue import each
 from tests.findings.checked import told
+from tests.pages.specification import DOCUMENTS, ROWS, Row, shown_by, specification_markdown
 from tests.protocol.vectors import BY_ID
 from tests.streams.told import opened
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.render.state_page import state_page
 from dcpinspect.streams.rows import Stream
+from tests.pages.state import state_page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "state.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text("utf-8").splitlines() == list(state_page())
+    assert PAGE.read_text("utf-8") == state_page(), "run python -m tests.pages"
 
 
 def test_every_field_of_a_stream_has_its_line() -> None:
-    page = "\n".join(state_page()).split("## Stream\n")[1].split("\n## ")[0]
+    page = state_page().split("## Stream\n")[1].split("\n## ")[0]
     assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(Stream.fields)

@@ -1,48 +1,23 @@
-"""Writes ``docs/rules.md``, and the text of ``dcpinspect explain RULE``: every rule in words.
-
-``python -m dcpinspect.render.rules_page > docs/rules.md`` writes the page.
-"""
+"""The page ``docs/rules.md``: every rule in words."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from dcpinspect.findings.registry import RULES
-from dcpinspect.findings.rule import FAMILIES, Rule
+from dcpinspect.findings.rule import FAMILIES
+from dcpinspect.render.rules import whose_of
 
 
-def rule_lines(rule: Rule) -> Iterator[str]:
-    """Yields the text about a rule, for the terminal."""
-    yield f"{rule.id}: {rule.severity} of the family {rule.family}"
-    yield f"  found when: {rule.fires}"
-    if rule.unless:
-        yield f"  not when: {rule.unless}"
-    yield f"  whose: {whose_of(rule)}"
-    if rule.cost is not None:
-        yield f"  costs: a {rule.cost.of} {rule.cost.one}"
-    yield f"  next: {rule.next}"
-    if rule.causes:
-        yield f"  causes: {', '.join(rule.causes)}"
-    if rule.reports:
-        yield f"  reported as: {', '.join(rule.reports)}"
+def rules_page() -> str:
+    """Returns the page as Markdown."""
+    return "".join(f"{line}\n" for line in _lines())
 
 
-def whose_of(rule: Rule) -> str:
-    """Returns who has to change something, by cause if this differs."""
-    if isinstance(rule.whose, str):
-        return rule.whose
-    causes: dict[str, list[str]] = {}
-    for cause, blamed in rule.whose.items():
-        causes.setdefault(blamed, []).append(cause)
-    return "; ".join(f"{blamed} ({', '.join(of)})" for blamed, of in causes.items())
-
-
-def rules_page() -> Iterator[str]:
-    """Yields the lines of docs/rules.md."""
+def _lines() -> Iterator[str]:
     yield "# Rules"
     yield ""
-    yield "What `dcpinspect check` looks for. The page is made by `python -m dcpinspect.render.rules_page > docs/rules.md`."
+    yield "What `dcpinspect check` looks for. The page is made by `python -m tests.pages`."
     yield "A jump in seqnos alone is never an error. Where the capture cannot decide, there is no finding. Capture loss is never blamed on"
     yield "the server or the client."
     yield ""
@@ -78,7 +53,3 @@ def rules_page() -> Iterator[str]:
                 rule.next,
             )
             yield f"| {' | '.join(cells)} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write("".join(f"{line}\n" for line in rules_page()))
