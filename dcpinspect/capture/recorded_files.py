@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from dcpinspect.capture import rights
 from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.capture.walk import MAX_PACKET
@@ -172,6 +173,7 @@ class RecordedFiles:
             self._drop()
         try:
             self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by end()
+            rights.limit(self._file.fileno())
         except OSError as error:
             kind = NoRoom if error.errno in FULL else OutputError
             raise kind(f"{self._name}: cannot be written to ({error.strerror})") from error

@@ -426,6 +426,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_READER)  # the reader held the signals back while this process loaded
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
+    rights.be_private()
     told, wishes = _Told(1), Wishes.of(sys.argv[1])
     try:
         recorder = Recorder(wishes, told)

@@ -9,6 +9,7 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import UsageError
@@ -19,37 +20,68 @@ _KEPT = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7
 """CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another user."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_READ = stat.S_IRGRP | stat.S_IROTH
+
+
+_withheld = 0
+"""Rights that some source does not give: files that were there before lose them once they get what it holds."""
 
 
 def be_private() -> None:
     """Lets only the owner read what this process and those that it starts write from now on."""
-    os.umask(os.umask(_OTHERS) | _OTHERS)
+    _withhold(_OTHERS)
 
 
 def be_as_private_as(paths: Iterable[str]) -> None:
     """Lets nobody read what this process writes from now on who may not read all of these files and folders, as far as they exist."""
-    os.umask(os.umask(_OTHERS) | _mask(paths))
+    _withhold(_mask(paths, os.getegid()))
 
 
 @contextmanager
-def as_private_as(paths: Iterable[str]) -> Iterator[None]:
-    """Does so within this context only."""
-    before = os.umask(_OTHERS)
-    os.umask(before | _mask(paths))
+def as_private_as(paths: Iterable[str], into: str) -> Iterator[None]:
+    """Does so within this context only, for files in a folder, which need not be there yet."""
+    global _withheld
+    before = os.umask(_OTHERS), _withheld
+    os.umask(before[0])
+    place = Path(into).absolute()
+    about = next(folder for folder in (place, *place.parents) if folder.is_dir()).stat()
+    _withhold(_mask(paths, about.st_gid if about.st_mode & stat.S_ISGID else os.getegid()))
     try:
         yield
     finally:
-        os.umask(before)
+        _withheld = before[1]
+        os.umask(before[0])
 
 
-def _mask(paths: Iterable[str]) -> int:
-    """Returns the bits of a umask that take from others what these paths do not give them."""
+def limit(descriptor: int, mode: int | None = None) -> None:
+    """Gives a file that is being written these rights, by default those that it has, without what sources withhold. Leaves alone what is no
+    file, and files of other users.
+    """
+    about = os.fstat(descriptor)
+    mode = stat.S_IMODE(about.st_mode if mode is None else mode) & ~_withheld
+    if _withheld and about.st_gid != os.getegid():  # the folder has given it a group that the sources may not have
+        mode &= ~stat.S_IRWXG
+    if stat.S_ISREG(about.st_mode) and mode != stat.S_IMODE(about.st_mode):
+        with suppress(PermissionError):
+            os.fchmod(descriptor, mode)
+
+
+def _withhold(mask: int) -> None:
+    global _withheld
+    _withheld |= mask
+    os.umask(os.umask(_OTHERS) | mask)
+
+
+def _mask(paths: Iterable[str], group: int) -> int:
+    """Returns the bits of a umask that take from others what these paths do not give them; ``group``: that new files get."""
     mask = 0
     for path in paths:
         with suppress(OSError, ValueError):  # who reads the file says what is wrong with it
-            mode = os.stat(0 if path == STDIN else path).st_mode
-            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-                mask |= (0 if mode & stat.S_IRGRP else stat.S_IRWXG) | (0 if mode & stat.S_IROTH else stat.S_IRWXO)
+            about = os.stat(0 if path == STDIN else path)
+            if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)) or about.st_mode & _READ == _READ:
+                continue
+            is_for_group = about.st_mode & _READ == stat.S_IRGRP and about.st_gid == group
+            mask |= stat.S_IRWXO if is_for_group else _OTHERS
     return mask
 
 

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 
+from dcpinspect.capture import rights
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.temporary import forget, remember
@@ -59,8 +60,8 @@ class AtomicFile:
             raise self._refused(error) from error
         remember(temporary, self.path)
         self._temporary = temporary
-        if mode is not None and not self._is_private:
-            os.chmod(temporary, stat.S_IMODE(mode))
+        if not self._is_private:
+            rights.limit(descriptor, mode)
         return descriptor
 
     def _refused(self, error: OSError) -> UsageError:

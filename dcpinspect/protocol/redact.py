@@ -3,7 +3,7 @@
 Every text is replaced but for the protocol's own words, since any peer can send any text in any place: ``Field.is_private`` and
 ``Field.shown`` say which field is what. Each text becomes the first 32 digits of an HMAC-SHA-256 of its bytes. Equal texts stay equal under
 one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids, addresses and names of commands stay.
-Of a section whose parts do not fit into it, the numbers are texts, too: nobody knows that they were meant to be numbers.
+Of a message whose parts do not fit into it, the numbers of the body are texts, too: nobody knows that they were meant to be numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ DIGITS = 32
 """Number of digits of a replacement: 128 bits, so that two texts never share one by chance."""
 _CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
 """Kinds of which no byte stays; their contents are told beside them."""
-_UNDIVIDED = ("length-mismatch", "failover-log-size", "cache-transfer-record", "bad-framing-extras")
-"""Rules of sections whose parts do not fit into them."""
+_OF_FRAMING = "bad-framing-extras"
+_UNDIVIDED = ("length-mismatch", "extras-length", "failover-log-size", "cache-transfer-record", _OF_FRAMING)
+"""Rules of messages whose parts do not fit into them: their framing extras, or all that follows these."""
 _QUOTING = (*_UNDIVIDED, "bad-snappy", "bad-xattr-section", "system-event-length")
 """Rules whose reasons quote what is there: lengths, and names of xattrs."""
 _QUOTED = re.compile(r"b?'.*'|b?\".*\"|\d+")
@@ -52,9 +53,10 @@ class Redactor:
     def message(self, message: Message) -> Message:
         """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
         data, key = bytearray(message.data), message.key or b""
-        undivided = _undivided(message)
+        wrong = {one.rule == _OF_FRAMING for one in message.problems if one.rule in _UNDIVIDED and one.severity == "error"}
+        framed = HEADER_SIZE + message.framing_size
         fields = [
-            self._field(field, data, key, is_private=False, is_divided=not any(low <= field.offset < high for low, high in undivided))
+            self._field(field, data, key, is_private=False, is_divided=field.offset < HEADER_SIZE or (field.offset < framed) not in wrong)
             for field in message.fields
         ]
         changed = [after for before, after in zip(message.fields, fields, strict=True) if before is not after]
@@ -71,7 +73,7 @@ class Redactor:
 
     def _field(self, field: FieldValue, data: bytearray, key: bytes, *, is_private: bool, is_divided: bool) -> FieldValue:
         """Returns the field itself, or a copy with private parts replaced; ``is_private``: the field around it is private, and it has no
-        ``spec`` itself. ``key``: of the message. ``is_divided``: the parts of its section fit into it; if not, no number stays.
+        ``spec`` itself. ``key``: of the message. ``is_divided``: the parts of the message fit into it; if not, no number stays.
         """
         spec = field.spec
         if field.hidden:
@@ -133,17 +135,6 @@ class Redactor:
             body = b'"' + body + b'"'
         xattrs = tuple((self.replacement(name), b'"' + self.replacement(text) + b'"') for name, text in value.xattrs)
         return dataclasses.replace(value, body=body, xattrs=xattrs)
-
-
-def _undivided(message: Message) -> list[tuple[int, int]]:
-    """Returns the ranges [start, end) of the sections whose parts do not fit into them."""
-    header = message.header
-    if header is None:
-        return []
-    framed = HEADER_SIZE + message.framing_size
-    sections = {"framing_extras": (HEADER_SIZE, framed), "value": (framed + header.extras_size + header.key_size, message.size)}
-    paths = {one.field.partition(".")[0] for one in message.problems if one.rule in _UNDIVIDED and one.severity == "error"}
-    return [place for name, place in sections.items() if name in paths]
 
 
 def _unquoted(problem: Problem) -> Problem:

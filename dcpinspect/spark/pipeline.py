@@ -146,7 +146,7 @@ def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] | Non
     """
     manifest = Manifest.at(options.out)
     paths = files_of(options.captures, without=manifest.out)
-    with as_private_as([*paths, manifest.path(FOLDER)]), manifest.locked():
+    with as_private_as([*paths, manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.at(options.out).settled(), options)
         manifest.clean()
         going = _Run(manifest, options, has_whole=then is not None)
@@ -162,7 +162,7 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
     Connections that continue in other captures are followed again, from their packets there. Raises DcpInspectError, as ``run`` does.
     """
     manifest = Manifest.newest(options.out)
-    with as_private_as([manifest.path(FOLDER)]), manifest.locked():
+    with as_private_as([manifest.path(FOLDER)], manifest.out), manifest.locked():
         manifest = _with_options(Manifest.newest(options.out).settled(), options)
         manifest.clean()
         return _Run(manifest, options).expire(before_ns, tasks_of)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.rights import become
+from dcpinspect.capture.rights import as_private_as, become
 from dcpinspect.errors import UsageError
 from tests.peers.network import NEEDS_ROOT
 
@@ -110,6 +110,65 @@ def test_what_is_made_of_a_private_capture_is_private(arguments: tuple[str, ...]
     assert readable(tmp_path / "out") == sorted(path.name for path in written)
 
 
+GROUP = 54321
+"""A group that is not this process's."""
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("has_file", [False, True], ids=["new", "replaced"])
+def test_what_a_group_may_read_is_given_to_no_other_group(has_file: bool, private: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    for group, expected in ((GROUP, 0o600), (os.getegid(), 0o640)):
+        folder.mkdir()
+        if has_file:
+            (folder / "out.csv").touch()
+            (folder / "out.csv").chmod(0o666)
+        os.chown(private, -1, group)
+        private.chmod(0o640)
+        assert ran(folder, private, "read", "IN", "-f", "csv", "-o", "out.csv") == 0
+        mode = (folder / "out.csv").stat().st_mode & 0o777
+        assert mode == (expected | 0o020 if has_file and expected == 0o640 else expected), oct(mode)
+        shutil.rmtree(folder)
+
+
+@NEEDS_ROOT
+def test_a_folder_that_hands_its_group_down_does_not_give_it_what_only_ours_may_read(private: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    os.chown(tmp_path / "out", -1, GROUP)
+    (tmp_path / "out").chmod(0o2755)
+    private.chmod(0o640)
+    assert ran(tmp_path / "out", private, "read", "IN", "-f", "csv", "-o", "out.csv") == 0
+    assert (tmp_path / "out" / "out.csv").stat().st_mode & 0o777 == 0o600
+    private.chmod(0o644)
+    assert ran(tmp_path / "out", private, "read", "IN", "-f", "csv", "-o", "new.csv") == 0
+    assert (tmp_path / "out" / "new.csv").stat().st_mode & 0o777 == 0o644
+
+
+@NEEDS_ROOT
+def test_the_folder_of_a_pipeline_keeps_its_group_where_that_may_read_the_captures(private: Path, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    os.chown(tmp_path / "shared", -1, GROUP)
+    (tmp_path / "shared").chmod(0o2770)
+    private.chmod(0o640)
+    masks = []
+    for group in (os.getegid(), GROUP):
+        os.chown(private, -1, group)
+        with as_private_as([str(private)], into=str(tmp_path / "shared" / "not" / "yet")):
+            masks.append(os.umask(0o077))
+            os.umask(masks[-1])
+    assert masks == [0o077, 0o027]
+
+
+def test_a_file_that_all_could_read_is_private_once_it_has_what_is_private(private: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for mode, expected in ((0o600, 0o600), (0o644, 0o666)):
+        (tmp_path / "out" / "out.csv").touch()
+        (tmp_path / "out" / "out.csv").chmod(0o666)
+        private.chmod(mode)
+        assert ran(tmp_path / "out", private, "read", "IN", "-f", "csv", "-o", "out.csv") == 0
+        assert (tmp_path / "out" / "out.csv").stat().st_mode & 0o777 == expected
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_output_of_a_pipeline_with_a_private_capture_is_private(private: Path, tmp_path: Path) -> None:
@@ -126,6 +185,9 @@ def test_the_output_of_a_pipeline_with_a_private_capture_is_private(private: Pat
 
 @NEEDS_ROOT
 def test_what_is_recorded_is_private(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "live.pcapng").touch()
+    (tmp_path / "out" / "live.pcapng").chmod(0o666)  # as it was left by somebody
     before = os.umask(0o022)
     try:
         arguments = ("live", "-i", "lo", "--port", "1", "--duration", "0.1", "-w", "live.pcapng", "-f", "csv", "-o", "live.csv")

@@ -7,10 +7,12 @@ import pytest
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.flex import encode_frames
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.redact import DIGITS, Redactor
 from dcpinspect.protocol.snappy import encode_snappy
 from tests import builders
+from tests.protocol.every import whole_messages
 
 REDACTOR = Redactor(b"salt")
 ON = Context("on")
@@ -183,3 +185,19 @@ def test_what_is_missing_stays_missing() -> None:
     field = message.field("value")
     assert field is not None
     assert (field.missing, field.value, field.raw) == (True, None, pseudonym(b"012345").encode())
+
+
+def test_of_messages_whose_lengths_contradict_each_other_no_number_of_the_body_stays_whatever_the_layout() -> None:
+    """Such as a path of a sub-document that is longer than the value: what its length is read from may be a text."""
+    commands = set()
+    for data in whole_messages():
+        before = annotate(data, context=ON)
+        wrong = {one.rule for one in before.problems if one.severity == "error"}
+        if not wrong & {"length-mismatch", "extras-length", "failover-log-size", "cache-transfer-record"}:
+            continue
+        commands.add(before.name)
+        body = [field for field in redacted(data).fields if field.offset >= HEADER_SIZE + before.framing_size]
+        shown = [field.name for outer in body for field in outer.walk() if isinstance(field.value, int)]
+        assert shown == [], (before.name, wrong)
+    assert len(commands) > 150
+    assert "subdoc_get" in commands
