@@ -203,7 +203,11 @@ def _records(name: str, captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
         yield from captures.records(name, columns).to_batches(SLICE)
 
-    return ScannedTable(Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema, rows)
+    return ScannedTable(_schema(name), rows)
+
+
+def _schema(name: str) -> Any:
+    return Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema
 
 
 TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in CONTRACTS}}
@@ -236,3 +240,19 @@ class Query(DuckQuery):
     def register(self, name: str, table: ScannedTable) -> None:
         """Lets the text refer to a table under this name."""
         self.database.register(name, table)
+
+
+class KeptQuery(DuckQuery):
+    """The same over what was read before: nothing is read again but the bytes that values are made of."""
+
+    def __init__(self, text: str, messages: Callable[[Sequence[str]], Iterator[Any]], table: Callable[[str], Callable[..., Any]]) -> None:
+        """``messages``: yields record batches of these columns. ``table``: returns the function that makes columns of a table."""
+        super().__init__(text, TABLES)
+        self.database.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
+        for name in CONTRACTS:
+            rows = partial(_rows, table, name)
+            self.database.register(name, ScannedTable(_schema(name), rows))
+
+
+def _rows(table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]) -> Iterator[Any]:
+    yield from table(name)(columns).to_batches(SLICE)

@@ -9,12 +9,12 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from dcpinspect.export.json import Values, dump, message_object
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.render.field_table import field_table
 from dcpinspect.store.store import KEEP, Store
@@ -37,11 +38,18 @@ from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import COLUMNS, column_name
+from dcpinspect.tables.records import Records
+from dcpinspect.tables.schema import COLUMNS, ON_REQUEST, column_name
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
+
+if TYPE_CHECKING:
+    from dcpinspect.query import KeptQuery
 
 _NESTED = 2048
 """Twice the greatest number of levels of a JSON document, which may have 1024."""
+_READ_AT_ONCE = 1 << 10
+"""Number of messages whose bytes a query reads again in one go."""
+_READ_AGAIN = frozenset(column.name for column in ON_REQUEST)
 _TAKEN = 1 << 16
 """Number of rows in a record batch of those that met a filter."""
 
@@ -62,8 +70,9 @@ class Annotation:
 
     @property
     def data(self) -> bytes:
-        """The message as it was on the wire, header included; zeros where the capture lacks bytes."""
-        return self._batch.bytes_of(0)
+        """The message as it was on the wire, header included; zeros where the capture lacks bytes, and where private ones are
+        redacted."""
+        return self._batch.bytes_of(0) if self._batch.redactor is None else self.message.data
 
     @cached_property
     def message(self) -> Message:
@@ -116,6 +125,7 @@ class Recording:
         keep: int | None = None,
         keylog: Name | Sequence[Name] = (),
         tls_search: int | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.paths = tuple(with_folders([os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]))
         if not self.paths:
@@ -124,14 +134,17 @@ class Recording:
         keylogs = [os.fspath(path) for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)]
         self._keys = KeyLog(keylogs, search=SEARCH if tls_search is None else tls_search)
         self._keep = KEEP if keep is None else keep
+        self._redactor = redactor
         self._store: Store | None = None
-        self._filling: Iterator[MessageBatch] = iter(())
+        self._filling: Generator[MessageBatch, None, None] | None = None
+        self._kept_by: Reading | None = None  # the reading that fills the store
         self._opened: Reading | None = None  # the last one that was begun
         self._done: Reading | None = None  # one that came to its end
+        self._results: tuple[Reading, list[Finding], dict[str, Records]] | None = None  # what was made of one that came to its end
         self._is_closed = False
         self._is_pipe = any(name == STDIN or (Path(name).exists() and not Path(name).is_file()) for name in self.paths)
         if self._is_pipe:
-            self._store = self._begun()
+            self._store = self._begun(check=True)
         else:
             with self._read():  # so that a wrong file is an error now
                 pass
@@ -175,12 +188,16 @@ class Recording:
         """Returns a ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets or findings. Raises UsageError."""
         if name not in CONTRACTS:
             raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
-        return self._whole(track=True, check=name in CHECKED).by_name()[name].arrow()
+        return self.records(name).arrow()
+
+    def records(self, name: str) -> Records:
+        """Returns the table of this name as records, with the keys of its JSON contract."""
+        return self._made(check=name in CHECKED)[1][name]
 
     def findings(self) -> list[Finding]:
         """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for
         ``annotate``."""
-        return self._whole(track=True, check=True).findings()
+        return list(self._made(check=True)[0])
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
         """Writes what ``dcpinspect report`` writes: a page if ``path`` ends in ``.html``, else Markdown.
@@ -205,7 +222,7 @@ class Recording:
                     statistics.feed(store.messages(np.arange(first, min(first + _TAKEN, store.rows + 1))))
             else:
                 reading = self._read(track=True, keeper=store)
-                reading.check(redactor=redactor)
+                reading.check(redactor=redactor or self._redactor)
                 with reading:
                     for batch in store.fill(reading):
                         statistics.feed(batch)
@@ -216,6 +233,41 @@ class Recording:
                 file.commit()
             finally:
                 file.discard()
+
+    def gather(self, goes_on: Callable[[float], bool] = lambda _: True) -> None:
+        """Reads the captures once and keeps what all other methods answer from: none of them reads all of the captures again.
+
+        ``goes_on`` is called with the share that was read, 0 to 1, now and then; if it returns False, InterruptedError is raised, and the
+        next call begins anew.
+        """
+        self._check()
+        if self._store is None or self._kept_by is None or self._kept_by.checker is None:
+            if self._store is not None:
+                self._store.close()
+            self._store = self._begun(check=True)
+        assert self._kept_by is not None, "a store is begun with its reading"
+        capture = self._kept_by.capture
+        for _ in self._filling or ():
+            if not goes_on(capture.position / (capture.size or 1)) and self._filling is not None:
+                self._filling.close()
+                raise InterruptedError
+        self._made(check=True)
+
+    def query(self, text: str) -> KeptQuery:
+        """Returns a query in DuckDB's SQL over the tables, as ``dcpinspect sql`` has them: a context manager, whose ``result()`` iterates
+        over ``pyarrow`` record batches. It reaches the tables of the captures, and nothing else."""
+        from dcpinspect.query import KeptQuery  # deferred: DuckDB takes 0.1 s, and only queries need it
+
+        store = self._filled()
+
+        def messages(columns: Sequence[str]) -> Iterator[Any]:
+            if not _READ_AGAIN.intersection(columns):
+                yield from store.batches(columns)
+                return
+            for first in range(store.first_row, store.rows + 1, _READ_AT_ONCE):  # a query may stop early, and these columns take long
+                yield store.take(np.arange(first, min(first + _READ_AT_ONCE, store.rows + 1)), columns)
+
+        return KeptQuery(text, messages, lambda name: self.records(name).arrow)
 
     # -- one message ------------------------------------------------------------------------------------
 
@@ -235,7 +287,7 @@ class Recording:
         Raises IndexError if there is no such row, NotKeptError if it is no longer kept, and ChangedCaptureError if the file is not what it
         was.
         """
-        return self._filled().bytes_of(row)
+        return self.annotate(row).data
 
     def annotate(self, row: int) -> Annotation:
         """Returns the message with this row and every field of it. Raises as ``bytes_of``."""
@@ -265,21 +317,23 @@ class Recording:
             raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
         self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=self._keys)
+        self._opened.redactor = self._redactor
         if check:
-            self._opened.check()
+            self._opened.check(redactor=self._redactor)
         return self._opened
 
-    def _begun(self) -> Store:
+    def _begun(self, *, check: bool = False) -> Store:
         """Returns a store that ``_filling`` fills, as far as it is asked to."""
         store = Store(keep=self._keep)
         try:
-            self._filling = self._fill(store, self._read(track=True, check=self._is_pipe, keeper=store))
+            self._kept_by = self._read(track=True, check=check, keeper=store)
+            self._filling = self._fill(store, self._kept_by)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _fill(self, store: Store, reading: Reading) -> Iterator[MessageBatch]:
+    def _fill(self, store: Store, reading: Reading) -> Generator[MessageBatch, None, None]:
         try:
             with reading:
                 yield from store.fill(reading)
@@ -292,7 +346,7 @@ class Recording:
     def _filled(self) -> Store:
         self._check()
         store = self._store = self._store or self._begun()
-        for _ in self._filling:
+        for _ in self._filling or ():
             pass
         return store
 
@@ -309,10 +363,18 @@ class Recording:
             self._done = done = reading
         return done
 
+    def _made(self, *, check: bool) -> tuple[list[Finding], dict[str, Records]]:
+        """Returns findings and tables, which are made once for a reading."""
+        done = self._whole(track=True, check=check)
+        if self._results is None or self._results[0] is not done:
+            found, tables = ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
+            self._results = done, found, tables
+        return self._results[1:]
+
     def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
         """Yields record batches of captures that can be read again."""
         with self._read() as reading, closing(reading.ahead()) as batches:
-            for batch in batches:
+            for batch in (one.redacted(self._redactor) for one in batches):
                 rows = np.arange(len(batch))
                 if chosen is not None:
                     rows = chosen.rows(batch, rows)
@@ -335,7 +397,7 @@ class Recording:
                 rows = store.matching(chosen, after=row)
                 yield from (store.take(rows[at : at + _TAKEN].astype(np.int64), names) for at in range(0, len(rows), _TAKEN))
             row = until
-            if next(self._filling, None) is None and store.rows == row:
+            if next(self._filling or iter(()), None) is None and store.rows == row:
                 return
 
 

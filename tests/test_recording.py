@@ -25,6 +25,8 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError, ChangedCaptureError, DcpInspectError, NotKeptError, PlacedError, UsageError
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.recording import Recording
 from dcpinspect.tables.arrow import arrow_schema
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
@@ -398,3 +400,37 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
         assert recording.table("streams").num_rows == 0
         with pytest.raises(IndexError, match="row 1: there are no messages"):
             recording.annotate(1)
+
+
+def test_what_was_gathered_is_answered_without_the_capture(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes((SAMPLES / "rollback.pcap").read_bytes())
+    with Recording(copy) as recording:
+        recording.gather()
+        copy.unlink()  # whoever reads it again fails
+        assert recording.table("streams").num_rows == 11
+        assert len(recording.findings()) == 6
+        assert recording.messages(["row"], filter="status_name = 'rollback'").read_all().to_pydict() == {"row": [100, 104, 106]}
+        with recording.query("select count(*) c, (select count(*) from findings) f from messages") as query:
+            assert [row for batch in query.result() for row in batch.to_pylist()] == [{"c": 161, "f": 6}]
+
+
+def test_gathering_that_was_interrupted_begins_anew() -> None:
+    with Recording(SAMPLES / "rollback.pcap") as recording:
+        with pytest.raises(InterruptedError):
+            recording.gather(lambda _: False)
+        recording.gather()
+        assert len(recording.findings()) == 6
+
+
+def test_a_recording_with_a_redactor_shows_no_key_and_no_value() -> None:
+    with Recording(SAMPLES / "rollback.pcap", redactor=Redactor(b"salt")) as recording:
+        streamed = recording.messages(["key", "value"]).read_all()
+        recording.gather()
+        assert recording.messages(["key", "value"]).read_all().equals(streamed)
+        with recording.query("select key, value from messages where row = 24") as query:
+            [row] = [row for batch in query.result() for row in batch.to_pylist()]
+        assert len(row["key"]) == 32
+        assert b"order::7-2" in (SAMPLES / "rollback.pcap").read_bytes()
+        for shown in (str(streamed.to_pydict()), str(row), str(recording.annotate(24)), str(recording.bytes_of(24))):
+            assert "order::7" not in shown
