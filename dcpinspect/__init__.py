@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
-    from dcpinspect.recording import Recording
+    from dcpinspect.recording import Decoded, Recording, Text
 
-__all__ = ["__version__", "open"]
+__all__ = ["__version__", "decode", "explain", "open"]
 
 __version__ = "0.2.0"
 
@@ -41,3 +41,24 @@ def open(  # noqa: A001 - as in gzip.open: it is called with the name of the pac
     from dcpinspect.recording import Recording  # deferred: NumPy, Arrow and the decoder, 0.4 s
 
     return Recording(paths, port=port, keep=keep, keylog=keylog, tls_search=tls_search)
+
+
+def decode(data: bytes) -> list[Decoded]:
+    """The messages in some bytes, without a capture, each with every field explained: ``[message] = dcpinspect.decode(data)``.
+
+    The last one is where no message follows, so it may be damaged or cut; its ``message.problems`` say so. Whether keys begin with a
+    collection id is guessed from their bytes.
+    """
+    from dcpinspect.recording import decode  # deferred, as above
+
+    return decode(data)
+
+
+def explain(what: str | int) -> Text:
+    """What ``dcpinspect explain`` prints of a command, status, control key, feature, rule, word or column, or of bytes in hex.
+
+    Raises UsageError, with what may have been meant.
+    """
+    from dcpinspect.recording import explain  # deferred, as above
+
+    return explain(what)

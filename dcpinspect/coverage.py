@@ -177,6 +177,12 @@ class Coverage:
     """Number of connections that were not opened, or on which nobody said a byte, by what came of them (``Link.unopened``). ``links`` may
     have fewer of them."""
 
+    def __repr__(self) -> str:
+        own = self.own
+        return (
+            f"<coverage: {self.packets_read} packets, {own['decoded']} of {self.plain_bytes(own)} bytes decoded, {own['missing']} missing>"
+        )
+
     @property
     def everything(self) -> Iterator[DirectionCoverage]:
         """All bytes: ``directions`` and ``left``."""

@@ -22,6 +22,8 @@ _LINE_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 _ELLIPSIS = "…"
+_WORD = re.compile(" *[^ ]+")
+"""A word with the blanks before it."""
 
 FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """Characters that spreadsheets may take for the start of a formula, also in the wide forms that East Asian ones know. The apostrophe is
@@ -83,6 +85,25 @@ def clip(text: str, width: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + _ELLIPSIS if width > 0 else ""
+
+
+def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Splits escaped text into lines of at most ``width`` terminal columns, between words; None: one line.
+
+    Lines after the first begin with ``indent``. A word that is longer than a line is divided.
+    """
+    if width is None or cells(text) <= width:
+        return [text]
+    lines: list[str] = []
+    line = ""
+    for word in _WORD.findall(text):
+        if line.strip() and cells(line) + cells(word) > width:
+            lines, line, word = [*lines, line], indent, word.lstrip()
+        while cells(line) + cells(word) > width:
+            room = next((size for size in range(1, len(word)) if cells(line) + cells(word[: size + 1]) > width), len(word))
+            lines, line, word = [*lines, line + word[:room]], indent, word[room:]
+        line += word
+    return [*lines, line]
 
 
 def _escape_character(character: str) -> str:

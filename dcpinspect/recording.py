@@ -28,10 +28,17 @@ from dcpinspect.escape import escape
 from dcpinspect.export.json import Values, dump, message_object
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.findings.registry import RULES
+from dcpinspect.overview import Overview, overview, overview_records
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
+from dcpinspect.render.explain import explained, messages_in
 from dcpinspect.render.field_table import field_table
+from dcpinspect.render.history import History
+from dcpinspect.render.info import info_lines
+from dcpinspect.render.lines import counted
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -39,7 +46,7 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
-from dcpinspect.tables.schema import COLUMNS, ON_REQUEST, column_name
+from dcpinspect.tables.schema import BY_NAME, COLUMNS, ON_REQUEST, column_name
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:
@@ -57,8 +64,73 @@ Name = str | os.PathLike[str]
 Port = int | Literal["auto"]
 
 
-class Annotation:
-    """One message with every field explained; ``str`` of it is the specification's field table."""
+class Text(str):
+    """A text of several lines that Python shows as lines."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+class Decoded:
+    """One message with every field explained; ``str`` of it is the specification's field table.
+
+    Each field is an attribute and an item: ``message.vbucket``, ``message["vbucket"]``.
+    """
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    @property
+    def data(self) -> bytes:
+        """The message as it was on the wire, header included."""
+        return self.message.data
+
+    @property
+    def message(self) -> Message:
+        """Everything that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
+        return self._message
+
+    @property
+    def fields(self) -> Sequence[FieldValue]:
+        """The fields in wire order, which hold every byte of the message; each has the fields inside it in its own ``fields``.
+
+        ``offset`` and ``size`` are in bytes from the start of the message.
+        """
+        return self.message.fields
+
+    @property
+    def _names(self) -> list[str]:
+        """Names that can be asked for."""
+        return [field.name for top in self.fields for field in top.walk()]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the value of the first field of this name. Raises KeyError."""
+        for top in self.fields:
+            for field in top.walk():
+                if field.name == name:
+                    return field.value
+        raise KeyError(f"{escape(name)}: {self.message.name} has no such field{did_you_mean(name, dict.fromkeys(self._names))}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __dir__(self) -> Iterable[str]:
+        return {*super().__dir__(), *self._names}
+
+    def __str__(self) -> str:
+        return "\n".join(field_table(self.message))
+
+    def __repr__(self) -> str:
+        return f"<{self.message.name}, {len(self.data)} bytes>"
+
+
+class Annotation(Decoded):
+    """One message of a recording. Its attributes and items are also the columns of ``messages``, which come before fields."""
 
     def __init__(self, batch: MessageBatch) -> None:
         self._batch = batch
@@ -76,16 +148,18 @@ class Annotation:
 
     @cached_property
     def message(self) -> Message:
-        """Everything that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
+        """Everything that can be said of the message, as of ``Decoded``."""
         return self._batch.annotate(0)
 
     @property
-    def fields(self) -> Sequence[FieldValue]:
-        """The fields in wire order, which hold every byte of the message; each has the fields inside it in its own ``fields``.
+    def _names(self) -> list[str]:
+        return [*BY_NAME, *super()._names]
 
-        ``offset`` and ``size`` are in bytes from the start of the message.
-        """
-        return self.message.fields
+    def __getitem__(self, name: str) -> Any:
+        """Returns the value of this column of ``messages``, or else of the first field of this name. Raises KeyError."""
+        if name in BY_NAME:
+            return record_batch(self._batch, np.array([0]), [name]).column(name)[0].as_py()
+        return super().__getitem__(name)
 
     def to_dict(self, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
         """Returns what ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes
@@ -102,11 +176,22 @@ class Annotation:
             sys.setrecursionlimit(before)
         return found
 
-    def __str__(self) -> str:
-        return "\n".join(field_table(self.message))
-
     def __repr__(self) -> str:
         return f"<{self.message.name}, row {self.row}, {len(self.data)} bytes>"
+
+
+class Info(dict[str, Any]):
+    """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the command prints as text."""
+
+    def __init__(self, found: Overview) -> None:
+        [record] = overview_records(found).records()
+        super().__init__(record)
+        self._text = "\n".join(info_lines(found))
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
 
 
 class Recording:
@@ -155,6 +240,10 @@ class Recording:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        size = "" if self._done is None else f", {counted(self._done.messages, 'message')}"
+        return f"<recording of {', '.join(map(escape, self.paths))}{size}>"
+
     def close(self) -> None:
         """Forgets everything that was kept. What was made before stays."""
         self._is_closed = True
@@ -165,7 +254,13 @@ class Recording:
 
     # -- tables -----------------------------------------------------------------------------------------
 
-    def messages(self, columns: Iterable[str] | None = None, filter: str | None = None) -> Any:  # noqa: A002 - as the command calls it
+    def messages(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | None = None,  # noqa: A002 - as the command calls it
+        *,
+        limit: int | None = None,
+    ) -> Any:
         """The table of messages as a ``pyarrow.RecordBatchReader``, in order of ``row``.
 
         Iterate over it for record batches of some 10,000 rows while the captures are read; ``read_all()`` is a ``pyarrow.Table``,
@@ -173,7 +268,8 @@ class Recording:
 
         ``columns``: names, in the order wanted; all by default. ``dcpinspect read --columns`` lists them: times are UTC and also
         nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16
-        digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``.
+        digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``. ``limit``: only so many, and no
+        more is read than they need.
 
         Rows of a pipe that were dropped are left out, with a warning. Raises UsageError for a column or a filter that is
         wrong, and, while it is read, CaptureError.
@@ -182,6 +278,10 @@ class Recording:
         names = _names(columns)
         chosen = FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
         batches = self._streamed(names, chosen) if self._store is None else self._kept(self._store, names, chosen)
+        if limit is not None:
+            if limit < 0:
+                raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
+            batches = _first(batches, limit) if limit else iter(())
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
@@ -194,10 +294,38 @@ class Recording:
         """Returns the table of this name as records, with the keys of its JSON contract."""
         return self._made(check=name in CHECKED)[1][name]
 
-    def findings(self) -> list[Finding]:
+    def findings(self, rule: str | None = None) -> list[Finding]:
         """Returns what is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for
-        ``annotate``."""
-        return list(self._made(check=True)[0])
+        ``annotate``; ``to_dict`` is what ``--format json`` prints. ``rule``: only those of this rule. Raises UsageError.
+        """
+        if rule is not None and rule not in RULES:
+            raise UsageError(f"rule {escape(rule)}: there is none{did_you_mean(rule, RULES)}")
+        found = [one for one in self._made(check=True)[0] if rule in (None, one.rule)]
+        names = tuple(file.name for file in self._whole().capture.files)
+        for one in found:
+            one.files = names
+        return found
+
+    def info(self) -> Info:
+        """Returns what is in the captures at a first look: what ``dcpinspect info`` prints."""
+        return Info(overview(self._whole(track=True)))
+
+    def timeline(self, vbucket: int) -> History:
+        """Returns the history of a vbucket: what ``dcpinspect timeline`` prints.
+
+        ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the streams, snapshots and gaps.
+        """
+        history = History(vbucket)
+        if self._store is not None:
+            store, reading = self._filled(), self._whole(track=True)
+            for rows in _runs(store):
+                history.feed(store.messages(rows))
+        else:
+            with self._read(track=True) as reading, closing(reading.ahead()) as batches:
+                for batch in batches:
+                    history.feed(batch.redacted(self._redactor))
+        history.tell(reading)
+        return history
 
     def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
         """Writes what ``dcpinspect report`` writes: a page if ``path`` ends in ``.html``, else Markdown.
@@ -218,8 +346,8 @@ class Recording:
         with Store() as store:
             if self._is_pipe:
                 store, reading = self._filled(), self._whole(track=True, check=True)
-                for first in range(store.first_row, store.rows + 1, _TAKEN):
-                    statistics.feed(store.messages(np.arange(first, min(first + _TAKEN, store.rows + 1))))
+                for rows in _runs(store):
+                    statistics.feed(store.messages(rows))
             else:
                 reading = self._read(track=True, keeper=store)
                 reading.check(redactor=redactor or self._redactor)
@@ -399,6 +527,30 @@ class Recording:
             row = until
             if next(self._filling or iter(()), None) is None and store.rows == row:
                 return
+
+
+def _first(batches: Iterator[Any], limit: int) -> Iterator[Any]:
+    """Yields the first rows of record batches."""
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return
+
+
+def _runs(store: Store) -> Iterator[Rows]:
+    """Yields the rows of a store, some at a time."""
+    return (np.arange(first, min(first + _TAKEN, store.rows + 1)) for first in range(store.first_row, store.rows + 1, _TAKEN))
+
+
+def decode(data: bytes) -> list[Decoded]:
+    """Returns the messages in some bytes: see ``dcpinspect.decode``."""
+    return [Decoded(message) for _, message in messages_in(bytes(data))]
+
+
+def explain(what: str | int) -> Text:
+    """Returns what ``dcpinspect explain`` prints: see ``dcpinspect.explain``."""
+    return Text("\n".join(explained(str(what))))
 
 
 def _names(columns: Iterable[str] | None) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.escape import cells, clip, escape, escape_rest, one_line, to_ascii
+from dcpinspect.escape import cells, clip, escape, escape_rest, one_line, to_ascii, wrap
 from tests.catalogue import each
 
 # hypothesis leaves surrogates out unless asked
@@ -140,3 +140,16 @@ def test_escapes_that_are_there_already_stay() -> None:
 )
 def test_other_characters_than_ascii_are_replaced(text: str, plain: str) -> None:
     assert to_ascii(text) == plain
+
+
+@given(st.text("ab 漢\u0301", max_size=60), st.integers(4, 30))
+def test_wrapping_keeps_every_word_and_no_line_is_too_wide(text: str, width: int) -> None:
+    lines = wrap(text, width, "  ")
+    assert all(cells(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_wrapping_divides_between_words_and_indents() -> None:
+    assert wrap("one two  three four", 9, "  ") == ["one two", "  three", "  four"]
+    assert wrap("one two", None) == ["one two"]
+    assert wrap("k" * 10, 6, " ") == ["k" * 6, " kkkk"]

@@ -330,6 +330,9 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
         (lambda: dcpinspect.open(TOUR).messages(["name", "name"]), UsageError, "columns: name is there twice"),
         (lambda: dcpinspect.open(TOUR).messages([]), UsageError, "columns: name at least one"),
         (lambda: dcpinspect.open(TOUR).messages(filter="vbuckt = 1"), PlacedError, "filter: "),
+        (lambda: dcpinspect.open(TOUR).messages(limit=-1), UsageError, "limit -1: give a number of rows, 0 or more"),
+        (lambda: dcpinspect.open(TOUR).findings("rolback"), UsageError, "rule rolback: there is none; did you mean rollback"),
+        (lambda: dcpinspect.explain("rollbak"), UsageError, "nothing is called rollbak; did you mean rollback"),
         (lambda: dcpinspect.open(TOUR).table("stream"), UsageError, "table stream: there is none; did you mean streams"),
         (lambda: dcpinspect.open(TOUR).table("x"), UsageError, "table x: there is none; there are connections, streams, snapshots, gaps"),
     ],
@@ -434,3 +437,84 @@ def test_a_recording_with_a_redactor_shows_no_key_and_no_value() -> None:
         assert b"order::7-2" in (SAMPLES / "rollback.pcap").read_bytes()
         for shown in (str(streamed.to_pydict()), str(row), str(recording.annotate(24)), str(recording.bytes_of(24))):
             assert "order::7" not in shown
+
+
+def test_what_is_returned_says_what_it_is() -> None:
+    path = SAMPLES / "rollback.pcap"
+    with dcpinspect.open(path) as recording:
+        assert repr(recording) == f"<recording of {path}>"
+        finding = recording.findings("rollback")[0]
+        assert repr(finding) == f"<note rollback, vb 7, connection 2: {finding.message}>"
+        assert repr(recording) == f"<recording of {path}, 161 messages>"
+        assert repr(recording.timeline(7)) == "<timeline of vbucket 7: 3 streams, 35 events>"
+        assert repr(recording.coverage) == "<coverage: 147 packets, 24384 of 24384 bytes decoded, 0 missing>"
+        answer = recording.annotate(100)
+        assert repr(answer.message) == "<dcp_stream_req v1, 32 bytes, 10 fields, 0 problems>"
+        assert repr(answer.fields[-1]) == "<rollback_seqno at 24, 8 bytes: 50>"
+        assert repr(dcpinspect.explain("0x56")).startswith("dcp_snapshot_marker: opcode 0x56\n")
+
+
+@pytest.mark.parametrize("is_pipe", [False, True], ids=["file", "pipe"])
+def test_a_timeline_and_an_overview_are_those_of_the_commands(is_pipe: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = SAMPLES / "rollback.pcap"
+    assert main(["timeline", str(path), "--vbucket", "7", "--format", "json"]) == 0
+    timeline = json.loads(capsys.readouterr().out)
+    assert main(["timeline", str(path), "--vbucket", "7"]) == 0
+    text = capsys.readouterr().out
+    assert main(["info", str(path), "--format", "json"]) == 0
+    [info] = json.loads(capsys.readouterr().out)
+    assert main(["info", str(path)]) == 0
+    lines = capsys.readouterr().out
+    opened = piped(tmp_path, path.read_bytes()) if is_pipe else path
+    with dcpinspect.open(opened) as recording:
+        found = recording.timeline(7)
+        assert found.to_dict() == timeline
+        assert text.endswith(f"\n{found}\n")
+        told = recording.info()
+        changed = ("files", "next") if is_pipe else ()
+        assert {**told, **{name: info[name] for name in changed}} == info
+        assert is_pipe or f"{told}\n" == lines
+
+
+def test_a_finding_as_a_dictionary_is_what_check_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(SAMPLES / name) for name in ("rollback.pcap", "orphans.pcap")]
+    for given in (paths[:1], paths):
+        assert main(["check", *given, "--format", "ndjson", "--fail-on", "never"]) == 0
+        printed = list(map(json.loads, capsys.readouterr().out.splitlines()))
+        with dcpinspect.open(given) as recording:
+            assert [finding.to_dict() for finding in recording.findings()] == printed
+
+
+def test_no_more_messages_come_than_asked_for(tmp_path: Path) -> None:
+    for path in (TOUR, piped(tmp_path, TOUR.read_bytes())):
+        with dcpinspect.open(path) as recording:
+            for limit in (0, 1, 3, 450, 1000):
+                assert recording.messages(["row"], limit=limit).read_all()["row"].to_pylist() == list(range(1, min(limit, 450) + 1))
+            assert recording.messages(["row"], filter="vbucket = 417", limit=2).read_all().num_rows == 2
+
+
+def test_columns_and_fields_of_a_message_are_attributes_and_items() -> None:
+    with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
+        request, answer = recording.annotate(99), recording.annotate(100)
+        assert (request.vbucket, request["vbucket"], request.start_seqno, request.name) == (7, 7, 60, "dcp_stream_req")
+        assert (answer.rollback_seqno, answer["request_row"], answer.vbucket) == (50, 99, 7)
+        assert {"vbucket", "rollback_seqno", "to_dict"} <= set(dir(answer))
+        with pytest.raises(KeyError, match="rollback_seqn: dcp_stream_req has no such field; did you mean rollback_seqno"):
+            answer["rollback_seqn"]
+        with pytest.raises(AttributeError, match="vbuckt: dcp_stream_req has no such field; did you mean vbucket"):
+            _ = answer.vbuckt
+        [alone] = dcpinspect.decode(answer.data)
+        assert (alone.rollback_seqno, str(alone)) == (50, str(answer))
+
+
+def test_bytes_alone_are_decoded_as_far_as_messages_follow_each_other() -> None:
+    first, second = encode("dcp_noop", opaque=1), encode("dcp_stream_req", "response", opaque=2, status=0x23, rollback_seqno=9)
+    assert [(one.message.name, len(one.data), one.message.problems) for one in dcpinspect.decode(first + second)] == [
+        ("dcp_noop", 24, []),
+        ("dcp_stream_req", 32, []),
+    ]
+    [_, cut] = dcpinspect.decode(first + second[:30])
+    assert [problem.rule for problem in cut.message.problems] == ["truncated"]
+    [junk] = dcpinspect.decode(b"no message is here, only text that goes on")
+    assert junk.message.problems[0].rule == "bad-magic"
+    assert dcpinspect.decode(b"") == []

@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from dcpinspect.export.target import Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
-    from dcpinspect.render.events import Event, Noted
+    from dcpinspect.render.history import History
+    from dcpinspect.render.lane_paint import Painted
     from dcpinspect.render.lanes import Scale
     from dcpinspect.render.lines import Lines
-    from dcpinspect.streams.items import VbucketItems
-    from dcpinspect.streams.story import StreamStory
     from dcpinspect.tables.messages import MessageBatch
 
-MOST_NOTED = 10_000
-"""Number of system events and changes of state that are listed; further ones are counted."""
 IN_MEMORY = 16 << 20
 """Number of bytes of message lines that are kept in memory; more of them go to a temporary file."""
 WIDEST = 1000
@@ -67,9 +64,8 @@ def timeline(
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
+    from dcpinspect.render.history import History
     from dcpinspect.streams.contracts import STREAMS
-    from dcpinspect.streams.items import VbucketItems
-    from dcpinspect.streams.story import stories
     from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
@@ -80,19 +76,23 @@ def timeline(
     span, redactor = times.span_of_whole(), redaction.redactor()
     with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
-        items = VbucketItems(vbucket, connections)
-        with opened(result.output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
+        history = History(vbucket, connections)
+        with opened(result.output, format_, captures) as out, _Messages(width or out.width()) as lines:
             for batch in interrupts.batches(reading.capture, reading):
-                gathered.take(batch.redacted(redactor), items.feed(batch), reading)
+                rows = history.feed(batch.redacted(redactor))
+                if messages:
+                    lines.take(batch.redacted(redactor), rows, reading)
             bounds = span.within(reading.earliest_ns, reading.last_time_ns) if span is not None else None
-            found = stories(reading.tables, vbucket, connections, items, only, bounds)
-            if not found and reading.messages:
+            history.tell(reading, only, bounds)
+            if not history.streams and reading.messages:
                 refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
-            told = _Told(reading, vbucket, found, gathered, items, bounds)
             if format_ is JSON:
-                told.write_json(out)
-            elif found:
-                told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=drawn)
+                from dcpinspect.export.json_table import plain_json
+
+                out.put(plain_json(history.to_dict()) + b"\n")
+            elif history.streams:
+                picture = _Picture(history, lines if messages else None, out, width or out.width(), ascii_ or wants_ascii())
+                picture.write(drawn)
         return remarks(reading, stats=input_.stats)
 
 
@@ -146,47 +146,36 @@ def _ranges(numbers: Sequence[int], most: int = 20) -> str:
     return ", ".join([*told, "…"] if len(spans) > most else told)
 
 
-class _Gathered:
-    """What is collected from the messages during the reading: system events, changes of state, and lines if they are wanted."""
+class _Messages:
+    """The lines of the vbucket's messages, in a temporary file if there are many."""
 
-    def __init__(self, with_lines: bool, width: int | None) -> None:
+    def __init__(self, width: int | None) -> None:
         """``width``: of lines."""
-        self.noted: list[Noted] = []
-        self.left_out = 0
-        """Number of system events and changes of state that were not kept."""
         self._rows = array("q")
         self._times = array("q")
-        self.with_lines = with_lines
         self._width = width
         self._lines: Lines | None = None
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by __exit__
 
-    def __enter__(self) -> _Gathered:
+    def __enter__(self) -> _Messages:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def take(self, batch: MessageBatch, rows: Rows, reading: Reading) -> None:
-        """Collects from a batch. ``rows``: the messages of the batch that are about the vbucket."""
-        from dcpinspect.render.events import noted
+        """Makes the lines of these rows of a batch."""
         from dcpinspect.render.lines import Lines
 
-        for one in noted(batch, rows):
-            if len(self.noted) < MOST_NOTED:
-                self.noted.append(one)
-            else:
-                self.left_out += 1
-        if self.with_lines:
-            if self._lines is None:
-                self._lines = Lines(width=None if self._width is None else self._width - 4)
-                self._lines.start_at(reading.first_time_ns or 0)
-            for row in rows.tolist():
-                self._file.write(f"{self._lines.line(batch, row)}\n".encode())
-                self._rows.append(int(batch.row[row]))
-                self._times.append(int(batch.time_ns[row]))
+        if self._lines is None:
+            self._lines = Lines(width=None if self._width is None else self._width - 4)
+            self._lines.start_at(reading.first_time_ns or 0)
+        for row in rows.tolist():
+            self._file.write(f"{self._lines.line(batch, row)}\n".encode())
+            self._rows.append(int(batch.row[row]))
+            self._times.append(int(batch.time_ns[row]))
 
-    def messages(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
+    def wanted(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
         """Yields row and line of each message whose time is wanted, in order."""
         self._file.seek(0)
         for row, time_ns, line in zip(self._rows, self._times, self._file, strict=True):
@@ -194,122 +183,80 @@ class _Gathered:
                 yield row, "    " + line.decode().rstrip("\n")
 
 
-class _Told:
-    """The history, ready to be written."""
+class _Picture:
+    """Writes the lanes of a history, then its events."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        vbucket: int,
-        streams: Sequence[StreamStory],
-        gathered: _Gathered,
-        items: VbucketItems,
-        bounds: tuple[int, int] | None,
-    ) -> None:
-        """``bounds``: of the span of time whose events are told."""
-        from dcpinspect.render.events import by_stream, events
+    def __init__(self, history: History, messages: _Messages | None, output: Target, width: int | None, is_ascii: bool) -> None:
+        """``messages``: those to print below the events."""
+        from dcpinspect.render.lane_paint import style_of
+        from dcpinspect.render.timeline import ascii_only
 
-        self._vbucket = vbucket
-        self._streams = streams
-        self._gathered = gathered
-        self._first_ns = reading.first_time_ns
-        table = reading.tables.connections
-        of_streams = {story.key[0] for story in streams}
-        names = [column.name for column in table.table.columns]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*(table.values(name) for name in names), strict=True)]
-        self._connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
-        closed = {number: row["closed_by"] or "" for number, row in self._connections.items()}
-        self._noted = by_stream(streams, gathered.noted)
-        self._bounds = bounds
-        told = events(streams, self._noted, closed, items.last_rows)
-        self._events = told if bounds is None else [one for one, at in zip(told, self._times(told), strict=True) if self._is_within(at)]
+        self._history, self._messages, self._width, self._is_ascii = history, messages, width, is_ascii
+        self._output, self._paint, self._style_of, self._ascii_only = output, output.painter(), style_of, ascii_only
 
-    def _is_within(self, time_ns: int) -> bool:
-        return self._bounds is None or self._bounds[0] <= time_ns < self._bounds[1]
+    def _put(self, text: str, style: str = "") -> None:
+        self._output.put(self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n")
 
-    def _times(self, told: Sequence[Event]) -> Iterator[int]:
-        """Yields the times of events. An event without a time has that of the event before, or of the end of its connection."""
-        latest = 0
-        for one in told:
-            latest = latest if one.time_ns is None else one.time_ns
-            yield self._connections[one.connection]["last_time"] if one.kind == "connection-closed" else latest
+    def _put_painted(self, pieces: Sequence[Painted]) -> None:
+        shown = [(self._ascii_only(text) if self._is_ascii else text, self._style_of(colour)) for text, colour in pieces]
+        self._output.put("".join(self._paint(text, style) for text, style in shown) + "\n")
 
-    def write_json(self, output: Target) -> None:
-        """Writes the history as one JSON object."""
-        from dcpinspect.export.json_table import plain_json
-
-        shown = ("connection", "client", "server", "name", "verdict", "closed_by")
-        told = {
-            "schema": "dcpinspect.timeline/1",
-            "vbucket": self._vbucket,
-            "connections": [{name: row[name] for name in shown} for row in self._connections.values()],
-            "streams": [record for story in self._streams for record in story.row.records()],
-            "snapshots": [record for story in self._streams for record in story.snapshots.records()],
-            "gaps": [record for story in self._streams for record in story.gaps.records()],
-            "events": [event.record() for event in self._events],
-        }
-        output.put(plain_json(told) + b"\n")
-
-    def write(self, output: Target, *, width: int | None, is_ascii: bool, span: range | None) -> None:
-        """Writes the picture, then the events."""
+    def write(self, span: range | None) -> None:
+        """Writes everything. ``span``: the seqnos that are drawn; None: all."""
         from dcpinspect.render import timeline as drawing
-        from dcpinspect.render.lane_paint import Painted, legend, legend_lines, style_of
+        from dcpinspect.render.lane_paint import legend, legend_lines
         from dcpinspect.render.lanes import ASCII, UNICODE
 
-        glyphs = ASCII if is_ascii else UNICODE
-        paint = output.painter()
-
-        def put(text: str, style: str = "") -> None:
-            output.put(paint(drawing.ascii_only(text) if is_ascii else text, style) + "\n")
-
-        def put_painted(pieces: Sequence[Painted]) -> None:
-            shown = [(drawing.ascii_only(text) if is_ascii else text, style_of(colour)) for text, colour in pieces]
-            output.put("".join(paint(text, style) for text, style in shown) + "\n")
-
-        scale = drawing.scale_of(self._streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
-        put(self._heading(scale), "bold")
-        for number, row in self._connections.items():
+        glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
+        scale = drawing.scale_of(history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
+        self._put(self._heading(scale), "bold")
+        for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
-            put(f"connection {number}  {row['client']} → {row['server']}{name}")
-            own = [place for place, story in enumerate(self._streams) if story.key[0] == number]
-            marks = [[(one.seqno, one.letter) for one in self._noted.get(place, ()) if one.seqno is not None] for place in own]
-            for line in drawing.picture([self._streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
-                put_painted(line)
+            self._put(f"connection {number}  {row['client']} → {row['server']}{name}")
+            own = [place for place, story in enumerate(history.streams) if story.key[0] == number]
+            marks = [[(one.seqno, one.letter) for one in history.noted.get(place, ()) if one.seqno is not None] for place in own]
+            for line in drawing.picture([history.streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
+                self._put_painted(line)
         for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs, width)), []):
-            put_painted(line)
-        self._write_events(put, width)
-        if self._gathered.left_out:
-            put(f"{self._gathered.left_out} more system events and changes of state are not shown")
+            self._put_painted(line)
+        self._write_events()
+        if history.left_out:
+            self._put(f"{history.left_out} more system events and changes of state are not shown")
 
     def _heading(self, scale: Scale) -> str:
+        from dcpinspect.render.lines import counted
         from dcpinspect.tables.times import in_words
 
+        history = self._history
         parts = [
-            f"vb {self._vbucket}",
-            _counted(len(self._connections), "connection"),
-            _counted(len(self._streams), "stream"),
+            f"vb {history.vbucket}",
+            counted(len(history.connections), "connection"),
+            counted(len(history.streams), "stream"),
             f"seqnos {scale.first}–{scale.last}",
-            f"a cell is {_counted(scale.step, 'seqno')}",
-            *([in_words(self._bounds)] if self._bounds is not None else []),
+            f"a cell is {counted(scale.step, 'seqno')}",
+            *([in_words(history.bounds)] if history.bounds is not None else []),
         ]
         return " · ".join(parts)
 
-    def _write_events(self, put: Callable[[str, str], None], width: int | None) -> None:
-        """Writes one event per line; wanted messages follow the event that they show, or that they came after."""
-        from dcpinspect.render.events import HEADING, event_line, folded
-        from dcpinspect.render.lane_paint import style_of
+    def _write_events(self) -> None:
+        """Writes the events; wanted messages follow the event that they show, or that they came after."""
+        from dcpinspect.render.events import folded
 
-        put(HEADING, "bold")
-        messages = self._gathered.messages(self._is_within)
+        history = self._history
+        shown = history.events if self._messages is not None else list(folded(history.events))
+        lines = history.lines(shown, self._width)
+        self._put(lines.heading, "bold")
+        messages = iter(()) if self._messages is None else self._messages.wanted(history.is_within)
         waiting = next(messages, None)
-        for event in self._events if self._gathered.with_lines else folded(self._events):
+        for event in shown:
             while waiting is not None and waiting[0] < event.row:
-                put(waiting[1], "")
+                self._put(waiting[1])
                 waiting = next(messages, None)
-            style = style_of(_PAINTS.get(event.kind, ""))
-            put(event_line(event, self._first_ns, width=width), f"bold {style}" if event.kind in _BOLD else style)
+            style = self._style_of(_PAINTS.get(event.kind, ""))
+            for line in lines.of(event):
+                self._put(line, f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:
-            put(waiting[1], "")
+            self._put(waiting[1])
             waiting = next(messages, None)
 
 
@@ -320,7 +267,3 @@ _PAINTS = {
 }
 """Colours of events, by kind."""
 _BOLD = ("request", "first-seen", "stream-end", "connection-closed")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dcpinspect.protocol.message import Severity
 
@@ -102,7 +102,7 @@ class Occurrence:
         return self.time_ns or (self.places[0].time_ns if self.places else 0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Finding:
     """Occurrences of one rule and cause that one person would call one thing."""
 
@@ -149,6 +149,19 @@ class Finding:
     """Rows of all messages that show it, rising, if somebody asked for them (``Collector``); otherwise empty."""
     cases: tuple[Finding, ...] = ()
     """The cases, if it happened on several vbuckets or connections: one for each. Empty: the finding is one case."""
+    files: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the captures that ``places`` count, if a ``Recording`` gives the finding."""
+
+    def __repr__(self) -> str:
+        return f"<{self.severity} {self.rule}, {self.where}: {self.message}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what ``dcpinspect check --format json`` prints of the finding, as Python objects."""
+        from dcpinspect.findings.record import finding_records  # deferred: it needs NumPy
+        from dcpinspect.findings.registry import RULES
+
+        [record] = finding_records([self], RULES, self.files).records()
+        return record
 
     @property
     def id(self) -> str:

@@ -84,6 +84,10 @@ class FieldValue:
     redacted: bool = False
     """Whether bytes and value were replaced, because those on the wire hold what users store or who they are."""
 
+    def __repr__(self) -> str:
+        value = "hidden" if self.hidden else repr(self.value)
+        return f"<{self.name} at {self.offset}, {self.size} bytes: {value}{f' ({self.meaning})' if self.meaning else ''}>"
+
     @property
     def word(self) -> str | None:
         """The word for the number, by the generation of the connection."""
@@ -135,6 +139,10 @@ class Message:
     value: Value | None = None
     framing_size: int = 0
     """Bytes of framing extras, also if the header forgot to count them."""
+
+    def __repr__(self) -> str:
+        generation = f" {self.generation}" if self.generation else ""
+        return f"<{self.name}{generation}, {self.size} bytes, {len(self.fields)} fields, {len(self.problems)} problems>"
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import escape, wrap
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
@@ -163,7 +163,7 @@ def _snapshot(row: Mapping[str, Any]) -> str:
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
     came = "no items" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
-    told = [f"{kind} snapshot{span}", *flags, f"convention {row['convention']}" if row["convention"] else ""]
+    told = [f"{kind} snapshot{span}", *flags, "its start fits no convention" if row["convention"] == "irregular" else ""]
     return f"{', '.join(part for part in told if part)}: {row['state']}, {came}"
 
 
@@ -196,13 +196,33 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-HEADING = f"{'Row':>9} {'Time':>13} Con  Stream  Event"
+class EventLines:
+    """Lays out events, each with what it says in as many lines as that takes: no cause and no evidence is cut."""
+
+    def __init__(self, found: Sequence[Event], first_ns: int | None, width: int | None) -> None:
+        """``found``: all events that are to be laid out. ``first_ns``: time of the first packet, from which times count."""
+        self._first_ns, self._width = first_ns, width
+        cells = [self._cells(event) for event in found]
+        self._widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]
+
+    def _cells(self, event: Event) -> tuple[str, ...]:
+        time = "" if event.time_ns is None or self._first_ns is None else seconds_text(event.time_ns - self._first_ns)
+        sid = "" if event.sid is None else f"/{event.sid}"
+        return f"{event.row}", time, f"{event.connection}", f"#{event.stream}{sid}"
+
+    def _line(self, cells: Sequence[str], text: str) -> list[str]:
+        row, time, connection, stream = self._widths
+        head = f"{cells[0]:>{row}} {cells[1]:>{time}} {cells[2]:>{connection}} {cells[3]:<{stream}} "
+        return wrap(head + text, self._width, " " * (len(head) + 2))
+
+    @property
+    def heading(self) -> str:
+        """The heading above the columns."""
+        return self._line(_HEADINGS, "Event")[0]
+
+    def of(self, event: Event) -> list[str]:
+        """Returns the lines of an event; those after the first are indented."""
+        return self._line(self._cells(event), event.text)
 
 
-def event_line(event: Event, first_ns: int | None, *, width: int | None) -> str:
-    """Returns the line of an event. ``first_ns``: time of the first packet, from which times count."""
-    time = "" if event.time_ns is None or first_ns is None else seconds_text(event.time_ns - first_ns)
-    sid = "" if event.sid is None else f"/{event.sid}"
-    stream = f"#{event.stream}{sid}"
-    text = f"{event.row:>9} {time:>13} {event.connection:>3}  {stream:<6}  {event.text}"
-    return text if width is None else clip(text, width)
+_HEADINGS = ("Row", "Time", "Con", "Stream")

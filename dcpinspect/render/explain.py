@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
-from dcpinspect.escape import escape
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.choose import choose
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
@@ -29,6 +31,26 @@ from dcpinspect.render.pipeline_columns import DOCS as PIPELINE
 
 MAX_MESSAGES = 1000
 """Greatest number of messages in pasted bytes that are explained."""
+_SHOWN = 60
+"""Number of columns of an unknown text that the error repeats."""
+_MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
+
+
+def explained(text: str) -> list[str]:
+    """Returns what ``explain`` does. Raises UsageError, with what may have been meant, if the text is no name, number or bytes."""
+    lines = explain(text)
+    if lines is not None:
+        return lines
+    if not text.strip():
+        raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
+    shown = clip(escape(text.strip()), _SHOWN)
+    if close := suggestions(text):
+        raise UsageError(f"nothing is called {shown}; did you mean {' or '.join(close)}?")
+    try:
+        parse_hex(text)
+    except HexError as error:
+        raise UsageError(f"{shown} is no command, status, control key, feature, rule, word or column, and no hex either: {error}") from None
+    raise UsageError(f"{shown} is the number of no command, status or feature")
 
 
 def explain(text: str) -> list[str] | None:
@@ -86,24 +108,33 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
     if not payload:
         return [*out, "no message after them"]
     at = 0
-    for _ in range(MAX_MESSAGES):
-        rest = payload[at:]
-        message = annotate(rest, context=context or _likely_context(rest))
+    for at, message in islice(messages_in(payload, context), MAX_MESSAGES):
         if at:
             out += ["", f"at byte {at}:"]
         out += [*byte_grid(message), "", *field_table(message)]
-        supposed = _supposed(rest, context or Context("off"))
+        supposed = _supposed(payload[at:], context or Context("off"))
         if supposed is not None:
             lines, message = supposed
             return [*out, "", *lines, "", *byte_grid(message), "", *field_table(message)]
-        if message.header is None or message.header.magic not in MAGIC_DOCS:
-            return out
         at += message.size
-        if at >= len(payload):
-            return out
-        if payload[at] not in MAGIC_DOCS:
-            break
-    return [*out, "", f"{len(payload) - at} more bytes are not explained"]
+    return out if at >= len(payload) else [*out, "", f"{len(payload) - at} more bytes are not explained"]
+
+
+def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
+    """Yields the messages at the start of some bytes, each with its place; the last one is where no message follows.
+
+    ``context``: what was negotiated; None: guessed for each message, because bytes alone have no HELLO.
+    """
+    at = 0
+    while at < len(data):
+        header = decode_header(data[at : at + HEADER_SIZE]) if len(data) - at >= HEADER_SIZE else None
+        end = len(data) if header is None else at + header.size
+        is_last = data[end : end + 1] not in _MAGICS
+        rest = data[at:] if is_last else data[at:end]
+        yield at, annotate(rest, context=context or _likely_context(rest))
+        if is_last:
+            return
+        at = end
 
 
 def _likely_context(data: bytes) -> Context:

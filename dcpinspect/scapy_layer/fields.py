@@ -17,6 +17,7 @@ from dcpinspect.protocol.fields import Field, Item, Kind, Records
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.suggest import did_you_mean
 
 P = TypeVar("P", bound=Packet)
 Length = Callable[[Any], int]
@@ -84,6 +85,43 @@ class RecordsField(PacketListField):
         kind: Any = self.cls
         record: Packet = kind(**values)
         return record
+
+
+def unknown_field(name: str, owner: str, known: Iterable[str]) -> str:
+    """Returns the error about a field that does not exist."""
+    return f"{name}: {owner} has no such field{did_you_mean(name, known) or '; there are ' + ', '.join(known)}"
+
+
+class UnknownFieldError(AttributeError):
+    """A field that neither a packet nor its payloads have; it is only looked for what was meant if somebody reads the error."""
+
+    def __init__(self, packet: Packet, name: str) -> None:
+        super().__init__(name)
+        self._packet = packet
+
+    def __str__(self) -> str:
+        return unknown_field(self.args[0], type(self._packet).__name__, field_names(self._packet))
+
+
+def field_names(packet: Packet) -> dict[str, None]:
+    """Returns the names of the fields of a packet and of all its payloads, in order."""
+    return dict.fromkeys(field.name for layer in packet.iterpayloads() for field in layer.fields_desc)
+
+
+class Suggesting(Packet):
+    """A packet that says which field may have been meant by a wrong name, and does not take a slip for an attribute of its own."""
+
+    def __getattr__(self, attr: str) -> Any:
+        try:
+            return super().__getattr__(attr)
+        except AttributeError:
+            raise UnknownFieldError(self, attr) from None
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        is_ours = attr in self.__all_slots__ or attr in self.default_fields or hasattr(type(self), attr)
+        if not is_ours and attr not in (known := field_names(self)) and did_you_mean(attr, known):
+            raise UnknownFieldError(self, attr)
+        super().__setattr__(attr, val)
 
 
 class Record(Packet):

@@ -31,12 +31,14 @@ from dcpinspect.scapy_layer.fields import (
     OPCODES,
     STATUSES,
     SecretField,
+    Suggesting,
     camel,
     measured,
     name_of,
     number_field,
     packet_class,
     section_fields,
+    unknown_field,
 )
 from dcpinspect.scapy_layer.frames import FramesField
 
@@ -114,7 +116,7 @@ class CasField(scapy_fields.XLongField):
         return "hidden, 8 bytes" if has_token else str(super().i2repr(pkt, x))
 
 
-class DCP(Packet):
+class DCP(Suggesting):
     """The header of a message: 24 bytes, and the framing extras."""
 
     name = "DCP"
@@ -145,7 +147,10 @@ class DCP(Packet):
         self.built_size = None
         self.framing_size = 0
         self.origin = None
-        super().__init__(*args, **fields)
+        try:
+            super().__init__(*args, **fields)
+        except AttributeError as error:
+            raise AttributeError(unknown_field(str(error), "DCP", _names(DCP))) from None
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes = b"", *args: Any, **fields: Any) -> type[Packet]:
@@ -307,7 +312,7 @@ class HiddenBody(Packet):
 # -- bodies ------------------------------------------------------------------------------------------------
 
 
-class MessageBody(Packet):
+class MessageBody(Suggesting):
     """Extras, key and value of a message. The classes derived from it are made from the table."""
 
     name = "body"
@@ -322,7 +327,10 @@ class MessageBody(Packet):
         try:
             super().__init__(_pkt, **fields)
         except AttributeError as error:
-            known = "; ".join(", ".join(_names(kind)) or "none" for kind in self.variants or (type(self),))
+            kinds = self.variants or (type(self),)
+            if str(error) not in (all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))):
+                raise AttributeError(unknown_field(str(error), type(self).__name__, all_)) from None
+            known = "; ".join(", ".join(_names(kind)) or "none" for kind in kinds)
             raise AttributeError(f"{error}: no layout of {type(self).__name__} has these fields together; there are: {known}") from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.render.events import Noted, event_line, events, folded
+from dcpinspect.render.events import Event, EventLines, Noted, events, folded
 from tests.streams.test_story import told, twice
 from tests.streams.told import Told, opened
 
@@ -18,10 +18,10 @@ def test_a_story_is_told_in_order_of_rows() -> None:
     first, _ = twice()
     assert texts(first) == [
         "5 request: request from 0, no end: accepted",
-        "7 snapshot: disk snapshot 0-9, checkpoint, convention disk-1: complete, 3 items, 2 to 9",
+        "7 snapshot: disk snapshot 0-9, checkpoint: complete, 3 items, 2 to 9",
         f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
         f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
-        "11 snapshot: memory snapshot 10-20, checkpoint, convention memory-2: cut, 1 item, 12 to 12",
+        "11 snapshot: memory snapshot 10-20, checkpoint: cut, 1 item, 12 to 12",
         "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row 11: de-duplicated, or hidden from this client",
         "99 connection-closed: connection closed by the server, after seqno 12",
     ]
@@ -70,6 +70,13 @@ def test_messages_that_are_events_have_their_place() -> None:
     found = events(told(talk), {0: [note]}, {}, {})
     event = next(event for event in found if event.kind == "system-event")
     assert (event.row, event.record()["text"]) == (8, "system event: x")
-    line = event_line(event, 4_000_000_000, width=None)
-    assert line == "        8      1.000000   1  #1      system event: x"
-    assert event_line(event, 4_000_000_000, width=30) == line[:29] + "…"
+    assert EventLines([event], 4_000_000_000, None).heading == "Row     Time Con Stream Event"
+    assert EventLines([event], 4_000_000_000, None).of(event) == ["  8 1.000000   1 #1     system event: x"]
+
+
+def test_nothing_that_an_event_says_is_cut() -> None:
+    event = Event(8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30)
+    lines = EventLines([event], None, 60).of(event)
+    assert all(len(line) <= 60 for line in lines)
+    assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {" " * len("Row Time Con Stream   ")}
+    assert " ".join(lines).split()[3:] == event.text.split()

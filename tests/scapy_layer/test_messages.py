@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +178,34 @@ def test_a_class_stands_for_all_layouts_of_its_message() -> None:
     assert packet.by_seqno == 1
 
 
+def test_a_wrong_field_name_suggests_the_right_one_wherever_it_is_used() -> None:
+    packet = DCP() / DcpMutation()
+    uses: list[Callable[[], object]] = [
+        lambda: DcpMutation(by_seqn=1),
+        lambda: packet.by_seqn,
+        lambda: setattr(packet, "by_seqn", 1),
+        lambda: setattr(packet[DcpMutation], "by_seqn", 1),
+    ]
+    for use in uses:
+        with pytest.raises(AttributeError) as caught:
+            use()
+        assert re.fullmatch("by_seqn: (DCP|DcpMutation) has no such field; did you mean by_seqno[?]", str(caught.value))
+    with pytest.raises(AttributeError, match=r"^vbuckt: DCP has no such field; did you mean vbucket"):
+        DCP(vbuckt=1)
+    packet.remark = "mine"  # like no field: an attribute of the user's own, as Scapy allows
+    assert packet.remark == "mine"
+
+
+def test_a_field_of_no_layout_is_refused_with_what_there_is() -> None:
+    with pytest.raises(AttributeError, match=r"^prepared: DcpMutation has no such field; there are by_seqno, rev_seqno"):
+        DcpMutation(prepared=1)
+
+
 def test_fields_that_no_layout_has_together_are_refused_with_what_there_is() -> None:
     with pytest.raises(
-        AttributeError, match=r"^prepared: no layout of DcpMutation has these fields together; there are: by_seqno, rev_seqno"
+        AttributeError, match=r"^rollback_seqno: no layout of DcpStreamReqResponse has these fields together; there are: failover_log"
     ):
-        DcpMutation(prepared=1)
+        DcpStreamReqResponse(failover_log=[], rollback_seqno=4)
 
 
 def test_names_of_scapys_methods_have_an_underscore() -> None:
