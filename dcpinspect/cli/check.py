@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import choose_format, opened
@@ -77,17 +77,7 @@ class Result(Choices):
     effects: Annotated[
         bool, typer.Option("--all", help="Text only. Also print the effects below their cause. Other formats always have them.")
     ] = False
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="[LIST]",
-            callback=options.list_columns,
-            is_eager=True,
-            autocompletion=completion.record_columns,
-            help="Print a table with these columns, in this order, as in rule,count,who. Without a list, list all columns.",
-        ),
-    ] = None
+    columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
     csv_guard: options.CsvGuard = True
     list_rules: Annotated[
         bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="List all rules with what each looks for.")

@@ -124,12 +124,7 @@ class FindingConditions(Choices):
     client: Annotated[
         str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
     ] = None
-    filter_: Annotated[
-        str | None,
-        typer.Option(
-            "--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name is a saved filter."
-        ),
-    ] = None
+    filter_: Annotated[str | None, options.filter_option("findings", "whose = 'server'")] = None
     limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first.")] = (
         None
     )

@@ -1,6 +1,6 @@
 """The ``dcpinspect`` command: finds the requested command, runs it, and turns errors into one line and an exit status.
 
-A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in ``COMMANDS``.
+A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in ``SECTIONS``.
 The module is imported only when the command is run or completed, so ``--help`` costs the same however many commands there are. The function
 returns its exit status, or ``None`` for 0. It raises :class:`~dcpinspect.errors.DcpInspectError` to end with an error line.
 """
@@ -85,6 +85,8 @@ GROUPS = {
 }
 """Groups of commands, with the summary of each command; their functions are in the module of the group."""
 
+_RECORDS = ("connections", "vbuckets", "streams", "snapshots", "gaps", "rollbacks")
+"""Commands that print a table of records, all in one module."""
 BROKEN_PIPE = 141
 """Exit status that a shell reports for a program that SIGPIPE ended; we handle the signal only to clean up."""
 
@@ -176,7 +178,7 @@ class DeferredCommand(TyperCommand):
     def __init__(self, name: str, summary: str, *, group: str | None = None) -> None:
         super().__init__(name, help=summary, rich_markup_mode=None)
         self._name = name
-        self._module = group or name
+        self._module = group or ("record_tables" if name in _RECORDS else name)
         self._table = f"{group}-{name}" if group else name  # name of the command's table in the config file
 
     def load(self) -> TyperCommand:

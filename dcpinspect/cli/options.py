@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -110,15 +110,15 @@ CsvGuard = Annotated[
 ]
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        metavar="SQL",
-        autocompletion=completion.message_filters,
-        help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name is a saved filter.',
-    ),
-]
+
+
+def filter_option(of: str, example: str, complete: Callable[[str], list[str]] = completion.record_filters) -> Any:
+    """Returns the option ``--filter``. ``of``: what meets the condition; ``complete``: completes names of saved filters."""
+    said = f'Only {of} where this is true, as in "{example}"; @name is a saved filter.'
+    return typer.Option("--filter", metavar="SQL", autocompletion=complete, help=said)
+
+
+Filter = Annotated[str | None, filter_option("messages", "vbucket in (1, 5) and by_seqno > 100", completion.message_filters)]
 SaltFile = Annotated[
     str | None,
     typer.Option(
@@ -465,17 +465,14 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
 WITHOUT_VALUE = ("--columns",)
 """Options that may stand without a value, which is then the empty text."""
 
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="[LIST]",
-        callback=list_columns,
-        is_eager=True,
-        autocompletion=completion.message_columns,
-        help="Show these columns, as in name,vbucket,by_seqno or @seqnos. Without a list, list all columns.",
-    ),
-]
+
+def columns_option(example: str, complete: Callable[..., list[str]] = completion.record_columns) -> Any:
+    """Returns the option ``--columns``. ``complete``: completes names of columns."""
+    said = f"Show these columns, in this order, as in {example}. Without a list, list all columns."
+    return typer.Option("--columns", metavar="[LIST]", callback=list_columns, is_eager=True, autocompletion=complete, help=said)
+
+
+Columns = Annotated[str | None, columns_option("name,vbucket,by_seqno or @seqnos", completion.message_columns)]
 
 
 class SparkSession(Choices):

@@ -16,6 +16,7 @@ from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import FindingConditions
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_expire import expire
+from dcpinspect.cli.pipeline_options import Json, NewTables, Out
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.pipeline_watch import complain_of, watch
 from dcpinspect.cli.progress import Steps
@@ -34,8 +35,6 @@ os.environ.setdefault("RUST_LOG", "off")  # deltalake writes its warnings betwee
 
 __all__ = ["check", "expire", "info", "report", "run", "sql", "watch"]
 
-Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
-
 
 class OnError(StrEnum):
     """What happens to the run when a capture cannot be read."""
@@ -46,34 +45,20 @@ class OnError(StrEnum):
 
 def run(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, patterns, or directories with captures.")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")],
+    tables: NewTables,
     spark: options.SparkSession,
-    ports: options.Ports,
-    redaction: options.OutputRedaction,
-    capture_point: options.CapturePoint = None,
     on_error: Annotated[
         OnError, typer.Option("--on-error", help="If a capture cannot be read, go on and list it in the table bad, or fail.")
     ] = OnError.KEEP,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Json = False,
 ) -> int:
     """Read new captures, and write the tables again."""
     from dcpinspect.spark.manifest import after_signal
-    from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
 
-    wanted = Options(
-        captures,
-        output,
-        point_rule=capture_point,
-        **ports.of_pipeline(),
-        secrets=ports.decryption.secrets(),
-        fails=on_error is OnError.FAIL,
-        redacts=redaction.redact,
-        salt_file=redaction.salt_file,
-    )
-    settings = spark.settings()
-    with interrupts.telling(lambda: f"interrupted; {after_signal(output)}"), Steps() as steps:
+    wanted, settings = tables.wanted(captures, fails=on_error is OnError.FAIL), spark.settings()
+    with interrupts.telling(lambda: f"interrupted; {after_signal(tables.output)}"), Steps() as steps:
         summary = run_pipeline(wanted, partial(spark_tasks, spark.master, settings, steps.show, complain))
     print_summary(summary, as_json=json)
     complain_of(summary)
@@ -163,7 +148,7 @@ def report(
     return 0
 
 
-def info(out: Out, json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> int:
+def info(out: Out, json: Json = False) -> int:
     """Print what a pipeline has read, and which tables it has."""
     from dcpinspect.render.pipeline import info_lines
     from dcpinspect.spark.info import pipeline_info

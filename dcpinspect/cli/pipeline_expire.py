@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.pipeline_options import Json, Out
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.terminal import complain
 
 
 def expire(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
+    out: Out,
     older: Annotated[
         str,
         typer.Option("--older", metavar="AGE", help="Takes out captures whose last packet is older than this, as in 30d or 12h."),
@@ -23,7 +24,7 @@ def expire(
     spark: options.SparkSession,
     decryption: options.Decryption,
     salt_file: options.SaltFile = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: Json = False,
 ) -> int:
     """Take old captures out of the tables, with all that only they told. It needs Spark only if --master or --conf is given."""
     from dcpinspect.cli.pipeline import print_summary

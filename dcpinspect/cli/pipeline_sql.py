@@ -11,6 +11,7 @@ import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.output import opened
+from dcpinspect.cli.pipeline_options import Out
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
 from dcpinspect.cli.terminal import complain
@@ -41,7 +42,7 @@ class Engine(StrEnum):
 
 def sql(
     context: typer.Context,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
+    out: Out,
     query: Annotated[str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")],
     result: options.Output,
     spark: options.SparkSession,

@@ -6,17 +6,19 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
+from dcpinspect.cli.pipeline_options import NewTables
 from dcpinspect.cli.teller import Scene, Teller, Told
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dcpinspect.cli.metrics_server import Exporter
+    from dcpinspect.cli.notify import Notifier
+    from dcpinspect.spark.arrivals import Arrivals
     from dcpinspect.spark.latest import Latest
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
@@ -38,53 +42,69 @@ TRIES = 3
 """Number of failed runs in a row after which the program ends."""
 
 
+class Waiting(Choices):
+    """How often captures are looked for, and when they are read."""
+
+    title = "The captures"
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look for captures each time this has passed.")] = "5s"
+    rested: Annotated[str, typer.Option("--rested", metavar="TIME", help="Read a capture that has not changed for this time.")] = "5s"
+    growing: Annotated[
+        str, typer.Option("--growing", metavar="TIME", help="Read a capture that changes all the time each time this has passed.")
+    ] = "60s"
+
+    def every_s(self) -> float:
+        """Returns how long to wait before captures are looked for again, in seconds. Raises UsageError."""
+        from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
+
+        if not (every_ns := length(self.every, "--every")):
+            raise UsageError(f"--every {escape(self.every)}: write a length of time above 0")
+        return every_ns / 1e9
+
+    def arrivals(self, captures: Sequence[str], output: str) -> Arrivals:
+        """Returns what looks for captures. Raises UsageError."""
+        from dcpinspect.spark.arrivals import Arrivals
+        from dcpinspect.tables.times import length
+
+        rested_s, growing_s = length(self.rested, "--rested") / 1e9, length(self.growing, "--growing") / 1e9
+        return Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
+
+
 def watch(
     context: typer.Context,
     captures: Annotated[
         list[str], typer.Argument(metavar="DIR…", help="Directories that captures come to. Files and patterns are possible, too.")
     ],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")],
+    tables: NewTables,
+    waiting: Waiting,
     telling: Telling,
     spark: options.SparkSession,
-    ports: options.Ports,
-    redaction: options.OutputRedaction,
     exposition: Exposition,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Look for captures each time this has passed.")] = "5s",
-    rested: Annotated[str, typer.Option("--rested", metavar="TIME", help="Read a capture that has not changed for this time.")] = "5s",
-    growing: Annotated[
-        str, typer.Option("--growing", metavar="TIME", help="Read a capture that changes all the time each time this has passed.")
-    ] = "60s",
-    capture_point: options.CapturePoint = None,
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.render.lines import counted
-    from dcpinspect.spark.arrivals import Arrivals
-    from dcpinspect.spark.pipeline import Options
     from dcpinspect.spark.places import local_path
     from dcpinspect.spark.session import check_installed
-    from dcpinspect.tables.times import length
 
-    rules, waits_ns = telling.rules.ids(), telling.waits_ns()
-    every_s = length(every, "--every") / 1e9
-    if not every_s:
-        raise UsageError(f"--every {escape(every)}: write a length of time above 0")
-    rested_s, growing_s = length(rested, "--rested") / 1e9, length(growing, "--growing") / 1e9
-    output = local_path(output, "tables of 'pipeline watch' are written")
-    arrivals = Arrivals(captures, without=output, settle_s=rested_s, growing_s=growing_s)
-    asked = partial(
-        Options,
-        out=output,
-        point_rule=capture_point,
-        **ports.of_pipeline(),
-        secrets=ports.decryption.secrets(),
-        redacts=redaction.redact,
-        salt_file=redaction.salt_file,
-    )
+    rules, waits_ns, every_s = telling.rules.ids(), telling.waits_ns(), waiting.every_s()
+    tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
+    arrivals, wanted = waiting.arrivals(captures, output), tables.wanted(())
     notifier, known = telling.notifier(context), kept_told(output)
     teller = telling.teller(StandardOutput(), notifier, known=known, **waits_ns)
     alarms = Alarms(output, teller, known, rules)
-    runs, stopped = _Runs(output, asked, alarms), threading.Event()
+    check_installed()  # now, and not with the first capture
+    complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
+    with exposition.exporting() as exporter, _Session(spark.master, spark.settings()) as session:
+        runs = _Runs(wanted, alarms, session)
+        _watch(runs, arrivals, exporter, notifier, every_s)
+    did = f"read {counted(runs.captures, 'capture')} in {counted(runs.count, 'run')}"
+    complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
+    return 0
+
+
+def _watch(runs: _Runs, arrivals: Arrivals, exporter: Exporter | None, notifier: Notifier | None, every_s: float) -> None:
+    """Reads captures as they come, and tells findings, until a signal."""
+    stopped, alarms = threading.Event(), runs.alarms
 
     def stop() -> None:
         if runs.is_running and not stopped.is_set():
@@ -93,14 +113,12 @@ def watch(
             threading.Thread(target=complain, args=(said,), daemon=True).start()
         stopped.set()
 
-    check_installed()  # now, and not with the first capture
-    complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
-    with exposition.exporting() as exporter, _Session(spark.master, spark.settings()) as session, interrupts.stopping(stop):
+    with interrupts.stopping(stop):
         try:
             while not stopped.is_set():
                 if ready := arrivals.ready():
                     there = [path for path in ready if os.path.lexists(path)]  # a ring may have removed its oldest file meanwhile
-                    if runs.run(there, session):
+                    if runs.run(there):
                         arrivals.note(ready)
                 alarms.look()
                 if exporter is not None:
@@ -111,43 +129,43 @@ def watch(
         finally:
             if notifier is not None:
                 notifier.close()
-    did = f"read {counted(runs.captures, 'capture')} in {counted(runs.count, 'run')}"
-    complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
-    return 0
 
 
 class _Runs:
     """The runs of a watch, one after the other."""
 
-    def __init__(self, output: str, asked: Callable[..., Options], alarms: Alarms) -> None:
-        self._output, self._asked, self._alarms = output, asked, alarms
+    def __init__(self, wanted: Options, alarms: Alarms, session: _Session) -> None:
+        """``wanted``: what each run is asked to do, without its captures."""
+        self.alarms = alarms
+        self._wanted, self._session = wanted, session
         self.is_running = False
         self.count = self.captures = 0
         """How many runs read captures, and how many."""
         self._failed = 0
 
-    def run(self, captures: Sequence[str], session: _Session) -> bool:
+    def run(self, captures: Sequence[str]) -> bool:
         """Reads captures. Returns whether they were read; if not, they are tried again. Raises SparkFailedError if that does not help."""
+        from dcpinspect.render.pipeline import watched_line
         from dcpinspect.spark.manifest import after_signal
         from dcpinspect.spark.session import SparkFailedError
 
         self.is_running = True
         try:
-            with interrupts.telling(lambda: f"interrupted; {after_signal(self._output)}"):
-                summary = self._alarms.run(self._asked(captures=captures), session.tasks)
+            with interrupts.telling(lambda: f"interrupted; {after_signal(self._wanted.out)}"):
+                summary = self.alarms.run(replace(self._wanted, captures=captures), self._session.tasks)
         except SparkFailedError as error:
             self._failed += 1
             if self._failed == TRIES:
                 raise
             complain(f"{error}; it is tried again in a new session")
-            session.close()
+            self._session.close()
             return False
         finally:
             self.is_running = False
         self._failed = 0
         if summary.captures:
             self.count, self.captures = self.count + 1, self.captures + summary.captures
-            complain(_said(summary))
+            complain(watched_line(summary.record))
         complain_of(summary)
         return True
 
@@ -180,8 +198,6 @@ class _Session:
 
     def tasks(self) -> AbstractContextManager[SparkTasks]:
         """Returns the tasks of the session, which stays open."""
-        from contextlib import nullcontext
-
         from dcpinspect.spark.tasks import spark_tasks
 
         if self._tasks is None:
@@ -208,15 +224,15 @@ class Alarms:
         self._is_served = False
         self._came_ns = 0
 
-    def run(self, asked: Options, tasks_of: TasksOf) -> Summary:
+    def run(self, wanted: Options, tasks_of: TasksOf) -> Summary:
         """Brings the tables up to date."""
         from dcpinspect.spark.manifest import Manifest
         from dcpinspect.spark.pipeline import run
         from dcpinspect.spark.whole import compared
 
-        summary = run(asked, tasks_of, self._take)
+        summary = run(wanted, tasks_of, self._take)
         if self._scene is None:  # the tables are up to date, but an earlier program may have ended before it told all findings
-            self._take(compared(Manifest.newest(self._out).with_salt(asked.salt_file), asked.secrets, few=True))
+            self._take(compared(Manifest.newest(self._out).with_salt(wanted.salt_file), wanted.secrets, few=True))
         return summary
 
     def _take(self, found_in: Whole) -> None:
@@ -281,10 +297,3 @@ def _told(out: str) -> Path:
     from dcpinspect.spark.manifest import FOLDER
 
     return Path(out) / FOLDER / "told.json"
-
-
-def _said(summary: Summary) -> str:
-    """Describes a run on one line."""
-    from dcpinspect.render.pipeline import watched_line
-
-    return watched_line(summary.record)

@@ -98,26 +98,8 @@ class TableChoices(Choices):
     """Which rows and columns of a table are shown, in which order, and how wide."""
 
     title = "The table"
-    filter_: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="SQL",
-            autocompletion=completion.record_filters,
-            help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name is a saved filter.',
-        ),
-    ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="[LIST]",
-            callback=options.list_columns,
-            is_eager=True,
-            autocompletion=completion.record_columns,
-            help="Only these columns, in this order, as in vbucket,verdict. Without a list, list all columns.",
-        ),
-    ] = None
+    filter_: Annotated[str | None, options.filter_option("rows", "connection = 2 and vbucket < 64")] = None
+    columns: Annotated[str | None, options.columns_option("vbucket,verdict")] = None
     sort: Annotated[
         str | None,
         typer.Option(
@@ -253,3 +235,11 @@ def _names(text: str, option: str, name: str, known: Sequence[str]) -> list[str]
     if not names:
         raise UsageError(f"{option}: name at least one column; there are {', '.join(known)}")
     return list(dict.fromkeys(names))
+
+
+connections = command("connections", "Print every connection: its client, what it negotiated and its state.")
+vbuckets = command("vbuckets", "Print the state of every vbucket, over all connections of a client.")
+streams = command("streams", "Print every stream: its request, its answer, what was delivered and how it ended.")
+snapshots = command("snapshots", "Print every snapshot: its range and type, and whether it is complete.")
+gaps = command("gaps", "Print every run of seqnos that a stream did not deliver, and why.")
+rollbacks = command("rollbacks", "Print every rollback: the request, the server's history, the cause, and a request that would work.")

@@ -45,14 +45,7 @@ def timeline(
     seqnos: Annotated[
         str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn.")
     ] = None,
-    filter_: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="SQL",
-            help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name is a saved filter.",
-        ),
-    ] = None,
+    filter_: Annotated[str | None, options.filter_option("streams", "answer = 'accepted' and gaps > 0")] = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="Below each event, also print the messages of the vbucket, as read does.")
     ] = False,

@@ -1,0 +1,44 @@
+"""Options and arguments that several commands of ``dcpinspect pipeline`` have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.choices import Choices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dcpinspect.spark.pipeline import Options
+
+Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+
+class NewTables(Choices):
+    """Where the tables are, and how captures become rows of them."""
+
+    title = "The tables"
+    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")]
+    redaction: options.OutputRedaction = options.OutputRedaction()
+    ports: options.Ports = options.Ports()
+    capture_point: options.CapturePoint = None
+
+    def wanted(self, captures: Sequence[str], **more: Any) -> Options:
+        """Returns the options of a run over these captures. ``more``: its other options. Raises UsageError."""
+        from dcpinspect.spark.pipeline import Options  # deferred: only a command that runs needs it
+
+        redaction = self.redaction
+        return Options(
+            captures,
+            self.output,
+            point_rule=self.capture_point,
+            **self.ports.of_pipeline(),
+            secrets=self.ports.decryption.secrets(),
+            redacts=redaction.redact,
+            salt_file=redaction.salt_file,
+            **more,
+        )
