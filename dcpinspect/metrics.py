@@ -125,7 +125,7 @@ FAMILIES = (
         " What another program lost before is at file.",
     ),
     Family("dcpinspect_capture_unread_packets", "gauge", (), "Packets that were captured and are not read yet."),
-    Family("dcpinspect_capture_behind_seconds", "gauge", (), "How old the latest packet that was read is, while others wait."),
+    Family("dcpinspect_capture_behind_seconds", "gauge", (), "How long the packets wait that are read next; 0 while none wait."),
     Family("dcpinspect_capture_timestamp_seconds", "gauge", (), "Capture time up to which packets were read, in seconds since 1970."),
     Family(
         "dcpinspect_metrics_pairs",
@@ -405,7 +405,7 @@ class Metrics:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
         found = tables.gap_counts.copy()
-        is_new = gaps.last_time > now_ns - SETTLED_NS
+        is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS  # one that seems to come later is old: the clock was set back
         np.subtract.at(found, (gaps.stream[is_new], gaps.cause[is_new]), 1)
         return found
 
@@ -507,10 +507,8 @@ class Metrics:
         if isinstance(capture, LiveCapture):
             numbers, lost = capture.numbers, capture.lost
             dropped = {"kernel": capture.dropped, "interface": numbers.interface_drops, "disk": numbers.unrecorded, "spool": lost}
-            unread = capture.unread
-            yield "dcpinspect_capture_unread_packets", (), unread
-            behind = time.time() - self._reading.last_time_ns / 1e9 if unread and self._reading.last_time_ns else 0.0
-            yield "dcpinspect_capture_behind_seconds", (), max(0.0, behind)
+            yield "dcpinspect_capture_unread_packets", (), capture.unread
+            yield "dcpinspect_capture_behind_seconds", (), capture.lag_s
         else:
             lost = 0
             dropped = {"file": sum(counts.lost for file in capture.files for counts in file.counts)}

@@ -127,7 +127,7 @@ class Reading:
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
         self.clock_ns: int | None = None
-        """The latest capture time so far; if packets are waited for, plus the time that has passed since while nothing came."""
+        """Capture time of the last packet; if packets are waited for, plus the time that has passed since while nothing came."""
         self.truncated = 0
         """Number of packets so far of which the capture has less than was sent."""
         self.messages = 0
@@ -347,14 +347,14 @@ class Reading:
                 self.earliest_ns = earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
                 self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 self.truncated += int((packets.captured < packets.wire).sum())
-                self.clock_ns = max(self.clock_ns or 0, latest)
+                self.clock_ns = int(packets.time_ns[-1])  # not the latest time: a clock may be set back
                 self.on_packets(packets)
             yield self.engine.frame(packets)
             if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:
                 self._reset = self.engine.transport.count
                 yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
             if packets.clock_ns is not None:
-                self.clock_ns = max(self.clock_ns or 0, packets.clock_ns)
+                self.clock_ns = packets.clock_ns
                 yield self.engine.frame_overdue(packets.clock_ns)
             if not len(packets):
                 self.on_pause()

@@ -202,6 +202,19 @@ def test_the_window_and_the_age_of_the_last_noop(tmp_path: Path) -> None:
     assert value(found, "dcpinspect_noop_age_seconds", *pair) == pytest.approx(3, abs=0.01)
 
 
+def test_a_clock_that_is_set_back_makes_nothing_old(tmp_path: Path) -> None:
+    one = Conversation()
+    opened(one, b"kafka:1")
+    streaming(one, 7, [1, 2])
+    one.time_ns -= 3_600_000_000_000
+    one.stream(False, encode("dcp_noop", opaque=4))
+    one.stream(True, encode("dcp_noop", "response", opaque=4))
+    one.time_ns += 3_000_000_000
+    one.stream(False, encode("dcp_mutation", vbucket=7, opaque=0x10, by_seqno=3, key="k"))
+    found = measured(written(tmp_path / "x.pcap", one))[-1]
+    assert value(found, "dcpinspect_noop_age_seconds", "10.0.0.1 kafka", "travel") == pytest.approx(3, abs=0.01)
+
+
 def crowd(count: int) -> Iterator[Conversation]:
     """Clients that come and go, one after the other."""
     time_ns = Conversation().time_ns

@@ -49,9 +49,10 @@ class _Sink(list[bytes]):
 class _File:
     """One of the files: a section for each moment, which has the comment, and the packets between moments. Complete after every write."""
 
-    def __init__(self, path: str, rule: str) -> None:
+    def __init__(self, path: str, rule: str, since_ns: int) -> None:
         self.path = path
         self.rule = rule
+        self.since_ns = since_ns
         self.until_ns = 0
         self.size = 0
         self.packets = 0
@@ -148,7 +149,7 @@ class Around:
             note += f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory for them was full"
         try:
             if self._file is None:
-                self._file = self._begin(rule, moment_ns)
+                self._file = self._begin(rule, moment_ns, since_ns)
             if self._file is None:
                 return
             self._file.until_ns = max(self._file.until_ns, now_ns + self._around_ns)
@@ -160,8 +161,8 @@ class Around:
             self._fail(error)
 
     def pass_time(self, now_ns: int) -> None:
-        """Notes that it is ``now_ns``; a file whose time is over is complete."""
-        if self._file is not None and now_ns > self._file.until_ns:
+        """Notes that it is ``now_ns``; a file whose time is over is complete, and so is one that begins later: the clock was set back."""
+        if self._file is not None and not self._file.since_ns <= now_ns <= self._file.until_ns:
             self.close()
 
     def close(self) -> None:
@@ -188,7 +189,7 @@ class Around:
         if file.size > 2 * self._most_bytes:
             self.close()
 
-    def _begin(self, rule: str, moment_ns: int) -> _File | None:
+    def _begin(self, rule: str, moment_ns: int, since_ns: int) -> _File | None:
         """Begins a new file, unless there are too many. Raises OSError."""
         if not self._files_left:
             if not self._is_told:
@@ -200,7 +201,7 @@ class Around:
         name = os.path.join(self._folder, f"{time:%Y%m%dT%H%M%S}.{moment_ns // 10**6 % 1000:03d}Z-{rule}")
         for number in range(1, _NAMES):
             try:
-                file = _File(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule)
+                file = _File(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule, since_ns)
             except FileExistsError:
                 continue
             self.saved += 1

@@ -37,6 +37,8 @@ SPOOL_BYTES = 4096 * MIB
 SPOOL_FILES = 16
 BEHIND_S = (2, 20, 200, 2000)
 """A reader that lags this many seconds behind the recorder is told so."""
+MOST_STATES = 1 << 13
+"""Number of states of the recorder that are remembered: of an hour."""
 _HEADER = 12
 _END_S = 10.0
 """Greatest number of seconds that the recorder may take to end once nobody reads."""
@@ -102,6 +104,8 @@ class LiveCapture:
         """Asked after each batch: whether the capture is to end."""
         self._error: errors.DcpInspectError | None = None
         self._clock = CaptureClock()
+        self._recorded: deque[tuple[float, int]] = deque(maxlen=MOST_STATES)
+        """Monotonic times, and how many packets were recorded by then; of packets that were not delivered."""
         self._bytes = 0
         self._spool = None if path is not None else new_folder()
         self._is_told = dict.fromkeys(("dropped", "lost"), False)
@@ -173,8 +177,10 @@ class LiveCapture:
 
     @property
     def lag_s(self) -> float:
-        """Age in seconds of the packets delivered last, while more wait; 0 while none wait. Another thread may ask."""
-        return max(0.0, time.time() - (self._clock.last_ns or time.time_ns()) / 1e9) if self._chain.is_behind else 0.0
+        """How long the packets wait that come next, in seconds, to within ``STATUS_S``; 0 while none wait. Another thread may ask."""
+        delivered = self.packets
+        recorded = next((at for at, packets in tuple(self._recorded) if packets > delivered), None) if self._chain.is_behind else None
+        return 0.0 if recorded is None else max(0.0, time.monotonic() - recorded)
 
     @property
     def received(self) -> int:
@@ -308,6 +314,9 @@ class LiveCapture:
             counts = [None if one is None else (one[0], one[1]) for one in said["counts"]]
             self.numbers = Numbers(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
             self._chain.total = self.numbers.packets
+            while self._recorded and self._recorded[0][1] <= self.packets:
+                self._recorded.popleft()
+            self._recorded.append((said["at"], said["packets"]))
             self._say_what_was_dropped()
         if "end" in said:
             self._chain.is_complete = True

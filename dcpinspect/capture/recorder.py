@@ -399,6 +399,7 @@ class Recorder:
     def _numbers(self) -> dict[str, Any]:
         drops = interface_drops(self._names)
         return {
+            "at": time.monotonic(),  # the same for all processes
             "counts": list(self._count()),
             "packets": self._files.packets,
             "bytes": self._files.size,

@@ -105,10 +105,10 @@ class _Lines:
     left_out: int = 0
 
     def has_room(self, now_ns: int) -> bool:
-        return len(self.times) < AT_ONCE or now_ns - self.times[0] >= HOUR_NS
+        return len(self.times) < AT_ONCE or abs(now_ns - self.times[0]) >= HOUR_NS
 
     def is_old(self, now_ns: int) -> bool:
-        return bool(self.times) and now_ns - self.times[-1] >= HOUR_NS
+        return bool(self.times) and abs(now_ns - self.times[-1]) >= HOUR_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Teller:
                 continue
             key = (case_of(one), one.severity)
             first_ns, began_ns = before.get(key, (now_ns, min(now_ns, _moment(one, is_again=bool(self._known.before(one))) or now_ns)))
-            if now_ns - first_ns >= for_ns:
+            if abs(now_ns - first_ns) >= for_ns:  # less than 0: the clock was set back
                 news.append(one)
             else:
                 since[key] = first_ns, began_ns

@@ -52,6 +52,19 @@ def test_a_file_has_the_packets_before_and_after_a_moment_with_a_comment(tmp_pat
     assert told == [f"{path}: saved 23 packets around gap"]
 
 
+def test_a_clock_that_is_set_back_ends_a_file(tmp_path: Path) -> None:
+    told: list[str] = []
+    saver = around(tmp_path, told)
+    saver.add(batch_of([packet(5000)]))
+    saver.save("gap", "what happened", START_NS + 5000 * S, START_NS + 5001 * S)
+    for second in (*range(5001, 5004), *range(1400, 1500)):
+        saver.pass_time(START_NS + second * S)
+        saver.add(batch_of([packet(second)]))
+    (path,) = tmp_path.iterdir()
+    assert seconds(path) == [5000, 5001, 5002, 5003]
+    assert told == [f"{path}: saved 4 packets around gap"]
+
+
 @pytest.mark.requires("capinfos", "tshark")
 def test_moments_that_overlap_share_a_file_that_has_each_packet_once(tmp_path: Path) -> None:
     saver = around(tmp_path, [])

@@ -356,6 +356,38 @@ def test_a_reader_that_is_slow_loses_nothing_and_is_told(wire: tuple[str, int]) 
         assert (capture.dropped, capture.lost) == (0, 0)
 
 
+SLOW = """
+import select
+from dcpinspect.capture.live import LiveCapture
+with LiveCapture(["eth0"], (11_210,), tell=print) as capture:
+    print(flush=True)
+    batches = iter(capture)
+    next(batches)
+    while capture.unread < 2500:
+        select.select([], [], [], 0.1)
+    select.select([], [], [], 2.5)
+    for _ in batches:
+        if capture.packets == 3000:
+            capture.stop()
+"""
+
+
+@pytest.mark.requires("faketime")
+@pytest.mark.parametrize("offset", ["+2h", "-2h"])
+def test_how_far_behind_a_reader_is_depends_on_no_clock_that_is_set(offset: str, wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    command = ["ip", "netns", "exec", namespace, "faketime", "--exclude-monotonic", "-f", offset, sys.executable, "-c", SLOW]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        for number in range(3000):
+            os.write(fd, segment(number, size=8000))
+            time.sleep(0.0003)
+        told = reader.communicate()[0]
+    (behind,) = re.findall(r"eth0: what is shown is (\d+) s behind, [\d,]+ packets wait; they are recorded, and will be read", told)
+    assert 2 <= int(behind) <= 60
+
+
 def test_what_the_spool_had_no_room_for_is_counted_and_told(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     told: Told = []

@@ -42,6 +42,13 @@ def test_a_gap_is_given_up_when_its_wait_is_over(tmp_path: Path) -> None:
     assert list(transport.pass_time(last + 10 * WAIT_NS)) == []
 
 
+def test_a_gap_does_not_wait_until_a_clock_that_was_set_back_is_where_it_was(tmp_path: Path) -> None:
+    transport, _, last = silent(tmp_path)
+    assert list(transport.pass_time(last - WAIT_NS // 2)) == []
+    (chunk,) = transport.pass_time(last - 3600 * 10**9)
+    assert chunk.holes == ((20, 40),)
+
+
 def test_what_nobody_acknowledged_may_still_come(tmp_path: Path) -> None:
     transport, _, last = silent(tmp_path, ack_every=0)
     assert list(transport.pass_time(last + 100 * WAIT_NS)) == []
