@@ -69,17 +69,8 @@ class Decoding:
         return grown(self._speaks, int(connections[-1]) + 1)[connections]
 
     def _messages(self, parts: Sequence[Part], told: Sequence[Told], origin_ns: int, *, at_end: bool) -> MessageBatch:
-        lost: list[tuple[int, int, int, int, int]] = []
-        rows = 0
-        for part in parts:
-            lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
-            rows += len(part.framed.start)
         framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
-        counts = [len(part.framed.start) for part in parts]
-        connections = np.repeat(np.array([part.connection for part in parts], dtype=np.int64), counts)
-        directions = np.repeat(np.array([part.direction for part in parts], dtype=np.int64), counts)
-        connections = np.concatenate([connections, *(one.connection for one in told)])
-        directions = np.concatenate([directions, *(one.direction for one in told)])
+        connections, directions = _ways(parts, told)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]
@@ -89,7 +80,7 @@ class Decoding:
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        losses = _losses(lost, order)
+        losses = _losses(parts, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
         holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
@@ -153,8 +144,21 @@ class Decoding:
             del self._waiting_keys[row]
 
 
-def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
-    """Returns the losses before rows, from rows that have not been sorted yet."""
+def _ways(parts: Sequence[Part], told: Sequence[Told]) -> tuple[Rows, Rows]:
+    """Returns the connection and the direction of each message."""
+    counts = [len(part.framed.start) for part in parts]
+    ways = np.array([(part.connection, part.direction) for part in parts], dtype=np.int64).reshape(-1, 2)
+    connections, directions = np.repeat(ways, counts, axis=0).T
+    return np.concatenate([connections, *(one.connection for one in told)]), np.concatenate([directions, *(one.direction for one in told)])
+
+
+def _losses(parts: Sequence[Part], order: Rows) -> Losses:
+    """Returns the losses before rows; ``order``: the places that the rows had before they were sorted."""
+    lost: list[tuple[int, int, int, int, int]] = []
+    begin = 0
+    for part in parts:
+        lost += [(begin + row, part.connection, part.direction, *span) for row, span in part.lost]
+        begin += len(part.framed.start)
     if not lost:
         return NO_LOSSES
     table = np.array(lost, dtype=np.int64)

@@ -30,8 +30,9 @@ from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tracker import Tracker, number_streams
+from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
+from dcpinspect.streams.verdicts import number_streams
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.records import Worded

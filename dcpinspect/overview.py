@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from dcpinspect.coverage import Coverage
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
 from dcpinspect.render import lines
@@ -29,10 +30,7 @@ def overview(reading: Reading) -> Overview:
     tracker, counted = reading.tracker.counted(every_link)
     tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
     coverage = reading.coverage.without(copies, Counter(link.unopened for link in every_link if link.number in copies))
-    own = coverage.own
     others = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
-    unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
-    tls = [one for one in unread if one.connection and one.protocol == TLS]
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
     links = [link for link in counted if link.number not in others]
     streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
@@ -40,21 +38,14 @@ def overview(reading: Reading) -> Overview:
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
     sessions = tracker.conversation.sessions
-    clients: dict[tuple[str, str, str], list[int]] = {}
-    servers: dict[str, list[int]] = {}
-    for link in links:
-        session = sessions.get(link.number) or Session()
-        host = link.origin.rpartition(":")[0]
-        clients.setdefault((host, session.service, session.agent or ""), []).append(link.number)
-        servers.setdefault(link.server, []).append(link.number)
-    encrypted = sorted({one.connection for one in tls})
+    files = reading.capture.files
     return {
-        "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in reading.capture.files],
+        "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in files],
         "first_time": reading.earliest_ns,
         "last_time": reading.last_time_ns,
         "packets": reading.coverage.packets_read,
         "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},
-        "dropped_packets": sum(counts.lost for file in reading.capture.files for counts in file.counts),
+        "dropped_packets": sum(counts.lost for file in files for counts in file.counts),
         "truncated_packets": reading.truncated,
         "messages": reading.messages - reading.tracker.copies.messages_of(copies),
         "connections": len(links) + reading.engine.unlisted,
@@ -65,42 +56,71 @@ def overview(reading: Reading) -> Overview:
         "below": [*_below(links, http)],
         "streams": len(streams),
         "answers": dict(Counter(answer for _, _, answer in streams)),
-        "clients": [
-            {
-                "address": host,
-                "name": name or None,
-                "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
-                "agent": agent or None,
-                "connections": numbers,
-                "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
-            }
-            for (host, name, agent), numbers in clients.items()
-        ],
-        "servers": [
-            {
-                "address": address,
-                "version": next((version for one in reversed(numbers) if (version := _version(sessions.get(one)))), None),
-                "connections": numbers,
-            }
-            for address, numbers in servers.items()
-        ],
+        "clients": _clients(links, sessions, vbuckets),
+        "servers": _servers(links, sessions),
         "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
         "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
+        **_bytes(coverage),
+        "problems": len(reading.capture.problems),
+        "next": _next(reading),
+    }
+
+
+def _clients(links: Sequence[Link], sessions: Mapping[int, Session], vbuckets: Mapping[int, set[int]]) -> list[dict[str, Any]]:
+    """Returns the clients, by host, service and agent; ``vbuckets``: those that each connection asked for."""
+    clients: dict[tuple[str, str, str], list[int]] = {}
+    for link in links:
+        session = sessions.get(link.number) or Session()
+        clients.setdefault((link.origin.rpartition(":")[0], session.service, session.agent or ""), []).append(link.number)
+    return [
+        {
+            "address": host,
+            "name": name or None,
+            "is_opened": any(_is_opened(sessions.get(number)) for number in numbers),
+            "agent": agent or None,
+            "connections": numbers,
+            "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
+        }
+        for (host, name, agent), numbers in clients.items()
+    ]
+
+
+def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dict[str, Any]]:
+    """Returns the servers, each with the version that it told last."""
+    servers: dict[str, list[int]] = {}
+    for link in links:
+        servers.setdefault(link.server, []).append(link.number)
+    return [
+        {
+            "address": address,
+            "version": next((told for number in reversed(numbers) if (told := (sessions.get(number) or Session()).server_version)), None),
+            "connections": numbers,
+        }
+        for address, numbers in servers.items()
+    ]
+
+
+def _bytes(coverage: Coverage) -> dict[str, Any]:
+    """Returns what became of the bytes of the connections that count."""
+    own = coverage.own
+    unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
+    tls = [direction for direction in unread if direction.connection and direction.protocol == TLS]
+    encrypted, encrypted_bytes = sorted({direction.connection for direction in tls}), sum(direction.not_decodable for direction in tls)
+    opened = [about for about in coverage.tls.values() if not about.is_misfit]
+    return {
         "captured_bytes": own["unique"] + own["late"],
         "decoded_bytes": own["decoded"],
         "skipped_bytes": own["skipped"] + own["unfinished"],
-        "foreign_bytes": own["not_decodable"] - sum(one.not_decodable for one in tls),
+        "foreign_bytes": own["not_decodable"] - encrypted_bytes,
         "late_bytes": own["late"],
         "missing_bytes": own["missing"],
         "holes": own["holes"],
         "tls_overhead_bytes": own["tls"],
-        "unopened_records": sum(one.lost + one.refused for about in coverage.tls.values() if not about.is_misfit for one in about.records),
+        "unopened_records": sum(records.lost + records.refused for about in opened for records in about.records),
         "decrypted_connections": sorted({connection for connection, _ in coverage.ways(lambda all_: all_.tls > 0) if connection}),
-        "tls_bytes": sum(one.not_decodable for one in tls),
+        "tls_bytes": encrypted_bytes,
         "tls_connections": encrypted,
         "tls_next": coverage.tls_advice(encrypted) if encrypted else None,
-        "problems": len(reading.capture.problems),
-        "next": _next(reading),
     }
 
 
@@ -126,10 +146,6 @@ def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
         yield f"the proxy {proxy} sends PROXY headers on {lines.counted(len(numbers), 'connection')}"
     if http:
         yield f"HTTP on {lines.counted(len(http), 'connection')}, as health probes send it"
-
-
-def _version(session: Session | None) -> str | None:
-    return session.server_version if session is not None else None
 
 
 def _is_opened(session: Session | None) -> bool:

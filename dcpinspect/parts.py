@@ -25,6 +25,7 @@ from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
 from dcpinspect.records import dataclass
+from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.gaps import Extra, Name
@@ -35,7 +36,7 @@ from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.rows import Gaps, Streams
 from dcpinspect.streams.state import Numbers as Things
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tracker import Tracker, replica_streams
+from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.words import RESUMED
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records

@@ -97,6 +97,11 @@ class Reading:
     Raises CaptureError if a file cannot be read at all; damage inside a file is in ``capture.problems``.
     """
 
+    is_looking = True
+    """Whether messages are also looked at by themselves, if the reading checks; else somebody else does that."""
+    most_closed = MOST_CLOSED
+    """Number of closed connections that stay in a reading without end: the latest ones."""
+
     def __init__(
         self,
         capture: Sequence[str] | Packets,
@@ -147,10 +152,6 @@ class Reading:
         """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
         """Gets every batch of packets before the engine does. Earlier batches were decoded by then, unless the reading goes ahead."""
-        self.is_looking = True
-        """Whether messages are also looked at by themselves, if the reading checks; else somebody else does that."""
-        self.most_closed = MOST_CLOSED
-        """Number of closed connections that stay in a reading without end: the latest ones."""
         self._is_endless = False
         self._reset = 0  # number of connections when those that were reset were last ended
         self._met = 0, 0  # numbers of connections and streams when some last left

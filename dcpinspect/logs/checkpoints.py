@@ -14,7 +14,7 @@ Documents that stand for one vbucket are read as an object of documents by their
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ _DEEPEST = 4
 _KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
 """The key of a document, with the vbucket in it; what follows a # only moves the document to its vbucket."""
 _MASK = 2**64 - 1
+_Values = tuple[str, int, int, int, int, int, str | None]
+"""A ``Checkpoint`` without its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
     found: list[Checkpoint] = []
     try:
         for document in _documents(path, text):
-            found += _of(path, document, None, None, _DEEPEST)
+            found += (Checkpoint(path, *values) for values in _of(document, None, _DEEPEST))
             if len(found) > MOST_CHECKPOINTS:
                 raise CaptureError(path, None, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
     except UnreadableError as error:
@@ -102,43 +104,39 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
             raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
 
 
-def _of(path: str, document: Any, vbucket: int | None, bucket: str | None, deepest: int) -> Iterator[Checkpoint]:
-    """Yields the checkpoints in a document.
-
-    ``vbucket``, ``bucket``: which ones they belong to, as far as the objects around the document say.
-    """
-    if isinstance(document, list):
-        if len(document) == 2 and _is_partition(document[0]):
-            yield from _kafka(path, document[0][1], document[1])
-        elif deepest:
-            for one in document:
-                yield from _of(path, one, vbucket, bucket, deepest - 1)
-        return
-    if not isinstance(document, dict):
-        return
-    if "offset" in document and isinstance(document.get("partition"), dict):
-        yield from _kafka(path, document["partition"], document["offset"])
-    elif isinstance(document.get("DCPMeta"), dict):
-        for name, meta in document["DCPMeta"].items():
-            yield _sync_gateway(path, _vbucket(name), meta)
-    elif isinstance(document.get("ps"), list) and "v" in document:
-        for number, state in enumerate(document["ps"]):
-            yield _java(path, number, state)
-    elif "seqStart" in document and "failOverLog" in document:
-        if vbucket is None:
-            raise UnreadableError("a checkpoint of cbgt does not say of which vbucket it is; give an object of such documents by key")
-        yield _cbgt(path, vbucket, document)
-    elif isinstance(document.get("checkpoint"), dict) and "seqno" in document["checkpoint"]:
-        if vbucket is None:
-            raise UnreadableError("a checkpoint does not say of which vbucket it is; give an object of such documents by key")
-        yield _vbuuid(path, vbucket, document["checkpoint"], "Elasticsearch connector or go-dcp")
-    elif document.get("formatVersion") is not None and isinstance(document.get("vbuckets"), dict):
-        for name, checkpoint in document["vbuckets"].items():
-            yield _vbuuid(path, _vbucket(name), checkpoint, "Elasticsearch connector")
-    elif deepest:
+def _of(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
+    """Yields the checkpoints in a document. ``vbucket``: the vbucket that they belong to, as far as the objects around it say."""
+    read = _form(document)
+    if read is not None:
+        yield from read(document, vbucket)
+    elif deepest and isinstance(document, list):
+        for element in document:
+            yield from _of(element, vbucket, deepest - 1)
+    elif deepest and isinstance(document, dict):
         own = _named(document, vbucket)
-        for name, one in document.items():
-            yield from _of(path, one, _in_key(name, own), bucket, deepest - 1)
+        for key, member in document.items():
+            yield from _of(member, _in_key(key, own), deepest - 1)
+
+
+def _form(document: Any) -> Callable[[Any, int | None], Iterator[_Values]] | None:
+    """Returns what reads a document of a form that is known; None for all others."""
+    if isinstance(document, list):
+        return _kafka_pair if len(document) == 2 and _is_partition(document[0]) else None
+    if not isinstance(document, dict):
+        return None
+    if "offset" in document and isinstance(document.get("partition"), dict):
+        return _kafka_offset
+    if isinstance(document.get("DCPMeta"), dict):
+        return _sync_gateway
+    if isinstance(document.get("ps"), list) and "v" in document:
+        return _java
+    if "seqStart" in document and "failOverLog" in document:
+        return _cbgt
+    if isinstance(document.get("checkpoint"), dict) and "seqno" in document["checkpoint"]:
+        return _go_dcp
+    if document.get("formatVersion") is not None and isinstance(document.get("vbuckets"), dict):
+        return _elasticsearch
+    return None
 
 
 def _is_partition(key: Any) -> bool:
@@ -179,56 +177,57 @@ def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
     return value & _MASK
 
 
-def _kafka(path: str, partition: Mapping[str, Any], offset: Any) -> Iterator[Checkpoint]:
+def _kafka_pair(document: Any, _: int | None) -> Iterator[_Values]:
+    return _kafka(document[0][1], document[1])
+
+
+def _kafka_offset(document: Any, _: int | None) -> Iterator[_Values]:
+    return _kafka(document["partition"], document["offset"])
+
+
+def _kafka(partition: Mapping[str, Any], offset: Any) -> Iterator[_Values]:
     if offset is None:
         return  # because the offset was deleted
     vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")
+    uuid = _number(offset, "vbuuid", otherwise=0)
+    snapshot = _number(offset, "snapshotStartSeqno", otherwise=seqno), _number(offset, "snapshotEndSeqno", otherwise=seqno)
     bucket = partition.get("bucket")
-    yield Checkpoint(
-        path,
-        "Kafka connector",
-        vbucket,
-        seqno,
-        _number(offset, "vbuuid", otherwise=0),
-        _number(offset, "snapshotStartSeqno", otherwise=seqno),
-        _number(offset, "snapshotEndSeqno", otherwise=seqno),
-        bucket if isinstance(bucket, str) else None,
-    )
+    yield "Kafka connector", vbucket, seqno, uuid, *snapshot, bucket if isinstance(bucket, str) else None
 
 
-def _vbuuid(path: str, vbucket: int, one: Any, consumer: str) -> Checkpoint:
-    return Checkpoint(
-        path,
-        consumer,
-        vbucket,
-        _number(one, "seqno"),
-        _number(one, "vbuuid"),
-        _number(one, "snapshot", "startSeqno"),
-        _number(one, "snapshot", "endSeqno"),
-    )
+def _elasticsearch(document: Any, _: int | None) -> Iterator[_Values]:
+    for name, checkpoint in document["vbuckets"].items():
+        yield _with_uuid("Elasticsearch connector", _vbucket(name), checkpoint)
 
 
-def _sync_gateway(path: str, vbucket: int, one: Any) -> Checkpoint:
-    seqnos = (_number(one, "SnapStartSeqNo"), _number(one, "SnapEndSeqNo"))
-    return Checkpoint(path, "Sync Gateway", vbucket, _number(one, "StartSeqNo"), _number(one, "VbUUID"), *seqnos)
+def _go_dcp(document: Any, vbucket: int | None) -> Iterator[_Values]:
+    if vbucket is None:
+        raise UnreadableError("a checkpoint does not say of which vbucket it is; give an object of such documents by key")
+    yield _with_uuid("Elasticsearch connector or go-dcp", vbucket, document["checkpoint"])
 
 
-def _cbgt(path: str, vbucket: int, one: Mapping[str, Any]) -> Checkpoint:
-    log = one["failOverLog"]
+def _with_uuid(consumer: str, vbucket: int, checkpoint: Any) -> _Values:
+    snapshot = _number(checkpoint, "snapshot", "startSeqno"), _number(checkpoint, "snapshot", "endSeqno")
+    return consumer, vbucket, _number(checkpoint, "seqno"), _number(checkpoint, "vbuuid"), *snapshot, None
+
+
+def _sync_gateway(document: Any, _: int | None) -> Iterator[_Values]:
+    for name, meta in document["DCPMeta"].items():
+        snapshot = _number(meta, "SnapStartSeqNo"), _number(meta, "SnapEndSeqNo")
+        yield "Sync Gateway", _vbucket(name), _number(meta, "StartSeqNo"), _number(meta, "VbUUID"), *snapshot, None
+
+
+def _cbgt(document: Any, vbucket: int | None) -> Iterator[_Values]:
+    if vbucket is None:
+        raise UnreadableError("a checkpoint of cbgt does not say of which vbucket it is; give an object of such documents by key")
+    log = document["failOverLog"]
     uuid = log[0][0] if isinstance(log, list) and log and isinstance(log[0], list) and log[0] else 0
-    return Checkpoint(
-        path,
-        "cbgt",
-        vbucket,
-        _number(one, "seqStart"),
-        _number({"failOverLog": uuid}, "failOverLog"),
-        _number(one, "snapStart"),
-        _number(one, "snapEnd"),
-    )
+    numbers = _number(document, "seqStart"), _number({"failOverLog": uuid}, "failOverLog")
+    yield "cbgt", vbucket, *numbers, _number(document, "snapStart"), _number(document, "snapEnd"), None
 
 
-def _java(path: str, vbucket: int, one: Any) -> Checkpoint:
-    log = one.get("flog") if isinstance(one, dict) else None
-    uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
-    snapshot = (_number(one, "sss"), _number(one, "ses"))
-    return Checkpoint(path, "Java DCP client", _vbucket(vbucket), _number(one, "ss"), uuid, *snapshot)
+def _java(document: Any, _: int | None) -> Iterator[_Values]:
+    for vbucket, state in enumerate(document["ps"]):
+        log = state.get("flog") if isinstance(state, dict) else None
+        uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
+        yield "Java DCP client", _vbucket(vbucket), _number(state, "ss"), uuid, _number(state, "sss"), _number(state, "ses"), None

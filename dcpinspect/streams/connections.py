@@ -15,7 +15,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import Connection, Connections
+from dcpinspect.streams.rows import Connection, Connections, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
@@ -186,3 +186,25 @@ def connection_records(
     names = [column.name for column in CONNECTIONS.columns]
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
     return Records(CONNECTIONS, columns, len(rows), file=np.array([link.first_file for link in links], dtype=np.int64))
+
+
+def replica_streams(streams: Streams, connections: Connections, sessions: dict[int, Session], links: Mapping[int, Link]) -> Mask:
+    """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
+
+    A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes
+    from the active vbucket.
+    """
+    is_replica = np.zeros(len(streams), dtype=np.bool_)
+    listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}
+    elsewhere: dict[int, Mapping[int, str]] = {}
+    for number, session in sessions.items():
+        nodes = session.cluster_map.nodes if session.cluster_map is not None else {}
+        if number in links and connections.producer[number] == 1 and links[number].server in nodes.values():
+            elsewhere[number] = nodes
+    if listed or elsewhere:
+        for row, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
+            if connection in links:
+                server = links[connection].server
+                node = elsewhere.get(connection, {}).get(vbucket, server)
+                is_replica[row] = (server, vbucket) in listed or node != server
+    return is_replica

@@ -21,7 +21,7 @@ from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of
+from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of, replica_streams
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
@@ -29,7 +29,7 @@ from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disp
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
-from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
+from dcpinspect.streams.gaps import Amounts, ExplainedGaps, Extra, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
@@ -41,14 +41,14 @@ from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
+from dcpinspect.streams.rows import CUT_VALUE, Gaps, Streams
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, Numbers, State
 from dcpinspect.streams.tables import Seen, Tables
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
-from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
+from dcpinspect.streams.verdicts import Ends, Texts, is_over, number_streams, stream_records
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
@@ -243,51 +243,29 @@ class Tracker:
         by_number = {link.number: link for link in links}
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
         self.state.meet(unmet, np.array([by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64))
-        sessions, state = self.conversation.sessions, self.state
-        known = state.known
-        _, streams, snapshots, kernel_gaps, _ = known
+        sessions, connections, known = self.conversation.sessions, self.state.connections, self.state.known
+        streams, snapshots = known.streams, known.snapshots
         in_order = number_streams(streams)
         sight = Visibility(known, by_number)
-        flows = {
-            link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links
-        }
+        flows = {link.number: flow_of(connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links}
         owners = clients_of(links, sessions, sight)
         clients = {number: owner.name for number, owner in owners.items()}
-        starved = {number: flow.is_full for number, flow in flows.items()}
-        ends = Ends.of(known, by_number, starved)
-        branches = self._branches(streams)
-        waits = Waits(known, branches, self.conversation, by_number, clients, sight)
+        ends = Ends.of(known, by_number, {number: flow.is_full for number, flow in flows.items()})
+        waits = Waits(known, self._branches(streams), self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
-        extras = [
-            *self._out_of_order.gaps,
-            *rollback_gaps(streams),
-            *(of_whole.resumed if of_whole else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)),
-        ]
-        facts = self._facts(streams, of_whole)
-        cause = causes(kernel_gaps, snapshots, facts)
-        all_gaps = kernel_gaps, self._out_of_order.rows(snapshots)
-        disputes = Disputes(all_gaps, cause, known, branches, vbucket=self._compared)
-        shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
-        if of_whole is None:
-            told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
-        else:
-            told = of_whole.told_of(*all_gaps)
-        found = ExplainedGaps(known, extras, cause, told, facts, sessions)
-        by_cause, gap_seqnos = self._left.gaps(len(streams))
-        np.add.at(by_cause, (found.stream, found.cause), 1)
-        np.add.at(gap_seqnos, (found.stream, found.cause), found.width)
-        amounts = self._left.snapshots_of(len(streams)) + np.bincount(snapshots.stream, minlength=len(streams)), (by_cause, gap_seqnos)
+        resumed = of_whole.resumed if of_whole else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
+        gaps = self._explained(resumed, of_whole)
+        amounts = self._amounts(gaps)
         buckets = {number: (by_number[number].server, one.bucket) for number, one in sessions.items() if number in by_number and one.bucket}
-        names = KnownNames({number: one.manifest for number, one in sessions.items()}, buckets)
+        names = KnownNames({number: session.manifest for number, session in sessions.items()}, buckets)
         texts = Texts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.columns["verdict"]
         assert isinstance(verdicts, Worded)
-        is_running = np.zeros(len(state.connections), dtype=np.bool_)
+        is_running = np.zeros(len(connections), dtype=np.bool_)
         is_running[streams.connection[np.isin(verdicts.codes, RUNNING)]] = True
-        replicas = of_whole.replicas if of_whole else replica_streams(streams, state.connections, sessions, by_number)
-        may_ask = sight.may_have_asked
-        is_known = (state.connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
+        replicas = of_whole.replicas if of_whole else replica_streams(streams, connections, sessions, by_number)
+        is_known = (connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
         snapshot_states = states(
             snapshots,
             is_over=is_over(streams, ends),
@@ -302,13 +280,36 @@ class Tracker:
             "explained": explained,
             "connections": lambda: connection_records(links, sessions, known.connections, flows, is_running, sight),
             "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
-            "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
-            "gaps": found.records,
+            "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]),
+            "gaps": gaps.records,
             "rollbacks": lambda: explained().records(),
             "vbuckets": lambda: vbucket_records(known, verdicts.codes, amounts, clients, self.conversation.reports, waits),
         }
-        seen = Seen(by_number, sight, owners, clients, flows, unread, waits, found, by_cause, replicas, snapshot_states)
+        seen = Seen(by_number, sight, owners, clients, flows, unread, waits, gaps, amounts[1][0], replicas, snapshot_states)
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
+
+    def _explained(self, resumed: Sequence[Extra], of_whole: OfWhole | None) -> ExplainedGaps:
+        """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed streams."""
+        known = self.state.known
+        facts = self._facts(known.streams, of_whole)
+        cause, extras = causes(known.gaps, known.snapshots, facts), [*self._out_of_order.gaps, *rollback_gaps(known.streams), *resumed]
+        all_gaps = known.gaps, self._out_of_order.rows(known.snapshots)
+        if of_whole is not None:
+            told = of_whole.told_of(*all_gaps)
+        else:
+            disputes = Disputes(all_gaps, cause, known, self._branches(known.streams), vbucket=self._compared)
+            shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
+            told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, known.streams)))
+        return ExplainedGaps(known, extras, cause, told, facts, self.conversation.sessions)
+
+    def _amounts(self, gaps: ExplainedGaps) -> tuple[Table, Amounts]:
+        """Returns the snapshots of each stream, and its gaps by cause, with those that have left."""
+        known = self.state.known
+        count = len(known.streams)
+        by_cause, gap_seqnos = self._left.gaps(count)
+        np.add.at(by_cause, (gaps.stream, gaps.cause), 1)
+        np.add.at(gap_seqnos, (gaps.stream, gaps.cause), gaps.width)
+        return self._left.snapshots_of(count) + np.bincount(known.snapshots.stream, minlength=count), (by_cause, gap_seqnos)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
         """Compares streams by events that are read a second time, each time of as many vbuckets as memory allows.
@@ -560,50 +561,3 @@ class Tracker:
         for number, session in sessions.items():
             found[number] = session.manifest.lacks_history or session.bucket in buckets
         return found
-
-
-def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
-    """Returns the numbers of the streams in order of their first rows, or None if they are in this order.
-
-    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On
-    connections with such requests, the ordinals are set to match.
-    """
-    opened, connection = streams.opened.row, streams.connection
-    if (opened[1:] >= opened[:-1]).all():
-        return None
-    by_connection = np.argsort(connection, kind="stable")
-    falls = (np.diff(opened[by_connection]) < 0) & (np.diff(connection[by_connection]) == 0)
-    late = np.isin(connection, connection[by_connection][1:][falls])
-    order = np.lexsort((opened, streams.opened.time, connection))
-    order = order[late[order]]
-    key = (streams.connection, streams.vbucket, streams.sid)
-    by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
-    same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)
-    place = np.arange(len(by_key))
-    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
-    streams.ordinal[by_key] = place - begins + 1
-    return np.argsort(opened, kind="stable")
-
-
-def replica_streams(
-    streams: Streams, connections: Connections, sessions: dict[int, Session], links: Mapping[int, Link]
-) -> npt.NDArray[np.bool_]:
-    """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
-
-    A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes
-    from the active vbucket.
-    """
-    found = np.zeros(len(streams), dtype=np.bool_)
-    listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}
-    elsewhere: dict[int, Mapping[int, str]] = {}
-    for number, session in sessions.items():
-        nodes = session.cluster_map.nodes if session.cluster_map is not None else {}
-        if number in links and connections.producer[number] == 1 and links[number].server in nodes.values():
-            elsewhere[number] = nodes
-    if listed or elsewhere:
-        for row, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
-            if connection in links:
-                server = links[connection].server
-                node = elsewhere.get(connection, {}).get(vbucket, server)
-                found[row] = (server, vbucket) in listed or node != server
-    return found

@@ -230,3 +230,26 @@ def stream_records(
         "last_time": Numbers(streams.latest.time),
     }
     return Records(STREAMS, columns, len(streams), file=streams.opened.frame >> FILE_SHIFT)
+
+
+def number_streams(streams: Streams) -> Table | None:
+    """Returns the numbers of the streams in order of their first rows, or None if they are in this order.
+
+    A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On
+    connections with such requests, the ordinals are set to match.
+    """
+    opened, connection = streams.opened.row, streams.connection
+    if (opened[1:] >= opened[:-1]).all():
+        return None
+    by_connection = np.argsort(connection, kind="stable")
+    falls = (np.diff(opened[by_connection]) < 0) & (np.diff(connection[by_connection]) == 0)
+    late = np.isin(connection, connection[by_connection][1:][falls])
+    order = np.lexsort((opened, streams.opened.time, connection))
+    order = order[late[order]]
+    key = (streams.connection, streams.vbucket, streams.sid)
+    by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
+    same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)
+    place = np.arange(len(by_key))
+    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
+    streams.ordinal[by_key] = place - begins + 1
+    return np.argsort(opened, kind="stable")

@@ -14,7 +14,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.tables import Tables
-from dcpinspect.streams.tracker import number_streams
+from dcpinspect.streams.verdicts import number_streams
 from tests.findings.checked import findings
 from tests.peers import truth
 from tests.peers.script import Stream
