@@ -14,7 +14,8 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,12 +23,14 @@ import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.growing import grown
+from dcpinspect.kernels.structs import Rows
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.reading import Reading
 from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.streams.followers import PerConnection, Portable, table_of
 from dcpinspect.streams.gaps import Extra, Name
 from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.links import Link
@@ -319,53 +322,24 @@ _ALLOWED = {
     "numpy.core.multiarray": ("_reconstruct", "scalar"),
     "numpy.core.numeric": ("_frombuffer",),
     "_codecs": ("encode",),
-    "dcpinspect.coverage": ("DirectionCoverage",),
-    "dcpinspect.findings.checker": ("Checker",),
-    "dcpinspect.findings.collector": ("Collector",),
-    "dcpinspect.findings.facts": ("SessionPlaces",),
-    "dcpinspect.findings.finding": ("Occurrence", "Place"),
-    "dcpinspect.findings.heaps": ("Heap",),
-    "dcpinspect.findings.per_connection": ("PerConnection",),
-    "dcpinspect.parts": ("Part",),
-    "dcpinspect.streams.collections": ("Collection", "Manifest"),
-    "dcpinspect.streams.contents": ("Contents",),
-    "dcpinspect.streams.copies": ("Copies",),
-    "dcpinspect.streams.events": ("FoundEvents", "EventQuery", "Intervals"),
-    "dcpinspect.streams.disputes": ("Comparison",),
-    "dcpinspect.streams.examples": ("Examples",),
-    "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),
-    "dcpinspect.streams.gaps": ("Extra",),
-    "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted", "StateSet"),
-    "dcpinspect.streams.leaving": ("Left",),
-    "dcpinspect.streams.links": ("Link", "Shut"),
-    "dcpinspect.streams.noops": ("Kept", "Noops", "Noticed"),
-    "dcpinspect.streams.of_whole": ("OfWhole",),
-    "dcpinspect.streams.oso": ("OutOfOrder",),
-    "dcpinspect.streams.conversation": ("Conversation",),
-    "dcpinspect.streams.session": ("Control", "Session"),
-    "dcpinspect.streams.state": ("State",),
-    "dcpinspect.streams.tracker": ("Tracker",),
-    "dcpinspect.transport.tls.connection": ("Records", "TlsConnection"),
-    "dcpinspect.transport.tls.handshake": ("Hello",),
-    "dcpinspect.transport.tls.search": ("Search",),
-    "dcpinspect.transport.tls.suites": ("Suite",),
 }
-"""What bytes may be turned into: arrays, classes that only hold what was found, and what rules say that they keep."""
-
-
-def _is_kept(module: str, name: str) -> bool:
-    """Returns whether a rule keeps its state in this class."""
-    from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
-
-    kept = [one for rule_set in RULE_SETS for one in (rule_set.watcher, *rule_set.kept) if one is not None]
-    return any((one.__module__, one.__qualname__) == (module, name) for one in kept)
+"""What makes arrays and bytes."""
+_KEPT = ("coverage", "findings", "parts", "streams", "transport")
+"""Modules and packages that have what parts are made of."""
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Returns only allowed classes, so that bytes from elsewhere can run nothing."""
-        if name in _ALLOWED.get(module, ()) or _is_kept(module, name):
+        """Returns only what makes tables, records and followers, so that bytes from elsewhere can run nothing."""
+        if name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
+        first, _, rest = module.partition(".")
+        kind = super().find_class(module, name) if first == "dcpinspect" and rest.partition(".")[0] in _KEPT else None
+        if isinstance(kind, type) and kind.__module__ == module:
+            if issubclass(kind, Rows):
+                return partial(table_of, kind)
+            if issubclass(kind, Portable | PerConnection) or is_dataclass(kind) or hasattr(kind, "_make"):
+                return kind
         msg = f"{module}.{name} has no place in a part"
         raise pickle.UnpicklingError(msg)
 

@@ -26,6 +26,7 @@ from dcpinspect.numbering import ByPacket
 from dcpinspect.parts import packed, unpacked
 from dcpinspect.protocol import resync
 from dcpinspect.reading import Reading
+from dcpinspect.streams.followers import table_of
 from dcpinspect.streams.state import NOTHING
 
 _FORMAT = "dcpinspect.reading/1"
@@ -218,11 +219,7 @@ def _fill(obj: Any, attributes: dict[str, Any]) -> None:
 
 
 def _table(name: str, array: Any) -> Any:
-    kind = _class(name, Rows)
-    if not isinstance(array, np.ndarray) or array.dtype != kind.dtype or array.ndim != 1:
-        msg = f"this is no table of {name}"
-        raise ValueError(msg)
-    return kind(np.require(array, requirements=("C", "W", "A")))
+    return table_of(_class(name, Rows), array)
 
 
 def _record(name: str, data: bytes) -> Any:

@@ -14,7 +14,6 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.per_connection import PerConnection, renumbered
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
@@ -24,6 +23,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.streams.rows import Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
@@ -62,12 +62,12 @@ class Acknowledged(Watcher):
 
     def __init__(self) -> None:
         self._answers: dict[int, Place | None] = {}
-        """The place of the answer, or None, by row of the marker."""
+        """The place of the answer, or None, by row of the marker. Markers that wait for an answer are forgotten in any case."""
         self._unasked: PerConnection[int, int] = PerConnection()
         """By connection, time of the latest answer whose marker had not been read: a hole may have held the marker back."""
         self._needless: PerConnection[tuple[int, int], Examples[Place]] = PerConnection()
         """By connection and opaque: answers to markers of which no one that was read asked for an answer."""
-        self._unread: set[tuple[int, int]] = set()
+        self._unread: PerConnection[tuple[int, int], bool] = PerConnection()
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
@@ -77,9 +77,9 @@ class Acknowledged(Watcher):
         flags = decoded.numbers.get("snapshot_type")
         sent = np.flatnonzero(markers & ~decoded.is_response)
         unread = sent if flags is None else sent[:0] if flags.valid is None else sent[~flags.valid[sent]]
-        self._unread.update(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True))
+        self._unread.update(dict.fromkeys(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True), True))
         if len(self._unread) > MOST:
-            self._unread = {(connection, ANY_OPAQUE) for connection, _ in self._unread}
+            self._unread = PerConnection(dict.fromkeys(((connection, ANY_OPAQUE) for connection, _ in self._unread), True))
         if flags is not None:
             asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
@@ -100,11 +100,6 @@ class Acknowledged(Watcher):
             del self._answers[next(iter(self._answers))]
         return ()
 
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``; markers that wait for an answer are forgotten in any case."""
-        super().leave(connections)
-        self._unread = {key for key in self._unread if key[0] not in connections}
-
     @property
     def needless(self) -> Collection[tuple[int, int]]:
         """Connection and opaque of answers to markers that did not ask for one."""
@@ -112,13 +107,11 @@ class Acknowledged(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
-        connections."""
+        """Joins what is known of several readings, as in ``Follower``."""
         whole = super().joined(parts, connections)
         for part, of in zip(parts, connections, strict=True):
             for row, answer in part._answers.items():
                 whole._answers[row] = renumbered(answer, of)
-            whole._unread |= {(int(of[number]), opaque) for number, opaque in part._unread}
         whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
         return whole
 
@@ -186,7 +179,7 @@ class Acknowledged(Watcher):
         snapshots_of = Grouped(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
             link, producer, mine = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
-            if link is None or not mine or self._unread & {(connection, opaque), (connection, ANY_OPAQUE)}:
+            if link is None or not mine or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}:
                 continue
             numbers = np.concatenate([snapshots_of[number] for number in mine])
             if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):

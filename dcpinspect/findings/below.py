@@ -12,7 +12,6 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.foreign import HTTP
@@ -20,6 +19,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.links import Link, Shut
 from dcpinspect.transport.openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 from dcpinspect.transport.rows import SHUT_NS
@@ -295,4 +295,4 @@ def _proxied(finished: Finished) -> Iterator[Occurrence]:
         )
 
 
-RULE_SET = RuleSet(RULES, watcher=Stops, kept=(Event,))
+RULE_SET = RuleSet(RULES, watcher=Stops)

@@ -24,6 +24,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
@@ -38,7 +39,7 @@ _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noop
 """What trackers only follow if a rule needs it."""
 
 
-class Checker:
+class Checker(Portable):
     """Finds what is wrong in the batches that a tracker is fed with."""
 
     def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True, with_rows: bool = False) -> None:

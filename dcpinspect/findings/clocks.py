@@ -15,10 +15,10 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams.followers import PerConnection
 from dcpinspect.tables.messages import MessageBatch
 
 AHEAD, IMPOSSIBLE = "ahead", "impossible"

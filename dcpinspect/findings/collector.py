@@ -26,6 +26,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.streams.followers import Portable, renumbered
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
@@ -54,17 +55,7 @@ def place_of(batch: MessageBatch, index: int) -> Place:
     )
 
 
-def renumbered_place(place: Place, connections: Rows) -> Place:
-    """Returns the place with the new number of its connection."""
-    return replace(place, connection=int(connections[place.connection]))
-
-
-def renumbered_places(places: tuple[Place, ...], connections: Rows) -> tuple[Place, ...]:
-    """Returns the places with the new numbers of their connections."""
-    return tuple(renumbered_place(place, connections) for place in places)
-
-
-class Collector:
+class Collector(Portable):
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
     def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None, *, keeps_rows: bool = False) -> None:
@@ -245,11 +236,10 @@ class Collector:
         for part, of in zip(parts, connections, strict=True):
             for (rule, severity, cause, connection, vbucket, sid, _), heap in part._heaps.items():
                 number = int(of[connection])
-                advice = {what: None if place is None else renumbered_place(place, of) for what, place in heap.advice.items()}
-                shown = [replace(one, connection=number, places=renumbered_places(one.places, of)) for one in heap.shown]
-                whole._heaps[rule, severity, cause, number, vbucket, sid, None] = replace(
-                    heap, shown=shown, last=renumbered_places(heap.last, of), advice=advice
-                )
+                advice = {what: renumbered(place, of) for what, place in heap.advice.items()}
+                shown = [replace(one, connection=number, places=renumbered(one.places, of)) for one in heap.shown]
+                heap = replace(heap, shown=shown, last=renumbered(heap.last, of), advice=advice)
+                whole._heaps[rule, severity, cause, number, vbucket, sid, None] = heap
         return whole
 
     def include(self, other: Collector) -> None:

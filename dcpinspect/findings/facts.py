@@ -8,12 +8,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.followers import Follower, PerConnection, Portable, renumbered
 from dcpinspect.streams.session import News
 from dcpinspect.tables.messages import MessageBatch
 
@@ -47,13 +48,13 @@ _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKE
 Values = npt.NDArray[np.int8]
 
 
-class Facts:
+class Facts(Follower):
     """What holds on every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
         self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
         self._is_met = np.zeros(16, dtype=np.bool_)
-        self._asked: dict[tuple[int, int], int] = {}
+        self._asked: PerConnection[tuple[int, int], int] = PerConnection()
         """By connection and fact: what held before a control that has not been answered yet; meanwhile the fact is unknown."""
         self._changes: list[tuple[int, int, int, int]] = []
         """(row, connection, fact, value) of each change in the current batch."""
@@ -73,10 +74,6 @@ class Facts:
                 self._hear(row, event)
             else:
                 self._forget(row, event)
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops connections that nobody asks for any more."""
-        self._asked = {key: value for key, value in self._asked.items() if key[0] not in connections}
 
     def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
         """Returns what holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
@@ -141,7 +138,7 @@ class Facts:
             self._set(row, connection, fact, before)
 
 
-class SessionPlaces:
+class SessionPlaces(Portable):
     """Places of the first messages in which clients ask for something that holds for the whole connection."""
 
     def __init__(self, by_row: Mapping[int, Place] | None = None) -> None:
@@ -160,7 +157,5 @@ class SessionPlaces:
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins the places of readings of different connections; ``connections``: for each reading, the new numbers of its connections."""
-        places = [
-            (row, renumbered_place(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part.by_row.items()
-        ]
+        places = [(row, renumbered(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part.by_row.items()]
         return cls(dict(sorted(places, key=lambda item: item[0])[:MOST_PLACES]))

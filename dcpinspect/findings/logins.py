@@ -14,13 +14,13 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place, Whose
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import PerConnection
 
 NOT_YET, GONE, ELSEWHERE, NO_BUCKET = "not-yet", "gone", "other-nodes-only", "no-bucket"
 """Causes of a missing bucket: the node has it later; it had it before; other nodes have it; the client selected none."""
@@ -209,4 +209,4 @@ def _occurrence(context: Context, connection: int, one: Refused, cause: str, ali
     )
 
 
-RULE_SET = RuleSet(RULES, watcher=Logins, kept=(Refused,))
+RULE_SET = RuleSet(RULES, watcher=Logins)

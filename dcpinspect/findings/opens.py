@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import text
 from dcpinspect.tables.messages import MessageBatch
@@ -107,12 +106,15 @@ class _Early:
 class Opens(Watcher):
     """Follows the opens of all connections."""
 
+    travels = ("_of", "_early")
+
     def __init__(self) -> None:
-        self._of: dict[int, list[Opened]] = {}
-        self._by_row: dict[int, Opened] = {}
-        self._early: list[_Early] = []
-        self._early_count: dict[int, int] = {}
-        self._settled: set[int] = set()
+        self._of: PerConnection[int, list[Opened]] = PerConnection()
+        self._by_row: PerConnection[tuple[int, int], Opened] = PerConnection()
+        self._early: PerConnection[tuple[int, int], _Early] = PerConnection()
+        """By connection and row."""
+        self._early_count: PerConnection[int, int] = PerConnection()
+        self._settled: PerConnection[int, bool] = PerConnection()
         """Connections that need no further look: they are open, may be open, or were told of often enough."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
@@ -121,7 +123,7 @@ class Opens(Watcher):
         opens = {one.index: one for one in news if one.opcode == Opcode.DCP_OPEN}
         requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
         unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
-        self._settled.update(batch.connection[unreadable].tolist())
+        self._settled.update(dict.fromkeys(batch.connection[unreadable].tolist(), True))
         of_dcp = requests & _OF_DCP[decoded.opcode]
         asking = np.unique(batch.connection[of_dcp]).tolist()
         wanted = [number for number in asking if batch.endpoints.has_handshake[number - 1] and number not in self._settled]
@@ -134,23 +136,14 @@ class Opens(Watcher):
                 if len(self._by_row) < MOST:
                     opened = Opened(place_of(batch, index), text(batch.key_of(index) or b""))
                     self._of.setdefault(connection, []).append(opened)
-                    self._by_row[opened.place.row] = opened
+                    self._by_row[connection, opened.place.row] = opened
             elif batch.request_row.at(index) is not None:
-                asked = self._by_row.get(int(batch.request_row.values[index]))
+                asked = self._by_row.get((connection, int(batch.request_row.values[index])))
                 if asked is not None:
                     asked.status, asked.answered = opens[index].status, place_of(batch, index)
                     if asked.status == Status.SUCCESS:
-                        self._settled.add(connection)
+                        self._settled[connection] = True
         return ()
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        for number in connections:
-            for opened in self._of.pop(number, ()):
-                self._by_row.pop(opened.place.row, None)
-            self._early_count.pop(number, None)
-        self._settled.difference_update(connections)
-        self._early = [early for early in self._early if early.place.connection not in connections]
 
     def _command(self, batch: MessageBatch, index: int, connection: int) -> None:
         latest = next(reversed(self._of.get(connection, ())), None)
@@ -162,36 +155,12 @@ class Opens(Watcher):
                 return  # the client may not have heard of the refusal
         opcode = int(batch.decoded.opcode[index])
         vbucket = int(batch.decoded.specific[index]) if _OF_VBUCKET[opcode] else None
-        self._early.append(_Early(place_of(batch, index), opcode, latest, vbucket))
+        self._early[connection, int(batch.row[index])] = _Early(place_of(batch, index), opcode, latest, vbucket)
         self._early_count[connection] = self._early_count.get(connection, 0) + 1
         if self._early_count[connection] >= MOST_EARLY or len(self._early) >= MOST:
-            self._settled.add(connection)
+            self._settled[connection] = True
 
     # -- what is known at the end -----------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns what was found, without what only the next messages would need."""
-        return {"opened": self._of, "early": self._early}
-
-    def __setstate__(self, found: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self._of, self._early = found["opened"], found["early"]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        for part, of in zip(parts, connections, strict=True):
-            renumbered = {id(one): _renumbered(one, of) for known in part._of.values() for one in known}
-            for connection, known in part._of.items():
-                whole._of[int(of[connection])] = [renumbered[id(one)] for one in known]
-            for early in part._early:
-                refused = None if early.refused is None else renumbered[id(early.refused)]
-                whole._early.append(replace(early, place=renumbered_place(early.place, of), refused=refused))
-        whole._of = dict(sorted(whole._of.items(), key=lambda item: item[1][0].place))
-        whole._early.sort(key=lambda early: early.place)
-        return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
@@ -201,7 +170,7 @@ class Opens(Watcher):
 
     def _misplaced(self, context: Context, unbound: Mapping[int, Key]) -> Iterator[Occurrence]:
         """Yields all occurrences but name clashes. ``unbound``: connections that got no login or no bucket, with the finding of each."""
-        for early in self._early:
+        for early in self._early.values():
             link = context.by_number.get(early.place.connection)
             if link is None or not link.has_handshake or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT):
                 continue
@@ -230,7 +199,7 @@ class Opens(Watcher):
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
         claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
         good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
-        for opened in sorted(good, key=lambda one: one.place.time_ns):
+        for opened in sorted(good, key=lambda one: (one.place.time_ns, one.place)):
             link = context.by_number.get(opened.place.connection)
             if link is None:
                 continue
@@ -252,11 +221,6 @@ def _refusal(opened: Opened, *, is_over: bool) -> Occurrence:
     return Occurrence(
         "open-refused", severity, message, opened.place.connection, (opened.place,), cause=name.replace("_", "-"), is_over=is_known_over
     )
-
-
-def _renumbered(opened: Opened, connections: Rows) -> Opened:
-    answered = None if opened.answered is None else renumbered_place(opened.answered, connections)
-    return replace(opened, place=renumbered_place(opened.place, connections), answered=answered)
 
 
 def _is_lost_between(context: Context, first: Place, again: Place) -> bool:
@@ -287,4 +251,4 @@ def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
     return Occurrence("name-clash", "warning", message, link.number, (newer.place, older.place), closes=held.number)
 
 
-RULE_SET = RuleSet(RULES, watcher=Opens, kept=(Opened, _Early))
+RULE_SET = RuleSet(RULES, watcher=Opens)

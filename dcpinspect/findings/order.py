@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -450,10 +450,6 @@ class Order(Watcher):
         found = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
         return _anomalies(fed.batch, found, streams, snapshots)
 
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        self._strays.leave(connections)
-
     def reconsider(self, context: Context, found: Collector) -> None:
         """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
         asked."""
@@ -568,4 +564,4 @@ def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity 
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 
 
-RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",), kept=(Strays,))
+RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",))

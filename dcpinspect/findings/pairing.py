@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
@@ -28,6 +28,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
+from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -129,8 +130,15 @@ class Asked:
     """A request without an answer so far."""
 
     place: Place
-    key: _Key
+    direction: int
+    opcode: int
+    opaque: int
     vbucket: int | None
+
+    @property
+    def key(self) -> _Key:
+        """What its answer has in common with it."""
+        return self.place.connection, self.direction, self.opcode, self.opaque
 
 
 class Pairing(Watcher):
@@ -139,16 +147,16 @@ class Pairing(Watcher):
     def __init__(self) -> None:
         self._waiting: dict[int, Asked] = {}
         self._waiting_for: dict[_Key, list[int]] = {}
-        self._unmatched: dict[_Key, list[Place]] = {}
+        self._unmatched: PerConnection[_Key, list[Place]] = PerConnection()
         self._unmatched_count = 0
-        self._slowest: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._slowest: PerConnection[tuple[int, int], list[tuple[int, int]]] = PerConnection()
         """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
-        self.takeovers: list[Asked] = []
-        """The first messages that set the state of a vbucket."""
-        self._unclosed: list[tuple[Asked, int]] = []
-        """The first answers by which a close was refused, with their status."""
+        self._takeover: PerConnection[tuple[int, int], Asked] = PerConnection()
+        """By connection and row: the first messages that set the state of a vbucket."""
+        self._unclosed: PerConnection[tuple[int, int], tuple[Asked, int]] = PerConnection()
+        """By connection and row: the first answers by which a close was refused, with their status."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
@@ -168,14 +176,11 @@ class Pairing(Watcher):
                 yield Candidates("unexpected-reply", mine, words, severity)
 
     def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections, as in ``Watcher``."""
-        for row in [row for row, asked in self._waiting.items() if asked.key[0] in connections]:
+        """Drops these connections, as in ``Follower``."""
+        for row in [row for row, asked in self._waiting.items() if asked.place.connection in connections]:
             self._forget(row)
-        self._unmatched = {key: places for key, places in self._unmatched.items() if key[0] not in connections}
+        super().leave(connections)
         self._unmatched_count = sum(map(len, self._unmatched.values()))
-        self._slowest = {key: known for key, known in self._slowest.items() if key[0] not in connections}
-        self.takeovers = [asked for asked in self.takeovers if asked.key[0] not in connections]
-        self._unclosed = [one for one in self._unclosed if one[0].key[0] not in connections]
 
     def _heard(self, ways: Rows, time_ns: Rows) -> None:
         more = int(ways.max(initial=-1)) + 1 - len(self._latest)
@@ -193,12 +198,12 @@ class Pairing(Watcher):
         waits = asks & ~np.isin(batch.row, answered)
         for index in np.flatnonzero(waits | (answers & ~has_request)).tolist():  # in order of rows, whatever came in one batch
             (self._ask if waits[index] else self._orphan)(batch, index)
-        for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self.takeovers)]:
-            self.takeovers.append(self._asked(batch, index))
+        for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self._takeover)]:
+            self._takeover[int(batch.connection[index]), int(batch.row[index])] = self._asked(batch, index)
         closes = answers & (batch.decoded.opcode == Opcode.DCP_CLOSE_STREAM) & (batch.decoded.specific != Status.SUCCESS)
         for index in np.flatnonzero(closes & has_request).tolist()[: MOST - len(self._unclosed)]:
             refused = replace(self._asked(batch, index), vbucket=batch.vbucket.at(index))
-            self._unclosed.append((refused, int(batch.decoded.specific[index])))
+            self._unclosed[refused.place.connection, refused.place.row] = refused, int(batch.decoded.specific[index])
         self._time(batch, np.flatnonzero(answers & has_request))
 
     def _time(self, batch: MessageBatch, rows: Rows) -> None:
@@ -221,8 +226,8 @@ class Pairing(Watcher):
 
     def _asked(self, batch: MessageBatch, index: int) -> Asked:
         opcode = int(batch.decoded.opcode[index])
-        key = (int(batch.connection[index]), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]))
-        return Asked(place_of(batch, index), key, int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None)
+        vbucket = int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None
+        return Asked(place_of(batch, index), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]), vbucket)
 
     def _ask(self, batch: MessageBatch, index: int) -> None:
         asked = self._asked(batch, index)
@@ -261,26 +266,16 @@ class Pairing(Watcher):
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        pairs = list(zip(parts, connections, strict=True))
-        waiting = [_renumbered(asked, of) for part, of in pairs for asked in part._waiting.values()]
+        """Joins what is known of several readings, as in ``Follower``."""
+        whole, pairs = super().joined(parts, connections), list(zip(parts, connections, strict=True))
+        waiting = [renumbered(asked, of) for part, of in pairs for asked in part._waiting.values()]
         for asked in sorted(waiting, key=lambda asked: asked.place.row)[-MOST:]:
             whole._waiting[asked.place.row] = asked
             whole._waiting_for.setdefault(asked.key, []).append(asked.place.row)
         for part, of in pairs:
-            for (connection, direction, opcode, opaque), places in part._unmatched.items():
-                whole._unmatched[int(of[connection]), direction, opcode, opaque] = [renumbered_place(place, of) for place in places]
-            for (connection, opcode), slowest in part._slowest.items():
-                whole._slowest[int(of[connection]), opcode] = slowest
             own = np.arange(len(part._latest))
             whole._heard(2 * of[own // 2] + own % 2, part._latest)
         whole._unmatched_count = sum(map(len, whole._unmatched.values()))
-        takeovers = [_renumbered(asked, of) for part, of in pairs for asked in part.takeovers]
-        whole.takeovers = sorted(takeovers, key=lambda asked: asked.place.row)[:MOST]
-        unclosed = [(_renumbered(asked, of), status) for part, of in pairs for asked, status in part._unclosed]
-        whole._unclosed = sorted(unclosed, key=lambda one: one[0].place.row)[:MOST]
         return whole
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
@@ -295,7 +290,7 @@ class Pairing(Watcher):
             waited = self._waited(context, asked, cut_off)
             if waited is None:
                 continue
-            opcode = asked.key[2]
+            opcode = asked.opcode
             name = opcode_name(opcode)
             if opcode == Opcode.DCP_SET_VBUCKET_STATE:
                 message = f"the state of the vbucket was set, but not answered {waited}"
@@ -308,8 +303,8 @@ class Pairing(Watcher):
     def _closes(self, context: Context) -> Iterator[Occurrence]:
         """Yields closes that were refused although no stream of the vbucket ended shortly before."""
         streams = context.streams
-        for answer, status in self._unclosed:
-            connection = answer.key[0]
+        for answer, status in self._unclosed.values():
+            connection = answer.place.connection
             if connection not in context.by_number:
                 continue
             took_ns = max(LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection]))
@@ -354,7 +349,7 @@ class Pairing(Watcher):
 
     def _since(self, context: Context, asked: Asked) -> str:
         """Returns what came after a request from the side that should have answered it, later than a round trip takes."""
-        connection, other = asked.key[0], 1 - asked.key[1]
+        connection, other = asked.place.connection, 1 - asked.direction
         link, way = context.by_number[connection], connection * 2 + other
         if link.closed in ("fin", "rst") and link.closed_by == other:
             return CLOSED
@@ -364,15 +359,15 @@ class Pairing(Watcher):
         return ACKNOWLEDGED if link.has_received(1 - other, asked.place.stream_offset) else SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
-        for asked in self.takeovers:
-            connection = asked.key[0]
+        for asked in self._takeover.values():
+            connection = asked.place.connection
             streams = context.streams
             mine = context.streams_of(connection)
             mine = mine[
                 (streams.vbucket[mine] == asked.vbucket) & (streams.answer[mine] != w.A_ROLLBACK) & (streams.answer[mine] != w.A_REFUSED)
             ]
             opened_ns = streams.opened.time[mine]
-            mine = mine[(streams.opaque[mine] == asked.key[3]) & (opened_ns < asked.place.time_ns)]
+            mine = mine[(streams.opaque[mine] == asked.opaque) & (opened_ns < asked.place.time_ns)]
             mine = mine[np.argsort(streams.opened.time[mine], kind="stable")]
             if not len(mine) or not streams.request.form[mine[-1]] or int(streams.request.flags[mine[-1]]) & TAKEOVER:
                 continue
@@ -388,14 +383,8 @@ def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
     return f"{batch.name_of(row)} needs no answer{effect}"
 
 
-def _renumbered(asked: Asked, connections: Rows) -> Asked:
-    connection, direction, opcode, opaque = asked.key
-    key = (int(connections[connection]), direction, opcode, opaque)
-    return replace(asked, place=renumbered_place(asked.place, connections), key=key)
-
-
 def _of(rule: str, asked: Asked, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
-    return Occurrence(rule, "warning", message, asked.key[0], (asked.place, *places), asked.vbucket, cause=cause, next=next_)
+    return Occurrence(rule, "warning", message, asked.place.connection, (asked.place, *places), asked.vbucket, cause=cause, next=next_)
 
 
-RULE_SET = RuleSet(RULES, watcher=Pairing, kept=(Asked,))
+RULE_SET = RuleSet(RULES, watcher=Pairing)

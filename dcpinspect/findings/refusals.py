@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Key as FaultKey
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
@@ -34,6 +33,7 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.records import dataclass
 from dcpinspect.streams import rows as r
 from dcpinspect.streams.examples import FIRST
+from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import FILE_SHIFT
@@ -109,6 +109,8 @@ class SentMessages(Sent[Ints], Rows[Sent]):
 class Refusals(Watcher):
     """Follows what consumers answer to messages of streams. Memory grows with the streams of which something is refused."""
 
+    travels = ("_of",)
+
     def __init__(self) -> None:
         self._of: PerConnection[_Key, _Refused] = PerConnection()
         self._recent = Latest(SentMessages)
@@ -168,18 +170,9 @@ class Refusals(Watcher):
 
     # -- what is known at the end -----------------------------------------------------------------------------
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns what was found, without what only the next messages would need."""
-        return {"refused": self._of}
-
-    def __setstate__(self, found: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self._of = found["refused"]
-
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
+        """Joins what is known of several readings, as in ``Follower``."""
         whole = super().joined(parts, connections)
         whole._of = PerConnection(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
         return whole
@@ -289,4 +282,4 @@ def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
 
 
-RULE_SET = RuleSet(RULES, watcher=Refusals, kept=(_Refused,))
+RULE_SET = RuleSet(RULES, watcher=Refusals)

@@ -11,12 +11,12 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import PerConnection
 
 CONNECTION, PAUSE = "connection", "pause"
 ENOUGH = 20
@@ -142,4 +142,4 @@ def _median_ns(counts: Rows) -> int:
     return int(2 ** ((place + 0.5) / _STEPS))
 
 
-RULE_SET = RuleSet(RULES, watcher=RoundTrips, kept=(_Trips,))
+RULE_SET = RuleSet(RULES, watcher=RoundTrips)

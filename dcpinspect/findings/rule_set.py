@@ -6,11 +6,11 @@ A module of rules ends with its ``RULE_SET``, and ``registry`` lists these sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from dcpinspect.findings.per_connection import PerConnection
 from dcpinspect.findings.rule import Rule
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import Follower
 
 if TYPE_CHECKING:
     from dcpinspect.coverage import Coverage
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.facts import Facts
     from dcpinspect.findings.finding import Key, Occurrence, Place
     from dcpinspect.logs.evidence import Evidence
-    from dcpinspect.protocol.columns import Mask, Rows
+    from dcpinspect.protocol.columns import Mask
     from dcpinspect.streams.rows import Streams
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tracker import Tracker
@@ -62,7 +62,7 @@ class Finished:
     """Logs and checkpoints that were given beside the captures."""
 
 
-class Watcher:
+class Watcher(Follower):
     """Rules that go along with the messages, and keep what later messages, or the end, will need."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:  # noqa: ARG002 - of others
@@ -75,23 +75,6 @@ class Watcher:
     def findings(self, finished: Finished) -> Iterable[Occurrence]:  # noqa: ARG002 - of others
         """Returns what is only known at the end; may be called more than once."""
         return ()
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Frees what only these connections need: they are over, and what was found on them is known."""
-        for state in vars(self).values():
-            if isinstance(state, PerConnection):
-                state.leave(connections)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
-        """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        for name, state in vars(whole).items():
-            if isinstance(state, PerConnection):
-                for part, numbers in zip(parts, connections, strict=True):
-                    state.join(getattr(part, name), numbers)
-        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +93,6 @@ class RuleSet:
     there."""
     also: Sequence[str] = ()
     """Rules of other sets for which this set also finds cases."""
-    kept: Sequence[type] = ()
-    """Classes, besides the watcher itself and places, that make up the watcher's state: it travels between processes."""
 
     @property
     def name(self) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
+from dcpinspect.streams.followers import Follower, PerConnection
 from dcpinspect.streams.rows import LEAST, Anomalies, Snapshots, Streams
 from dcpinspect.tables.messages import MessageBatch
 
@@ -22,14 +23,14 @@ Stray = tuple[int, int, int]
 """Row of a marker, start and end of its range; both seqnos are biased."""
 
 
-class Strays:
+class Strays(Follower):
     """The markers that name one stream by their vbucket and another one by their opaque.
 
     They count for the stream of their vbucket. If they were meant for the other one, that stream's events come without a marker.
     """
 
     def __init__(self) -> None:
-        self._latest: dict[tuple[int, int], Stray] = {}
+        self._latest: PerConnection[tuple[int, int], Stray] = PerConnection()
         """The latest one, by connection and opaque."""
 
     def take(self, batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Anomalies:
@@ -59,10 +60,6 @@ class Strays:
                 key = int(batch.connection[index]), int(batch.decoded.opaque[index])
                 new.append((key, (int(batch.row[index]), start + LEAST, end + LEAST)))
         return new
-
-    def leave(self, connections: Collection[int]) -> None:
-        """Drops these connections."""
-        self._latest = {key: stray for key, stray in self._latest.items() if key[0] not in connections}
 
 
 def _are_explained(found: Anomalies, streams: Streams, snapshots: Snapshots, known: Mapping[tuple[int, int], Sequence[Stray]]) -> Mask:

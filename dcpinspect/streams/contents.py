@@ -18,6 +18,7 @@ from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Messages, Snapshots, Streams
@@ -47,7 +48,7 @@ ALL = Share(0, 1)
 """All vbuckets."""
 
 
-class Contents:
+class Contents(Portable):
     """Follows the keys of events. Feed it with every batch, after the tracker's kernel has followed the messages."""
 
     def __init__(self, most: int = MOST, *, share: Share = ALL, hashed_by: tuple[int, int] | None = None) -> None:
@@ -69,12 +70,12 @@ class Contents:
     def __getstate__(self) -> dict[str, Any]:
         """Returns what is known of keys, to be ``joined`` with what other readings know."""
         marks = self._tables.marks
-        known = self._tables.entries[: marks.used].as_integers()
+        known = self._tables.entries[: marks.used]
         return {"most": self.most, "secrets": self._secrets, "entries": known, "marks": (marks.forgotten, marks.has_said)}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
         self.__init__(known["most"], hashed_by=known["secrets"])  # type: ignore[misc] # there is nothing yet
-        self._know(keys.Entries.of_integers(known["entries"]))
+        self._know(known["entries"])
         self._tables.marks.forgotten, self._tables.marks.has_said = known["marks"]
 
     @classmethod

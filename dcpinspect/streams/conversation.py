@@ -14,6 +14,7 @@ from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.kinds import FACT_WINDOW
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
@@ -33,7 +34,7 @@ _REFUSALS = (Status.NOT_MY_VBUCKET, Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SC
 """Statuses of refused stream requests whose value says more: the cluster map, or the uid of the manifest."""
 
 
-class Conversation:
+class Conversation(Portable):
     """The sessions of all connections, fed with every batch."""
 
     def __init__(self) -> None:
@@ -55,19 +56,17 @@ class Conversation:
         said = {number: (one.reports, one.high_seqnos) for number, one in self.sessions.items() if one.reports}
         return Reports.joined([self._told, Reports.of(said, self.log_of)])
 
-    def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes], Table]:
-        """Returns sessions, raw values of stream requests (their parsed form may be deeply nested), failover logs, and reports as
-        columns."""
-        reports = self.reports.as_integers()
-        return {number: _without_reports(one) for number, one in self.sessions.items()}, list(self._filter_numbers), self.logs, reports
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns raw values of stream requests, since their parsed form may be deeply nested, and reports as columns."""
+        sessions = {number: _without_reports(one) for number, one in self.sessions.items()}
+        return {"sessions": sessions, "filters": list(self._filter_numbers), "logs": self.logs, "reports": self.reports}
 
-    def __setstate__(self, said: tuple[dict[int, Session], list[bytes], list[bytes], Table]) -> None:
+    def __setstate__(self, known: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.sessions, filters, logs, reports = said
-        self._told = Reports.of_integers(reports)
-        for value in filters:
+        self.sessions, self._told = known["sessions"], known["reports"]
+        for value in known["filters"]:
             self.filter_of(value)
-        for log in logs:
+        for log in known["logs"]:
             self.log_of(log)
 
     @classmethod
@@ -85,7 +84,7 @@ class Conversation:
             own.connection = of[own.connection]
         sessions = by_connection([{n: _without_reports(one) for n, one in part.sessions.items()} for part in parts], connections)
         whole = cls()
-        whole.__setstate__((sessions, filters, logs, Reports.joined(told).as_integers()))
+        whole.__setstate__({"sessions": sessions, "filters": filters, "logs": logs, "reports": Reports.joined(told)})
         return whole, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:

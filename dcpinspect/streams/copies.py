@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice, pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from dcpinspect.protocol.columns import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.links import Link
 from dcpinspect.tables.messages import MessageBatch
 
@@ -95,8 +96,10 @@ class Copy:
     """Whether each of the two lacks bytes."""
 
 
-class Copies:
+class Copies(Portable):
     """Samples of the messages of all connections, fed with every batch."""
+
+    travels = ("_samples", "_levels", "messages")
 
     def __init__(self) -> None:
         self._samples = Samples.zeros(0)
@@ -164,13 +167,9 @@ class Copies:
         samples = self._settle()
         self._samples = samples[~np.isin(samples.way // 2, list(connections))]
 
-    def __getstate__(self) -> tuple[Ints, Ints, Ints]:
-        return self._settle().as_integers(), self._levels, self.messages
-
-    def __setstate__(self, known: tuple[Ints, Ints, Ints]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        samples, self._levels, self.messages = known
-        self._samples = Samples.of_integers(samples)
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return super().__getstate__()
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:

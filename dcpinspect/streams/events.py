@@ -20,6 +20,7 @@ from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.rows import FILE_SHIFT, GREATEST, LEAST, Streams
 from dcpinspect.streams.state import biased
@@ -220,7 +221,7 @@ class Intervals(NamedTuple):
         return Intervals(stream[starts], low[starts], last[ends])
 
 
-class EventQuery:
+class EventQuery(Portable):
     """A query: which seqnos of which streams somebody needs."""
 
     def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]] | Intervals, *, is_brief: bool = False) -> None:
@@ -296,7 +297,7 @@ class EventQuery:
         return found
 
 
-class FoundEvents:
+class FoundEvents(Portable):
     """The wanted events, as far as they were found."""
 
     def __init__(self, wanted: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:

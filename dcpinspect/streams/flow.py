@@ -10,8 +10,8 @@ nothing is said about ways of counting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from dcpinspect.protocol.header import MAX_BODY
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.followers import Follower, PerConnection, Portable
 from dcpinspect.streams.kinds import ACK, ANSWER, END, FACT, FACT_WINDOW, NOOP, UNREADABLE, UNREADABLE_ACK
-from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.state import State
@@ -70,8 +70,10 @@ class Pressure(NamedTuple):
         return cls(event.time, event.used, event.window, event.since_ack, At.of(event.at), At.of(event.ack))
 
 
-class Watched:
+class Watched(Portable):
     """The flow-control window of one connection."""
+
+    travels = ("window", "ways", "stalls", "overruns", "is_limited")
 
     def __init__(self) -> None:
         self.window, self.ways = Window.one(), Ways.zeros(len(WAYS))
@@ -84,14 +86,10 @@ class Watched:
         """Whether more messages waited to be acknowledged than are remembered."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what was found, without the messages that wait to be acknowledged: only the next messages would need them."""
-        window, ways = Window.as_bytes(self.window), self.ways.as_integers()
-        return {"window": window, "ways": ways, "stalls": self.stalls, "overruns": self.overruns, "is_limited": self.is_limited}
+        return super().__getstate__() | {"window": Window.as_bytes(self.window)}
 
-    def __setstate__(self, found: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.window, self.ways = Window.of_bytes(found["window"]), Ways.of_integers(found["ways"])
-        self.stalls, self.overruns, self.is_limited = found["stalls"], found["overruns"], found["is_limited"]
+    def __setstate__(self, known: dict[str, Any]) -> None:
+        super().__setstate__(known | {"window": Window.of_bytes(known["window"])})
 
     @property
     def fit(self) -> int:
@@ -119,14 +117,16 @@ class Watched:
                 kept.keep(at.row, at.time)
 
 
-class FlowControl:
+class FlowControl(Follower):
     """The flow control of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
+
+    travels = ("watched", "unasked")
 
     def __init__(self, most: int = MOST, most_of_all: int = MOST_OF_ALL) -> None:
         """``most``, ``most_of_all``: greatest number of messages remembered of one connection, and of all."""
-        self.watched: dict[int, Watched] = {}
+        self.watched: PerConnection[int, Watched] = PerConnection()
         """The windows of connections that ever had one, by number of the connection."""
-        self.unasked: dict[int, Examples[At]] = {}
+        self.unasked: PerConnection[int, Examples[At]] = PerConnection()
         """Places of acknowledgements on connections without flow control, by number of the connection."""
         self._most, self._most_of_all = most, most_of_all
         self.keeps_rows = False
@@ -135,23 +135,6 @@ class FlowControl:
         self._slowest: Ints = np.zeros(0, dtype=np.int64)
         """By connection: how long the slowest answer took before there was a window, in nanoseconds."""
         self._total = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns what was found."""
-        return {"watched": self.watched, "unasked": self.unasked}
-
-    def __setstate__(self, found: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.watched, self.unasked = found["watched"], found["unasked"]
-
-    @classmethod
-    def joined(cls, parts: Sequence[FlowControl], connections: Sequence[Ints]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        whole.watched = by_connection([part.watched for part in parts], connections)
-        whole.unasked = by_connection([part.unasked for part in parts], connections)
-        return whole
 
     def feed(self, batch: MessageBatch, state: State) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it."""
@@ -176,12 +159,10 @@ class FlowControl:
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._follow(int(of[low]), told[low:high])
 
-    def leave(self, connections: set[int]) -> None:
-        """Drops connections that nobody asks for any more."""
-        for number in connections:
-            self.unasked.pop(number, None)
-            watched = self.watched.pop(number, None)
-            self._total -= len(watched.waiting) if watched is not None else 0
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops connections, as in ``Follower``."""
+        self._total -= sum(len(watched.waiting) for number, watched in self.watched.items() if number in connections)
+        super().leave(connections)
 
     def _time_answers(self, batch: MessageBatch) -> None:
         """Notes how long answers took on connections without a window: a window that is granted later begins with that tolerance."""

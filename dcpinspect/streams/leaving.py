@@ -17,6 +17,7 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
 from dcpinspect.streams.examples import FIRST
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts
 from dcpinspect.streams.rollbacks import BACK
 from dcpinspect.streams.rows import Gaps, Keys, Losses, Snapshots, Streams
@@ -33,7 +34,7 @@ _HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
 
 
-class Left:
+class Left(Portable):
     """How much has left the tables, in all and of each stream."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ messages of the other direction show that it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.followers import Follower, PerConnection
 from dcpinspect.streams.noop_peers import (
     ANSWER,
     LOST,
@@ -33,7 +34,6 @@ from dcpinspect.streams.noop_peers import (
     Peers,
     follow_noops,
 )
-from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
@@ -73,30 +73,22 @@ class Kept:
     silences: Examples[Noticed] = field(default_factory=Examples)
 
 
-class Noops:
+class Noops(Follower):
     """The noops of all connections. Feed it with every batch, after the tracker's kernel has followed the messages."""
+
+    travels = ("peers", "kept")
 
     def __init__(self) -> None:
         self.peers = Peers.zeros(0)
-        self.kept: dict[int, Kept] = {}
+        self.kept: PerConnection[int, Kept] = PerConnection()
         """What was found, by number of the connection."""
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns what was found, as integers."""
-        return {"peers": self.peers.as_integers(), "kept": self.kept}
-
-    def __setstate__(self, found: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.peers, self.kept = Peers.of_integers(found["peers"]), found["kept"]
-
     @classmethod
-    def joined(cls, parts: Sequence[Noops], connections: Sequence[Ints]) -> Self:
-        """Returns together what readings of different connections found; ``connections``: for each reading, the new numbers of its
-        connections."""
-        whole = cls()
-        whole.kept = by_connection([part.kept for part in parts], connections)
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:
+        """Joins what is known of several readings, as in ``Follower``."""
+        whole = super().joined(parts, connections)
         whole.peers = Peers.reset(1 + max((int(of.max(initial=0)) for of in connections), default=0))
         for part, of in zip(parts, connections, strict=True):
             count = min(len(of), len(part.peers))
@@ -114,10 +106,9 @@ class Noops:
             start = follow_noops(start, tables)
             self._keep(tables.events[: tables.counts.events])
 
-    def leave(self, connections: set[int]) -> None:
-        """Drops connections that nobody asks for any more."""
-        for number in connections:
-            self.kept.pop(number, None)
+    def leave(self, connections: Collection[int]) -> None:
+        """Drops connections, as in ``Follower``."""
+        super().leave(connections)
         met = np.flatnonzero(self.peers.limit)
         self._move(len(self.peers), met[~np.isin(met, list(connections))])
 

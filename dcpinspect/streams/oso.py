@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams import words as w
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import Gaps, OsoSeqnos, Snapshot, Snapshots
@@ -20,8 +21,10 @@ from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 Table = npt.NDArray[np.int64]
 
 
-class OutOfOrder:
+class OutOfOrder(Portable):
     """The ranges that each running OSO snapshot has received, and the gaps of OSO snapshots that are complete."""
+
+    travels = ("gaps",)
 
     def __init__(self) -> None:
         self.gaps: list[Extra] = []
@@ -75,14 +78,6 @@ class OutOfOrder:
         self._ranges = {int(snapshots[number]): one for number, one in self._ranges.items() if snapshots[number] >= 0}
         self._fresh = {int(snapshots[number]): one for number, one in self._fresh.items() if snapshots[number] >= 0}
         self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items() if snapshots[number] >= 0}
-
-    def __getstate__(self) -> dict[str, list[Extra]]:
-        """Returns the gaps: of snapshots that still run nothing is told."""
-        return {"gaps": self.gaps}
-
-    def __setstate__(self, known: dict[str, list[Extra]]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.gaps = known["gaps"]
 
     @classmethod
     def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[Numbers]) -> Self:

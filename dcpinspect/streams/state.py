@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.kernels.structs import Ints, Rows, Tables
 from dcpinspect.protocol.columns import Mask
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.renumbering import in_order, renumbered_rows
 from dcpinspect.streams.rows import (
     Anomalies,
@@ -77,7 +78,7 @@ class Numbers(NamedTuple):
     losses: Ints
 
 
-class State(Tables):
+class State(Tables, Portable):
     """All tables of one reading; they grow with streams, snapshots, gaps and losses."""
 
     messages: Messages
@@ -213,13 +214,13 @@ class State(Tables):
         """What is known so far."""
         return Known(self.connections, self.used(self.streams), self.used(self.snapshots), self.used(self.gaps), self.used(self.losses))
 
-    def __getstate__(self) -> dict[str, Ints]:
-        """Returns what is known as integers, without what only the next messages would need."""
-        return {name: table.as_integers() for name, table in self.known._asdict().items()}
+    def __getstate__(self) -> dict[str, Rows[Any]]:
+        """Returns what is known, without what only the next messages would need."""
+        return self.known._asdict()
 
-    def __setstate__(self, known: dict[str, Ints]) -> None:
+    def __setstate__(self, known: dict[str, Rows[Any]]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self._know({name: kind.of_integers(known[name]) for name, kind in _KNOWN.items()})
+        self._know(known)
 
     def _know(self, known: Mapping[str, Rows[Any]]) -> None:
         for name, table in known.items():
@@ -276,7 +277,6 @@ _GROWING: Mapping[str, type[Rows[Any]]] = {
     "questions": Questions,
 }
 """The tables that grow, by their names in ``Counts``."""
-_KNOWN: Mapping[str, type[Rows[Any]]] = {"connections": Connections, **{name: _GROWING[name] for name in Known._fields[1:]}}
 
 
 NOTHING = Messages.zeros(0), Details(Requests.zeros(0), Answers.zeros(0), Markers.zeros(0), Holes.zeros(0), Extras.zeros(0))

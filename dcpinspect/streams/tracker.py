@@ -29,6 +29,7 @@ from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disp
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
+from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts, ExplainedGaps, Extra, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
@@ -65,15 +66,13 @@ _CROWD = 4
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
-_KNOWN = ("state", "conversation", "copies", "_out_of_order", "flow", "noops", "_left", "_spans")
-"""Attributes of a tracker that are handed to other readings; the other attributes only matter to the messages that follow."""
-
-
 Judge = Callable[[Table, Streams, Table], Mask]
 
 
-class Tracker:
+class Tracker(Portable):
     """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
+
+    travels = ("state", "conversation", "copies", "_out_of_order", "flow", "noops", "_left", "_spans")
 
     def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
         """Starts without any message.
@@ -111,15 +110,6 @@ class Tracker:
         self._out_of_order = OutOfOrder()
         self._tables: Tables | None = None
         """The tables made last; None as soon as newer messages were taken."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Returns what this tracker knows and ``joined`` needs."""
-        return {name: getattr(self, name) for name in _KNOWN}
-
-    def __setstate__(self, known: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc] # there is nothing yet
-        for name in _KNOWN:
-            setattr(self, name, known[name])
 
     @classmethod
     def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[Numbers]]:

@@ -49,6 +49,6 @@ def test_the_next_marker_of_their_own_ends_that() -> None:
 
 def test_nothing_is_kept_of_connections_that_are_over() -> None:
     strays = Strays()
-    strays._latest = {(1, 7): (9, 0, 5), (2, 7): (9, 0, 5)}
+    strays._latest.update({(1, 7): (9, 0, 5), (2, 7): (9, 0, 5)})
     strays.leave([1])
     assert [*strays._latest] == [(2, 7)]

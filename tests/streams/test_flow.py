@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def watched(*talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL) -> dict[int, Watched]:
+def watched(*talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL) -> Mapping[int, Watched]:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.flow = FlowControl(most, most_of_all)
     for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:

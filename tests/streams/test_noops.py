@@ -52,7 +52,7 @@ def test_a_noop_is_open_until_its_answer() -> None:
     talk.wait(0.5)
     talk.answer("dcp_noop", 9, by="client")
     found = followed(talk)
-    assert (found.peers[1].open.place.row, found.kept) == (0, {})
+    assert (found.peers[1].open.place.row, dict(found.kept)) == (0, {})
     assert 0.5e9 <= found.peers[1].slowest < 0.6e9
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.findings.finding import Place
-from dcpinspect.findings.per_connection import PerConnection, renumbered
 from dcpinspect.findings.rule_set import Watcher
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.followers import PerConnection, renumbered
 
 NUMBERS = np.array([0, 5, 7])
 
