@@ -95,12 +95,11 @@ def test_every_byte_of_a_crowd_is_accounted_for(tmp_path: Path) -> None:
         assert sum(map(len, reading.rows.values())) == (3 + 5) * 5
 
 
-def test_memory_does_not_grow_with_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_messages() -> None:
     """What is known of a stream takes as much after five times as many events: there are no gaps among them.
 
     NumPy keeps up to 30 kB of small blocks that were freed, whatever the events: so there are enough events to see 12 bytes of each.
     """
-    monkeypatch.setattr("dcpinspect.kernels.kernel.IS_INTERPRETED", True)
     talk = opened(connection_buffer_size="100000")
     talk.ack_after = 1000
     streams = [talk.stream(vbucket) for vbucket in (7, 8)]

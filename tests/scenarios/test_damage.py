@@ -299,18 +299,18 @@ def tshark_count(packets: Sequence[Packet], folder: Path, *options: str) -> Coun
 
 @pytest.mark.slow
 @pytest.mark.requires("tshark")
-@pytest.mark.parametrize("options", [(), ("-o", "tcp.reassemble_out_of_order:TRUE")], ids=["as it comes", "out of order"])
 @pytest.mark.parametrize("shape", ["undamaged", "0.1 % swapped", "0.1 %", "1 %"])
-def test_tshark_reads_no_message_that_we_do_not(shape: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    tape = damage.generated(20_000)
+def test_tshark_reads_no_message_that_we_do_not(shape: str, tmp_path: Path) -> None:
+    tape = damage.generated(8_000)
     packets = SHAPES[shape](tape.packets, 1) if shape in SHAPES else tape.packets
     result, reading = assert_read(tape, packets)
     ours = Counter((f"0x{row.data[1]:02x}", f"0x{row.data[15:11:-1].hex()}") for rows in reading.rows.values() for row in rows)
     said = Counter((f"0x{data[1]:02x}", f"0x{data[15:11:-1].hex()}") for messages in tape.messages.values() for data in messages)
-    theirs = tshark_count(packets, tmp_path, *options) & said  # what it reads rightly
     total = said.total()
-    print(f"{shape}, tshark {options}: {theirs.total() / total:.1%}, here {ours.total() / total:.1%} of {total}")  # noqa: T201 - shown by pytest -s
-    assert not theirs - ours
+    for options in ((), ("-o", "tcp.reassemble_out_of_order:TRUE")):
+        theirs = tshark_count(packets, tmp_path, *options) & said  # what it reads rightly
+        print(f"{shape}, tshark {options}: {theirs.total() / total:.1%}, here {ours.total() / total:.1%} of {total}")  # noqa: T201 - shown by pytest -s
+        assert not theirs - ours
     assert ours.total() >= result.whole
 
 

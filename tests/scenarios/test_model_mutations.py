@@ -18,7 +18,7 @@ from tests.model.reading import read, whole
 from tests.model.talk import Talk
 
 PLANTS = planted_requests.PLANTS | planted_events.PLANTS | planted_connections.PLANTS
-FEW, MANY = 5, 300
+FEW, MANY = 3, 300
 """Conversations in which each fault is planted."""
 SEEDS = range(400)
 NOT_PLANTED = {

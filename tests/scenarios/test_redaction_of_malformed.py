@@ -145,7 +145,7 @@ def _capture(path: Path) -> Path:
     for magic in (0x80, 0x81, 0x82, 0x83):
         for opcode in range(256):
             messages = list(dict.fromkeys(_of_command(magic, opcode, [23])))
-            said[magic in (0x81, 0x82)] += messages[:: -(-len(messages) // 8)]
+            said[magic in (0x81, 0x82)] += messages[:: -(-len(messages) // 3)]
     features = [{"feature": number} for number in (0x12, 0x0A, 0x06, 0x0B)]
     client = [encode("hello", key=b"agent", opaque=1, features=features), *said[0]]
     server = [encode("hello", side="response", opaque=1, features=features), *said[1]]
