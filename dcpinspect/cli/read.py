@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
@@ -171,7 +172,7 @@ def show(context: typer.Context, source: Source, choices: MessageChoices, packet
         raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # loads modules now, while nothing waits for them
-    wishes = choices.look.wishes(context, format_, csv_guard=result.csv_guard)
+    wishes = replace(choices.look.wishes(context, format_, csv_guard=result.csv_guard), is_growing=source.pauses)
     redactor, ports, stats = choices.redaction.redactor(), choices.input_.ports.chosen(), choices.input_.stats
     messages = _Messages(source, selection, choices.order, format_, wishes, redactor, result.output, ports, stats)
     manner = packets.wishes(redactor)

@@ -97,23 +97,23 @@ class LineProgram:
     def build(self, style: tuple[str, str], present: Present, parts: tuple[StoryPart, ...]) -> rt.ProgramBuilder:
         """Returns the program. ``style``: what stands before and after the line. ``parts``: the story."""
         add, text, lines = self._builder.add, self.text, self._lines
-        row_width, connection_width, vbucket_width, seqno_width = (7, 2, 4, 8) if lines.is_narrow else (9, 3, 5, 12)
+        widths = lines.columns
         text(style[0])
-        add(rt.UNSIGNED, COLUMN["row"], row_width)
+        add(rt.UNSIGNED, COLUMN["row"], widths.row)
         text(" ")
         self._add_time()
         text(" ")
-        add(rt.UNSIGNED, COLUMN["connection"], connection_width)
+        add(rt.UNSIGNED, COLUMN["connection"], widths.connection)
         text(f"{ARROWS[int(self._batch.direction[self._index])]} {lines.title_column(self._batch, self._index)} ")
         if present.vbucket:
-            add(rt.UNSIGNED, COLUMN["vbucket"], vbucket_width)
+            add(rt.UNSIGNED, COLUMN["vbucket"], widths.vbucket)
         else:
-            text(" " * vbucket_width)
+            text(" " * widths.vbucket)
         if not lines.is_narrow:
             text(" 0x")
             add(rt.HEX, 12, 4)
         text(" ")
-        self._add_seqno(seqno_width)
+        self._add_seqno(widths.seqno)
         if not lines.is_narrow:
             text(" ")
             add(rt.UNSIGNED, COLUMN["length"], 8)

@@ -39,6 +39,8 @@ class Wishes:
     time: TimeFormat = "relative"
     colors: ColorRules | None = None
     """Colour rules of the user, for lines on a terminal with colour."""
+    is_growing: bool = False
+    """Whether messages are waited for, so that the first of them do not tell how wide columns become."""
 
 
 class MessageWriter(Protocol):
@@ -86,13 +88,22 @@ class LinesWriter:
             from dcpinspect.export.table_rows import TableRows
 
             self._rows = TableRows(lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
-        target.put(self._paint(self._lines.heading(), "bold") + "\n")
+        self._has_heading = False
+        if wishes.is_growing:
+            self._put_heading()
+
+    def _put_heading(self) -> None:
+        self._has_heading = True
+        self._target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
         """Writes these messages of a batch."""
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
+        if not self._has_heading and len(rows):
+            self._lines.fit(batch, rows)
+            self._put_heading()
         if self._colors is not None:
             self._rules = np.zeros(len(batch), np.int64)
             self._rules[rows] = self._colors.numbers(batch, rows)
@@ -144,7 +155,9 @@ class LinesWriter:
         return "".join(f"    {line}".rstrip() + "\n" for line in shown)
 
     def end(self) -> None:
-        """Does nothing."""
+        """Writes the heading, if there was no message."""
+        if not self._has_heading:
+            self._put_heading()
 
 
 class JsonWriter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,8 @@ _TIME_TITLES = {
     "day": "Time UTC",
     "request": "Since req.",
 }
-_TITLE_WIDTH = 27
+ENOUGH = 60
+"""Number of columns for the summary below which opaque and size are left out, and all columns are as narrow as what they hold."""
 SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers need not repeat the key of the request."""
 _MOST_ASKED = 8
@@ -53,8 +54,9 @@ _LONGEST_LOG, _LONGEST_HELLO = 1600, 200
 ASKED = 40
 """Number of columns for the key of a request in the line of its response."""
 NARROW = 110
-"""Width of a terminal, in columns, below which opaque and size are left out."""
-NARROW_TITLE = 19
+"""Width of a terminal, in columns, below which opaque and size are left out, if nobody knows what the columns hold."""
+_ALL_KNOWN = 5_000
+"""Number of messages below which a first batch is taken for all: columns need no room for more."""
 _OTHER_SIDE = 8
 """Number of columns by which messages of the server are indented in a conversation."""
 
@@ -75,6 +77,19 @@ def short_name(name: str) -> str:
     return short if opcode_code(short) is None else name
 
 
+class Columns(NamedTuple):
+    """Widths of the columns before the summary."""
+
+    row: int
+    connection: int
+    title: int
+    vbucket: int
+    seqno: int
+
+
+_WIDE, _COMPACT = Columns(9, 3, 27, 5, 12), Columns(7, 2, 19, 4, 8)
+
+
 class Lines:
     """Makes the lines of a reading; remembers the first and the last time."""
 
@@ -89,26 +104,53 @@ class Lines:
         self._title = title if has_names else _codes
         self.width = width
         self.is_narrow = width is not None and width < narrow
+        self.columns = _COMPACT if self.is_narrow else _WIDE
         self.time_width = _TIME_WIDTHS.get(time_format, 10 if self.is_narrow else 13)
         self._has_start, self._first, self._last = False, 0, 0
 
+    def fit(self, batch: MessageBatch, rows: Rows) -> None:
+        """Makes the columns as narrow as their content, if lines have a width. ``rows``: the first messages, or all if they are few."""
+        if self.width is None or not len(rows):
+            return
+        decoded, is_all = batch.decoded, len(batch) < _ALL_KNOWN
+        kinds = [
+            *(decoded.opcode, decoded.is_response, np.where(decoded.is_response, decoded.specific, 0)),
+            *(decoded.is_server, decoded.generation, decoded.layout),
+        ]
+        _, first = np.unique(np.stack([np.asarray(kind)[rows].astype(np.int64) for kind in kinds]), axis=1, return_index=True)
+        titles = [self._title(batch, index) for index in rows[first].tolist()]
+        seqnos = decoded.numbers.get("by_seqno")
+        greatest = 0 if seqnos is None else int((seqnos.values if seqnos.valid is None else seqnos.values[seqnos.valid]).max(initial=0))
+        fitting = Columns(
+            max(3 if is_all else 7, len(str(int(batch.row[rows].max())))),
+            max(2, len(str(int(batch.connection[rows].max())))),
+            max(map(len, ("Message", *titles))),
+            max(2, len(str(int(batch.vbucket.values[rows].max())))),
+            max(5 if is_all else 8, len(str(greatest))),
+        )
+        if self.time_format in ("relative", "delta"):
+            self.start_at(int(batch.time_ns[rows[0]]))
+            self.time_width = max(8 if is_all else 10, min(13, len(seconds_text(int(batch.time_ns[rows].max()) - self._first))))
+        self.columns, self.is_narrow = fitting, False
+        if self.width - self.summary_at < ENOUGH:
+            self.columns, self.is_narrow = fitting._replace(title=min(fitting.title, _COMPACT.title)), True
+
     def heading(self) -> str:
         """Returns the heading above the columns."""
+        row, connection, title, vbucket, seqno = self.columns
         time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"
-        if self.is_narrow:
-            return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
-        return self._clipped(self._wide_heading(time))
+        more, gap = ("", "") if self.is_narrow else (f" {'Opaque':>10}", f" {'Bytes':>8} ")
+        return self._clipped(
+            f"{'Row':>{row}} {time} {'Con':<{connection + 1}} {'Message':<{title}} {'vb':>{vbucket}}{more} {'Seqno':>{seqno}}{gap} Summary"
+        )
 
     @property
     def summary_at(self) -> int:
         """Column where the summary begins in a line."""
-        return (28 if self.is_narrow else 57) + self.time_width + (NARROW_TITLE if self.is_narrow else _TITLE_WIDTH)
+        return sum(self.columns) + self.time_width + (7 if self.is_narrow else 28)
 
     def _clipped(self, text: str) -> str:
         return (text if self.width is None else clip(text, self.width)).rstrip()
-
-    def _wide_heading(self, time: str) -> str:
-        return f"{'Row':>9} {time} Con  {'Message':<{_TITLE_WIDTH}} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
         """Returns the line of the next message; safe for a terminal."""
@@ -119,19 +161,16 @@ class Lines:
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket_of(index)
-        if self.is_narrow:
-            return self._clipped(
-                f"{int(batch.row[index]):>7} {self.time_text(shown_ns):>{self.time_width}}"
-                f" {int(batch.connection[index]):>2}{ARROWS[direction]} {self.title_column(batch, index)}"
-                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {summary(batch, index, is_narrow=True)}"
-            )
-        text = (
-            f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}"
-            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {self.title_column(batch, index)}"
-            f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
-            f" {int(batch.length[index]):>8}  {summary(batch, index)}"
+        row, connection, _, vbucket_width, seqno = self.columns
+        more, gap = "", ""
+        if not self.is_narrow:
+            more, gap = f" 0x{int(decoded.opaque[index]):08x}", f" {int(batch.length[index]):>8} "
+        return self._clipped(
+            f"{int(batch.row[index]):>{row}} {self.time_text(shown_ns):>{self.time_width}}"
+            f" {int(batch.connection[index]):>{connection}}{ARROWS[direction]} {self.title_column(batch, index)}"
+            f" {'' if vbucket is None else vbucket:>{vbucket_width}}{more} {_seqno(batch, index):>{seqno}}{gap}"
+            f" {summary(batch, index, is_narrow=self.is_narrow)}"
         )
-        return self._clipped(text)
 
     def spoken_heading(self) -> str:
         """Returns the heading for the lines of ``spoken_at``."""
@@ -147,8 +186,8 @@ class Lines:
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
         """Returns command and status of a message, as wide as their column."""
-        text = self._title(batch, index)
-        return f"{clip(text, NARROW_TITLE):<{NARROW_TITLE}}" if self.is_narrow else f"{text:<{_TITLE_WIDTH}}"
+        text, width = self._title(batch, index), self.columns.title
+        return f"{clip(text, width):<{width}}" if self.is_narrow else f"{text:<{width}}"
 
     def shown_times(self, times_ns: Rows) -> Rows:
         """Returns the times, in nanoseconds, that the lines of messages with these times show; ``time_text`` writes them as text."""
@@ -310,7 +349,9 @@ def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> s
     if not number:
         return ""
     name = batch.names.known_collection(int(batch.connection[index]), number, int(batch.row[index]))
-    return f"{unnamed(number) if name is None else escape(name if is_narrow else with_id(name, number))}:"
+    if name is None:
+        return f"{'' if is_narrow else 'collection '}0x{number:x}:"
+    return f"{escape(name if is_narrow else with_id(name, number))}:"
 
 
 def datatypes(bits: int) -> str:

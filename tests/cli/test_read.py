@@ -666,7 +666,7 @@ def named(tmp_path: Path) -> str:
 
 def test_lines_name_collections_where_the_capture_did(read: Read, named: str) -> None:
     told = [line.split("  ")[-1] for line in read(named, "--opcode", "mutation")[1:]]
-    assert told[:3] == ["?0x9:early", "produce.fruit (0x9):late", "?0x8:other"]
+    assert told[:3] == ["collection 0x9:early", "produce.fruit (0x9):late", "collection 0x8:other"]
     assert "\x1b" not in told[3]
     assert told[3].startswith("produce.fruit")
     assert told[3].endswith(" (0xa):hostile")

@@ -24,7 +24,7 @@ from tests.protocol.vectors import ALL
 from tests.tables.build import START_NS, batch
 
 TIMES: list[TimeFormat] = ["relative", "delta", "absolute", "epoch", "local"]
-WIDTHS = [None, 60, 80, 109, 110, 140]
+WIDTHS = [None, 60, 80, 109, 110, 140, 200]
 
 
 def style(batch: MessageBatch, index: int) -> tuple[str, str]:
@@ -35,10 +35,18 @@ def both_ways(
     made: MessageBatch, *, time: TimeFormat = "relative", width: int | None = None, every: int = 1
 ) -> tuple[list[str], list[str], int]:
     """(lines of the kernel, lines one by one, how many of the first were made one by one after all)."""
-    rows, slow = np.arange(0, len(made), every), Lines(time, width=width)
+    rows = np.arange(0, len(made), every)
+
+    def new() -> Lines:
+        lines = Lines(time, width=width)
+        if every == 1:
+            lines.fit(made, rows)
+        return lines
+
+    slow = new()
 
     def at_once() -> tuple[str, int]:
-        written = LineRows(Lines(time, width=width), style)
+        written = LineRows(new(), style)
         left = []
         ordinary = written.ordinary
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.reading import Reading
-from dcpinspect.render.lines import Lines, TimeFormat, short_name
+from dcpinspect.render.lines import ENOUGH, Lines, TimeFormat, short_name
 from dcpinspect.tables.select import commands
 from tests import builders
+from tests.peers.truth import SAMPLES
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL
 from tests.tables.build import START_NS, batch
@@ -255,3 +257,28 @@ def test_a_narrow_terminal_has_no_room_for_opaque_and_size(tmp_path: Path) -> No
     assert lines.heading().split() == ["Row", "Time", "Con", "Message", "vb", "Seqno", "Summary"]
     assert lines.line(batch, 0).split()[-4:] == ["mutation", "417", "42", "airline_10"]
     assert len(lines.heading()) <= 80
+
+
+@pytest.mark.parametrize(("width", "has_all"), [(80, False), (110, False), (160, True)])
+def test_columns_are_as_narrow_as_their_content_until_the_summary_has_room(width: int, has_all: bool) -> None:
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        (batch,) = reading
+    lines, rows = Lines(width=width), np.arange(len(batch))
+    lines.fit(batch, rows)
+    assert ("Opaque" in lines.heading()) == has_all
+    assert len(lines.heading()) <= width
+    assert width - lines.summary_at >= min(ENOUGH, 32)
+    for row in rows.tolist():
+        line = lines.line(batch, row)
+        assert cells(line) <= width
+        assert f"{line:<{width}}"[lines.summary_at - 1] == " "
+        assert line[: lines.columns.row].strip() == str(row + 1)
+
+
+def test_columns_have_room_for_what_comes_after_a_first_batch_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.render.lines._ALL_KNOWN", 100)
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    lines.fit(batch, np.arange(len(batch)))
+    assert (lines.columns.row, lines.columns.seqno, lines.time_width) == (7, 8, 10)
