@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
-from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
+from dcpinspect.kernels.kernel import Ints, Octets, be32, inline, kernel, le32, step
 from dcpinspect.records import dataclass
 
 SECTION = 0x0A0D0D0A
@@ -33,6 +33,9 @@ SMALLEST = 12
 DONE, CUT, BAD, OTHER = range(4)
 OFFSET, CAPTURED, WIRE, HIGH, LOW, NUMBER, OPTIONS, ASIDE = range(8)
 """Rows of the kernel's columns: what it says of each packet, and where the blocks are that it leaves to Python."""
+AT, NEED, PACKETS, ASIDES, INTERFACES, SNAPLEN, LIMIT = range(7)
+"""What the kernel's state says. AT: where it is. NEED: bytes wanted from there, where a block is cut. PACKETS, ASIDES: entries in the
+columns. Of the section it says how many interfaces there are, the snaplen of the first one, and the longest packet that is believed."""
 _STRANGE = "a packet block contradicts itself or names no interface"
 MOST_INTERFACES = 1 << 16
 """Greatest number of interfaces of a section that are remembered; packets of others are not read, and told."""
@@ -139,7 +142,7 @@ class PcapNg:
 
     def _walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
-        state = np.zeros(3, np.int64)
+        state = np.zeros(LIMIT + 1, np.int64)
         done: list[tuple[Column, ...]] = []
         problems: list[tuple[int, str]] = []
         need = SMALLEST
@@ -147,15 +150,14 @@ class PcapNg:
             if self._searching:
                 self._searching = not self._found(data, size, state, final=final)
                 if self._searching:
-                    need = size - int(state[0]) + 1
+                    need = size - int(state[AT]) + 1
                     break
-            snaplen = self.interfaces[0].snaplen if self.interfaces else 0
-            told = walk_blocks(data, size, self.big, len(self.interfaces), snaplen, self._limit, columns, state)
-            count, verdict = divmod(int(told), 8)
-            self._take(columns[ASIDE, : state[2]].tolist(), data, problems)
-            if count:
-                done.append(self._packets(count, columns, problems))
-            at = int(state[0])
+            state[INTERFACES:] = len(self.interfaces), self.interfaces[0].snaplen if self.interfaces else 0, self._limit
+            verdict = walk_blocks(data, size, self.big, columns, state)
+            self._take(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
+            if state[PACKETS]:
+                done.append(self._packets(int(state[PACKETS]), columns, problems))
+            at = int(state[AT])
             if verdict == OTHER:
                 verdict = self._section(data, size, state)
                 if verdict == DONE:
@@ -164,14 +166,14 @@ class PcapNg:
                 if len(problems) < MAX_PROBLEMS:
                     problems.append((at, "garbage where a block should begin"))
                 self._searching = True
-                state[0] += 1
+                state[AT] += 1
                 continue
             if verdict == CUT:
-                need = int(state[1])
+                need = int(state[NEED])
                 if final and at < size:
                     problems.append((at, f"the last block is cut short ({size - at} bytes of it are present)"))
             break
-        consumed = size if final else min(int(state[0]), size)
+        consumed = size if final else min(int(state[AT]), size)
         if not done:
             return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), consumed, need, problems)
         offset, captured, wire, time_ns, link_type, options = (np.concatenate(parts) for parts in zip(*done, strict=True))
@@ -202,9 +204,9 @@ class PcapNg:
         return self._table
 
     def _section(self, data: Bytes, size: int, state: Column) -> int:
-        """Reads the section header at ``state[0]`` and moves past it."""
-        at, block = int(state[0]), data.data
-        state[1] = 28
+        """Reads the section header at ``state[AT]`` and moves past it."""
+        at, block = int(state[AT]), data.data
+        state[NEED] = 28
         if at + SMALLEST > size:
             return CUT
         magic = bytes(block[at + 8 : at + 12])
@@ -214,7 +216,7 @@ class PcapNg:
         (length,) = struct.unpack_from(">I" if big else "<I", block, at + 4)
         if length < 28 or length % 4 or length > MAX_BLOCK:
             return BAD
-        state[1] = length
+        state[NEED] = length
         if at + length > size:
             return CUT
         self.big = big
@@ -224,7 +226,7 @@ class PcapNg:
         self._table = _NO_INTERFACES
         self._counted = {}
         self._unread = {}
-        state[0] += length
+        state[AT] += length
         return DONE
 
     def _take(self, aside: list[int], data: Bytes, problems: list[tuple[int, str]]) -> None:
@@ -277,8 +279,8 @@ class PcapNg:
         self.counts[place : place + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
-        """Moves ``state[0]`` to the next block that looks right; returns False if these bytes do not hold one."""
-        at = int(state[0])
+        """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do not hold one."""
+        at = int(state[AT])
         block = data[:size].data
         order = ">I" if self.big else "<I"
         begins = re.compile(b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL)
@@ -286,7 +288,7 @@ class PcapNg:
             at = match.start()
             if at + 12 > size:
                 break
-            state[0] = at
+            state[AT] = at
             if match.group() == b"\x0a\x0d\x0d\x0a":
                 if block[at + 8 : at + 12].tobytes() in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
                     return True
@@ -298,7 +300,7 @@ class PcapNg:
                     if at + length <= size and struct.unpack_from(order, block, at + length - 4)[0] == length:
                         return True
             at += 1
-        state[0] = size if final else max(int(state[0]), size - 11)
+        state[AT] = size if final else max(int(state[AT]), size - 11)
         return False
 
 
@@ -362,110 +364,112 @@ def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) ->
     return result
 
 
-@kernel("int64(octets, int64, boolean, int64, int64, int64, int64[:,::1], int64[::1])")
-def walk_blocks(data: Octets, size: int, big: bool, interfaces: int, snaplen: int, limit: int, columns: Ints, state: Ints) -> int:
-    """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step for each block.
+@inline
+def word(data: Octets, at: int, big: bool) -> int:
+    """Returns the 32 bits of ``data`` at ``at`` in the byte order of the section."""
+    return be32(data, at) if big else le32(data, at)
 
-    ``state[1]``: bytes wanted (CUT). ``state[2]``: number of places that were set aside, in order. Places of strange packets are inverted.
+
+@inline
+def whole_length(data: Octets, size: int, big: bool, state: Ints) -> int:
+    """Returns the length of the block at ``state[AT]``, or the negated reason why there is none that is whole."""
+    at = state[AT]
+    state[NEED] = SMALLEST
+    if at + 8 > size:
+        return -CUT
+    if word(data, at, big) == SECTION:  # a section has a byte order of its own
+        return -OTHER
+    length = word(data, at + 4, big)
+    if length < SMALLEST or length & 3 or length > MAX_BLOCK:
+        return -BAD
+    state[NEED] = length
+    if at + length > size:
+        return -CUT
+    return length if word(data, at + length - 4, big) == length else -BAD
+
+
+@inline
+def set_aside(at: int, columns: Ints, state: Ints) -> None:
+    """Leaves a block to Python; ``at``: its place, inverted if it is a packet that is not understood."""
+    columns[ASIDE, state[ASIDES]] = at
+    state[ASIDES] += 1
+
+
+@inline
+def begin_interface(longest: int, state: Ints) -> None:
+    """Counts an interface whose packets have at most so many bytes."""
+    if state[INTERFACES] == 0:
+        state[SNAPLEN] = longest
+    if longest <= MAX_BLOCK:
+        state[LIMIT] = max(state[LIMIT], longest)
+    state[INTERFACES] += 1
+
+
+@step
+def take_packet(data: Octets, length: int, big: bool, columns: Ints, state: Ints) -> bool:
+    """Writes the packet of a block, enhanced or old; returns False if the block contradicts itself."""
+    at, count = state[AT], state[PACKETS]
+    if length < 32:
+        return False
+    interface, have = word(data, at + 8, big), word(data, at + 20, big)
+    if word(data, at, big) == OLD_PACKET:  # two 16-bit numbers: interface, drops
+        interface = interface >> 16 if big else interface & 0xFFFF
+    if interface >= state[INTERFACES] or have > length - 32 or have > state[LIMIT]:
+        return False
+    columns[OFFSET, count] = at + 28
+    columns[CAPTURED, count] = have
+    columns[WIRE, count] = max(have, word(data, at + 24, big))
+    columns[HIGH, count] = word(data, at + 12, big)
+    columns[LOW, count] = word(data, at + 16, big)
+    columns[NUMBER, count] = interface
+    columns[OPTIONS, count] = max(0, length - 32 - ((have + 3) & ~3))
+    state[PACKETS] += 1
+    return True
+
+
+@inline
+def take_simple(data: Octets, length: int, big: bool, columns: Ints, state: Ints) -> bool:
+    """Writes the packet of a simple block, which has no time; returns False if the block contradicts itself."""
+    at, count = state[AT], state[PACKETS]
+    if length < 16 or state[INTERFACES] == 0:
+        return False
+    full = word(data, at + 8, big)
+    have = min(full, length - 16)
+    columns[OFFSET, count] = at + 12
+    columns[CAPTURED, count] = min(have, state[SNAPLEN]) if state[SNAPLEN] != 0 else have
+    columns[WIRE, count] = full
+    columns[HIGH, count] = -1
+    columns[LOW, count] = 0
+    columns[NUMBER, count] = 0
+    columns[OPTIONS, count] = 0
+    state[PACKETS] += 1
+    return True
+
+
+@kernel("int64(octets, int64, boolean, int64[:,::1], int64[::1])")
+def walk_blocks(data: Octets, size: int, big: bool, columns: Ints, state: Ints) -> int:
+    """Follows the blocks from ``state[AT]``; returns why it stopped. One step for each block.
+
     What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.
     """
-    at = state[0]
-    count = 0
-    aside = 0
-    verdict = DONE
-    while at < size:
-        state[1] = 12
-        if at + 8 > size:
-            verdict = CUT
-            break
-        if big:
-            kind, length = be32(data, at), be32(data, at + 4)
-        else:
-            kind, length = le32(data, at), le32(data, at + 4)
-        if kind == SECTION:  # a section has a byte order of its own
-            verdict = OTHER
-            break
-        if length < 12 or length & 3 or length > MAX_BLOCK:
-            verdict = BAD
-            break
-        state[1] = length
-        if at + length > size:
-            verdict = CUT
-            break
-        if (be32(data, at + length - 4) if big else le32(data, at + length - 4)) != length:
-            verdict = BAD
-            break
-        is_strange = False
-        if kind == INTERFACE:
-            if length < 20:
-                verdict = BAD
-                break
-            if interfaces < MOST_INTERFACES:
-                longest = be32(data, at + 12) if big else le32(data, at + 12)
-                if interfaces == 0:
-                    snaplen = longest
-                if longest <= MAX_BLOCK:
-                    limit = max(limit, longest)
-                interfaces += 1
-                columns[ASIDE, aside] = at
-                aside += 1
-        elif kind == STATISTICS:
-            if length >= 24 and (be32(data, at + 8) if big else le32(data, at + 8)) < interfaces:
-                columns[ASIDE, aside] = at
-                aside += 1
-        elif kind == SECRETS:
-            columns[ASIDE, aside] = at
-            aside += 1
-        elif kind in (ENHANCED_PACKET, OLD_PACKET) and length < 32:
-            is_strange = True
-        elif kind in (ENHANCED_PACKET, OLD_PACKET):
-            if big:
-                interface, h, w, have, full = (
-                    be32(data, at + 8),
-                    be32(data, at + 12),
-                    be32(data, at + 16),
-                    be32(data, at + 20),
-                    be32(data, at + 24),
-                )
-            else:
-                interface, h, w, have, full = (
-                    le32(data, at + 8),
-                    le32(data, at + 12),
-                    le32(data, at + 16),
-                    le32(data, at + 20),
-                    le32(data, at + 24),
-                )
-            if kind == OLD_PACKET:  # two 16-bit numbers: interface, drops
-                interface = interface >> 16 if big else interface & 0xFFFF
-            is_strange = interface >= interfaces or have > length - 32 or have > limit
-            if not is_strange:
-                columns[OFFSET, count] = at + 28
-                columns[CAPTURED, count] = have
-                columns[WIRE, count] = max(have, full)
-                columns[HIGH, count] = h
-                columns[LOW, count] = w
-                columns[NUMBER, count] = interface
-                columns[OPTIONS, count] = max(0, length - 32 - ((have + 3) & ~3))
-                count += 1
+    state[PACKETS] = state[ASIDES] = 0
+    while state[AT] < size:
+        at, length = state[AT], whole_length(data, size, big, state)
+        if length < 0:
+            return -length
+        kind, is_understood = word(data, at, big), True
+        if kind in (ENHANCED_PACKET, OLD_PACKET):
+            is_understood = take_packet(data, length, big, columns, state)
         elif kind == SIMPLE_PACKET:
-            is_strange = length < 16 or interfaces == 0
-            if not is_strange:
-                full = be32(data, at + 8) if big else le32(data, at + 8)
-                have = min(full, length - 16)
-                if snaplen != 0:
-                    have = min(have, snaplen)
-                columns[OFFSET, count] = at + 12
-                columns[CAPTURED, count] = have
-                columns[WIRE, count] = full
-                columns[HIGH, count] = -1
-                columns[LOW, count] = 0
-                columns[NUMBER, count] = 0
-                columns[OPTIONS, count] = 0
-                count += 1
-        if is_strange:
-            columns[ASIDE, aside] = ~at
-            aside += 1
-        at += length
-    state[0] = at
-    state[2] = aside
-    return count * 8 + verdict
+            is_understood = take_simple(data, length, big, columns, state)
+        elif kind == INTERFACE and length < 20:
+            return BAD
+        elif kind == INTERFACE and state[INTERFACES] < MOST_INTERFACES:
+            begin_interface(word(data, at + 12, big), state)
+            set_aside(at, columns, state)
+        elif kind == SECRETS or (kind == STATISTICS and length >= 24 and word(data, at + 8, big) < state[INTERFACES]):
+            set_aside(at, columns, state)
+        if not is_understood:
+            set_aside(~at, columns, state)
+        state[AT] += length
+    return DONE

@@ -60,7 +60,7 @@ from dcpinspect.transport.rows import (
     Side,
     TransportTables,
 )
-from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node, packets_of
+from dcpinspect.transport.waiting import NODE_COST, acknowledge, free_node, insert, new_node, packets_of, wait_again, wait_no_more
 from dcpinspect.transport.whose import (
     MASK,
     NOBODY,
@@ -174,14 +174,14 @@ def look_at_offer(tables: TransportTables, side: int, number: int, is_own: bool)
 
 
 @inline
-def keep_offer(tables: TransportTables, side: int, have: int, full: int) -> None:
+def keep_offer(tables: TransportTables, side: int) -> None:
     """Keeps the bytes behind the current packet, whose IP header does not tell of them."""
     flow, segment = tables.flows[own_flow(tables, side)], tables.segment
     drop_offer(tables, flow)
-    k = new_node(tables, (segment.seq + segment.full) & MASK, have, segment.source + segment.have, segment.packet)
-    tables.nodes[k].wire = full
+    k = new_node(tables, (segment.seq + segment.full) & MASK, segment.extra, segment.source + segment.have, segment.packet)
+    tables.nodes[k].wire = segment.extra_full
     flow.offer = k
-    tables.counts.waiting += have + NODE_COST
+    tables.counts.waiting += segment.extra + NODE_COST
 
 
 @inline
@@ -254,21 +254,6 @@ def note_window(flow: Flow, window: int, packet: Packet) -> None:
 
 
 @step
-def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
-    """Notes that the other side has everything of a flow before ``acked``: if segments wait there, the capture lost what is missing before
-    them."""
-    before = flow.acked_to
-    flow.acked_to = acked
-    k = flow.tail
-    while k >= 0 and tables.nodes[k].offset > before:
-        node = tables.nodes[k]
-        if node.offset <= acked and node.ack_seen < 0:
-            node.ack_seen = packets_of(tables, flow.number)
-            node.ack_time = tables.segment.packet.time
-        k = node.previous
-
-
-@step
 def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     """Enters the bytes of a segment where they are next, else keeps them waiting."""
     have, full, source, packet = segment.have, segment.full, segment.source, segment.packet
@@ -329,27 +314,6 @@ def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> Non
             tables.flows[own_flow(tables, side)].fin_at = fin_at
 
 
-@inline
-def wait_no_more(tables: TransportTables, flow: Flow) -> None:
-    """Ends the wait of gaps for an acknowledgement: after an RST nobody sends anything again."""
-    k = flow.head
-    while k >= 0:
-        node = tables.nodes[k]
-        if node.ack_seen < 0:
-            node.ack_seen = packets_of(tables, flow.number)
-            node.ack_time = tables.segment.packet.time
-        k = node.next
-
-
-@inline
-def wait_again(tables: TransportTables, flow: Flow) -> None:
-    """Takes back ``wait_no_more``."""
-    k = flow.tail
-    while k >= 0 and tables.nodes[k].offset > flow.acked_to:
-        tables.nodes[k].ack_seen = -1
-        k = tables.nodes[k].previous
-
-
 @step
 def give_up_overdue(tables: TransportTables, flow: Flow, seen: int) -> None:
     """Makes holes of a flow's gaps that were acknowledged long enough ago, and enters what waited long for the other direction."""
@@ -376,6 +340,216 @@ def relieve(tables: TransportTables) -> None:
         give_up_gap(tables, flow, tables.segment.packet)
 
 
+@step
+def read_packet(tables: PacketTables, tcp: Ints, i: int) -> None:
+    """Makes the packet in row ``i`` the current one."""
+    segment, packet = tables.segment, tables.segment.packet
+    packet.number = tables.packets[tables.index[i]]
+    packet.frame = tables.frames[tables.index[i]]
+    packet.time = tables.times[tables.index[i]]
+    segment.flags = tcp[i, FLAGS]
+    segment.seq = (tcp[i, SEQ] + 1) & MASK if segment.flags & SYN else tcp[i, SEQ]
+    segment.ack = tcp[i, ACKED]
+    segment.have = tcp[i, CAPTURED]
+    segment.full = tcp[i, WIRE]
+    segment.source = tcp[i, PAYLOAD]
+    segment.takes = tcp[i, TAKES]
+    segment.extra = tcp[i, EXTRA]
+    segment.extra_full = tcp[i, EXTRA_WIRE]
+    segment.acked = 0
+    segment.network = tcp[i, NETWORK]
+
+
+@inline
+def has_routes(tables: TransportTables, pair: int) -> bool:
+    """Returns whether packets of an address pair were in several networks, with the current one."""
+    known = tables.address_pairs[pair]
+    return bool(known.routes > 0 or (known.latest > 0 and known.network != tables.segment.network))
+
+
+@step
+def side_of(tables: TransportTables, c: int, end: int) -> int:
+    """Returns the direction of connection ``c`` in which an end of its address pair sends."""
+    return int(2 * c + (0 if end == tables.connections[c].client_end else 1))
+
+
+@step
+def weigh(tables: TransportTables, side: int) -> int:
+    """Returns the connection of the current packet, which is of direction ``side`` by its addresses: that one, or another one that waiting
+    packets have begun; -1 if it begins one; NOBODY if it waits, or is wrong."""
+    segment, c = tables.segment, side >> 1
+    is_off = begins_anew(tables, side) if segment.flags & SYN else is_far_off(tables, side)
+    has_strays = tables.flows[flow_of(tables, side)].stray >= 0 or tables.flows[flow_of(tables, side ^ 1)].stray >= 0
+    if has_strays and agrees(tables, side, is_off):
+        return open_with_strays(tables, side)
+    if not is_off:
+        return c
+    if segment.flags & SYN and not is_established(tables, c):
+        return -1
+    tables.sides[side].packets += 1
+    if segment.flags & SYN or (segment.have > 0 and not segment.flags & RST):
+        keep_stray(tables, side)
+    return NOBODY
+
+
+@step
+def open_with_strays(tables: TransportTables, side: int) -> int:
+    """Opens the connection that the current packet and those that wait agree on, takes these, and returns its number."""
+    c = open_at_strays(tables, side)
+    for x in range(2 * c, 2 * c + 2):
+        if tables.flows[flow_of(tables, x)].stray >= 0:
+            take_stray(tables, x)
+    return c
+
+
+@step
+def meet(tables: TransportTables, side: int) -> None:
+    """Counts the current packet for its direction, whose end is heard again."""
+    connection = tables.connections[side >> 1]
+    connection.last_time = tables.segment.packet.time
+    tables.sides[side].packets += 1
+    if connection.unreached != 0 and (connection.unreached > 0) == (side & 1 == 1):
+        connection.unreached = 0
+
+
+@step
+def look_at_offers(tables: TransportTables, side: int) -> None:
+    """Compares the numbers of the current packet with the bytes behind earlier IP packets of both directions."""
+    segment = tables.segment
+    if segment.flags & SYN == 0 and tables.flows[flow_of(tables, side)].offer >= 0:
+        look_at_offer(tables, side, segment.seq, True)
+    if segment.flags & ACK and tables.flows[flow_of(tables, side ^ 1)].offer >= 0:
+        look_at_offer(tables, side ^ 1, segment.ack, False)
+
+
+@step
+def learn_starts(tables: TransportTables, side: int) -> None:
+    """Sets where the two directions begin, as far as the current packet shows it."""
+    segment, one, other = tables.segment, tables.sides[side], tables.sides[side ^ 1]
+    flags, seq, ack = segment.flags, segment.seq, segment.ack
+    if flags & SYN:
+        start_sides(one, other, flags, seq, ack)
+    if flags & ACK and other.has_base == 0 and one.started == 1 and distance(seq, one.base) == 0:
+        # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
+        set_base(other, ack)
+        other.started = 1
+    if flags & RST and flags & ACK and one.has_base == 0 and other.started == 1 and distance(ack, other.base) > 0:
+        set_base(one, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
+
+
+@step
+def take_ack(tables: TransportTables, side: int) -> bool:
+    """Notes what the current packet of a direction acknowledges of the other one; returns whether that is more than before."""
+    segment, other, connection = tables.segment, tables.sides[side ^ 1], tables.connections[side >> 1]
+    if segment.flags & ACK == 0 or other.has_base == 0:
+        return False
+    is_reset = segment.flags & RST != 0
+    flow = tables.flows[flow_of(tables, side ^ 1)]
+    acked = flow.next + distance(segment.ack, other.base + flow.next)
+    if other.has_fin == 1 and acked == flow.fin_at + 1:
+        acked = flow.fin_at
+    if flow.next < acked <= flow.next + WINDOW:
+        segment.acked = acked
+    known = max(last_waiting(tables, flow), flow.acked_to)
+    if other.has_fin == 0 and acked == known + 1:  # a FIN, which was not captured, or not yet
+        acked = known
+        if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
+            connection.closed_by = side & 1
+        elif not is_reset:
+            note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)
+    elif acked > known and connection.closed_how == BY_FIN and connection.closed_by == 1 - (side & 1) and other.has_fin == 0:
+        take_back(tables, side ^ 1)
+    if not flow.acked_to < acked <= (known if is_reset else flow.next + WINDOW):
+        return False
+    acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
+    return True
+
+
+@step
+def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
+    """Notes that the current packet shows its connection to be over, or that its side goes on behind what seemed to be the end."""
+    segment, connection, one = tables.segment, tables.connections[side >> 1], tables.sides[side]
+    flags = segment.flags
+    is_in_doubt = connection.closed_how != OPEN and connection.closed_by == side & 1 and one.has_fin == 0
+    if is_in_doubt and not flags & RST:
+        size = segment.full + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
+        if goes_on(tables, side, size, acks_more):
+            take_back(tables, side)
+    if flags & (FIN | RST):
+        # where the other direction was not captured, its FIN may be in what was acknowledged by now
+        is_known = flags & RST or tables.sides[side ^ 1].packets > 0
+        note_close(connection, BY_RST if flags & RST else BY_FIN, side & 1 if is_known else -1, segment.packet)
+
+
+@step
+def note_progress(tables: TransportTables, side: int) -> None:
+    """Notes that a packet was sent behind the next byte wanted, and which window its sender announces."""
+    segment, one = tables.segment, tables.sides[side]
+    if tables.connections[side >> 1].flows <= 0:
+        return
+    flow = tables.flows[flow_of(tables, side)]
+    if one.has_base == 1 and distance(segment.seq, one.base + flow.next) > one.has_fin:
+        flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
+    if segment.flags & (SYN | RST) == 0 and (segment.takes == 0 or flow.shut_since != 0):
+        note_window(flow, segment.takes, segment.packet)
+
+
+@step
+def take_payload(tables: TransportTables, side: int) -> None:
+    """Takes the bytes of the current packet. What waited there apart was wrong, as the connection goes on."""
+    segment = tables.segment
+    if segment.flags & RST and segment.have > 0:  # text that says why: no bytes of the stream
+        flow = tables.flows[own_flow(tables, side)]
+        flow.payload += segment.have
+        flow.late += segment.have
+    elif segment.full > 0:
+        take_bytes(tables, side, segment)
+    stray = tables.flows[flow_of(tables, side)].stray
+    is_past = stray >= 0 and tables.nodes[stray].network == segment.network
+    if is_past and not segment.flags & RST:  # what resets may be a SYN's sender, which has no connection
+        drop_stray(tables, tables.flows[flow_of(tables, side)])
+
+
+@step
+def end_sides(tables: TransportTables, c: int) -> None:
+    """Gives up gaps that were acknowledged long ago, or before an RST, and ends directions that are complete."""
+    segment = tables.segment
+    for x in range(2 * c, 2 * c + 2):
+        one, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
+        if segment.flags & RST:
+            wait_no_more(tables, flow)
+        if flow.head >= 0:
+            give_up_overdue(tables, flow, packets_of(tables, x))
+        if one.ended == 0 and one.has_fin == 1 and flow.fin_at <= flow.next:
+            end_side(tables, x, segment.packet, segment.packet.frame)
+
+
+@step
+def take_packet(tables: TransportTables, side: int) -> None:
+    """Handles the current packet, which is of a direction: what it says of both directions, the bytes it brings, and what ends by it.
+
+    The bytes of the client that waited for those of the packet before come first; the server's wait for those of this one.
+    """
+    segment, client = tables.segment, side & -2
+    if tables.flows[flow_of(tables, client)].head >= 0:
+        drain(tables, tables.flows[flow_of(tables, client)])
+    look_at_offers(tables, side)
+    learn_starts(tables, side)
+    note_end(tables, side, take_ack(tables, side))
+    note_progress(tables, side)
+    take_payload(tables, side)
+    one = tables.sides[side]
+    if segment.extra_full > 0 and segment.flags & (SYN | RST) == 0 and one.has_base + segment.full > 0:
+        keep_offer(tables, side)
+    if segment.flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
+        note_last(tables, side, segment.seq + (0 if segment.flags & RST else segment.full), 0 if segment.flags & RST else 1)
+    if tables.flows[flow_of(tables, client + 1)].head >= 0:
+        drain(tables, tables.flows[flow_of(tables, client + 1)])
+    end_sides(tables, side >> 1)
+    while tables.counts.waiting > MAX_TOTAL_WAITING:
+        relieve(tables)
+
+
 @kernel("int64(int64, int64[:,::1], octets, PacketTables)")
 def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTables) -> int:
     """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not handled, for want of room in a table, or their
@@ -383,162 +557,35 @@ def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTa
 
     The work for a packet is constant, unless it falls between waiting segments (at most MAX_WAITING / NODE_COST steps).
     """
-    segment, packet = tables.segment, tables.segment.packet
     for i in range(start, len(tcp)):
-        pair = tables.address_pairs[tables.pairs[i]]
-        c = pair.latest - 1
-        flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
-        have, full, end = tcp[i, CAPTURED], tcp[i, WIRE], tables.ends[i]
-        packet.number = tables.packets[tables.index[i]]
-        packet.frame = tables.frames[tables.index[i]]
-        packet.time = tables.times[tables.index[i]]
-        if flags & SYN:
-            seq = (seq + 1) & MASK
-        segment.seq = seq
-        segment.have = have
-        segment.full = full
-        segment.source = tcp[i, PAYLOAD]
-        segment.acked = 0
-        segment.network = tcp[i, NETWORK]
-        has_routes = pair.routes > 0 or (c >= 0 and pair.network != segment.network)
-        before = c
-        if has_routes:
-            before = latest_in(tables, tables.pairs[i], segment.network)
-            c = connection_in(tables, tables.pairs[i], end, flags, ack)
+        pair, end, segment = tables.pairs[i], tables.ends[i], tables.segment
+        read_packet(tables, tcp, i)
+        c = before = tables.address_pairs[pair].latest - 1
+        is_routed = has_routes(tables, pair)
+        if is_routed:
+            before = latest_in(tables, pair, segment.network)
+            c = connection_in(tables, pair, end)
         if lacks_room(tables, c, before):
             return i
-
-        if flags >= UNREACHED:
-            note_unreached(tables, c, end, flags // UNREACHED)
-            continue
-
-        # whose packet it is
-        if c == NOBODY:
+        if segment.flags >= UNREACHED:
+            note_unreached(tables, c, end, segment.flags // UNREACHED)
             continue
         if c >= 0:
             if tables.connections[c].flows < 0:
                 own_flow(tables, 2 * c)
-            s = 2 * c + (0 if end == tables.connections[c].client_end else 1)
-            is_off = 0
-            if flags & SYN:
-                is_off = 1 if begins_anew(tables, s, flags, seq, ack) else 0
-            else:
-                is_off = 1 if is_far_off(tables, s, flags, seq, ack) else 0
-            has_strays = tables.flows[flow_of(tables, s)].stray >= 0 or tables.flows[flow_of(tables, s ^ 1)].stray >= 0
-            if has_strays and agrees(tables, s, flags, ack, is_off):
-                c = open_at_strays(tables, s, flags, ack)
-                for x in range(2 * c, 2 * c + 2):
-                    if tables.flows[flow_of(tables, x)].stray >= 0:
-                        take_stray(tables, x)
-            elif is_off and flags & SYN and not is_established(tables, c):
-                c = -1
-            elif is_off:
-                tables.sides[s].packets += 1
-                if flags & SYN or (have > 0 and not flags & RST):
-                    keep_stray(tables, s, flags, ack)
-                continue
+            c = weigh(tables, side_of(tables, c, end))
+        if c == NOBODY:
+            continue
         if c < 0:
-            client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
-            c = open_connection(tables, tables.pairs[i], client_end, packet)
+            client_end = client_end_of(end, segment.flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
+            c = open_connection(tables, pair, client_end, segment.packet)
             if before >= 0:
-                leave(tables, before, packet)
-        connection = tables.connections[c]
-        s = 2 * c + (0 if end == connection.client_end else 1)
-        one, other = tables.sides[s], tables.sides[s ^ 1]
-        connection.last_time = packet.time
-        one.packets += 1
-        if has_routes:
-            note_route(tables, tables.pairs[i], c)
+                leave(tables, before)
+        side = side_of(tables, c, end)
+        meet(tables, side)
+        if is_routed:
+            note_route(tables, pair, c)
             if before >= 0 and before != c:
-                leave(tables, before, packet)
-        if connection.unreached != 0 and (connection.unreached > 0) == (s & 1 == 1):
-            connection.unreached = 0
-        if tables.flows[flow_of(tables, 2 * c)].head >= 0:
-            # the client's bytes that waited for bytes of the packet before; of what one packet brings, the client's bytes count first
-            drain(tables, tables.flows[flow_of(tables, 2 * c)])
-
-        if flags & SYN == 0 and tables.flows[flow_of(tables, s)].offer >= 0:
-            look_at_offer(tables, s, seq, True)
-        if flags & ACK and tables.flows[flow_of(tables, s ^ 1)].offer >= 0:
-            look_at_offer(tables, s ^ 1, ack, False)
-
-        # what it says of both directions
-        if flags & SYN:
-            start_sides(one, other, flags, seq, ack)
-        if flags & ACK and other.has_base == 0 and one.started == 1 and distance(seq, one.base) == 0:
-            # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
-            set_base(other, ack)
-            other.started = 1
-        if flags & RST and flags & ACK and one.has_base == 0 and other.started == 1 and distance(ack, other.base) > 0:
-            set_base(one, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
-        acks_more = False
-        if flags & ACK and other.has_base == 1:
-            flow = tables.flows[flow_of(tables, s ^ 1)]
-            acked = flow.next + distance(ack, other.base + flow.next)
-            if other.has_fin == 1 and acked == flow.fin_at + 1:
-                acked = flow.fin_at
-            if flow.next < acked <= flow.next + WINDOW:
-                segment.acked = acked
-            known = max(last_waiting(tables, flow), flow.acked_to)
-            if other.has_fin == 0 and acked == known + 1:  # a FIN, which was not captured, or not yet
-                acked = known
-                if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
-                    connection.closed_by = s & 1
-                elif not flags & RST:
-                    note_close(connection, BY_FIN, 1 - (s & 1), packet)
-            elif acked > known and connection.closed_how == BY_FIN and connection.closed_by == 1 - (s & 1) and other.has_fin == 0:
-                take_back(tables, s ^ 1)
-            if flow.acked_to < acked <= (known if flags & RST else flow.next + WINDOW):
-                acks_more = True
-                acknowledge(tables, tables.flows[own_flow(tables, s ^ 1)], acked)
-        is_in_doubt = connection.closed_how != OPEN and connection.closed_by == s & 1 and one.has_fin == 0
-        if (
-            is_in_doubt
-            and not flags & RST
-            and goes_on(tables, s, full + (1 if flags & FIN and connection.closed_how == BY_RST else 0), acks_more)
-        ):
-            take_back(tables, s)
-        if flags & (FIN | RST):
-            # where the other direction was not captured, its FIN may be in what was acknowledged by now
-            is_known = flags & RST or other.packets > 0
-            note_close(connection, BY_RST if flags & RST else BY_FIN, s & 1 if is_known else -1, packet)
-        flow = tables.flows[flow_of(tables, s)]
-        if connection.flows > 0 and one.has_base == 1 and distance(seq, one.base + flow.next) > one.has_fin:
-            flow.passed = max(flow.passed, GIVEN_UP if flags & FIN else SENT)
-
-        if connection.flows > 0 and flags & (SYN | RST) == 0:
-            flow = tables.flows[flow_of(tables, s)]
-            if tcp[i, TAKES] == 0 or flow.shut_since != 0:
-                note_window(flow, tcp[i, TAKES], packet)
-
-        # the bytes it brings
-        if flags & RST and have > 0:  # text that says why: no bytes of the stream
-            flow = tables.flows[own_flow(tables, s)]
-            flow.payload += have
-            flow.late += have
-        elif full > 0:
-            take_bytes(tables, s, segment)
-        stray = tables.flows[flow_of(tables, s)].stray
-        is_past = stray >= 0 and tables.nodes[stray].network == segment.network
-        if is_past and not flags & RST:  # what resets may be a SYN's sender, which has no connection
-            drop_stray(tables, tables.flows[flow_of(tables, s)])
-
-        if tcp[i, EXTRA_WIRE] > 0 and flags & (SYN | RST) == 0 and one.has_base + full > 0:
-            keep_offer(tables, s, tcp[i, EXTRA], tcp[i, EXTRA_WIRE])
-
-        # what ends by it
-        if flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
-            note_last(tables, s, seq + (0 if flags & RST else full), 0 if flags & RST else 1)
-        if tables.flows[flow_of(tables, 2 * c + 1)].head >= 0:
-            drain(tables, tables.flows[flow_of(tables, 2 * c + 1)])
-        for x in range(2 * c, 2 * c + 2):
-            one, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
-            if flags & RST:
-                wait_no_more(tables, flow)
-            if flow.head >= 0:
-                give_up_overdue(tables, flow, packets_of(tables, x))
-            if one.ended == 0 and one.has_fin == 1 and flow.fin_at <= flow.next:
-                end_side(tables, x, packet, packet.frame)
-        while tables.counts.waiting > MAX_TOTAL_WAITING:
-            relieve(tables)
+                leave(tables, before)
+        take_packet(tables, side)
     return len(tcp)

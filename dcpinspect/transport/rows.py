@@ -49,6 +49,11 @@ class Segment(Struct[T]):
     place: T = number("Place of held bytes in the file, or -1.")
     acked: T = number("Stream offset up to which its sender had the other direction, if that is not all there by now; else 0.")
     network: T = number("The network in which it was, as ``headers.network_of`` has it.")
+    flags: T = number("TCP flags of the packet; this field and those below are not set for bytes that waited.")
+    ack: T = number("Its acknowledgement number.")
+    takes: T = number("The receive window in its header.")
+    extra: T = number("Bytes behind the end that its IP header tells, as many as were captured.")
+    extra_full: T = number("How many of them there were on the wire.")
     packet: Packet[T] = nested(Packet, "The packet.")
 
 

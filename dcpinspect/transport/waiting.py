@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import inline
+from dcpinspect.kernels.kernel import inline, step
 from dcpinspect.transport.rows import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256
@@ -148,3 +148,39 @@ def unlink_head(tables: TransportTables, flow: Flow) -> None:
     else:
         flow.tail = -1
     free_node(tables, k)
+
+
+@step
+def acknowledge(tables: TransportTables, flow: Flow, acked: int) -> None:
+    """Notes that the other side has everything of a flow before ``acked``: if segments wait there, the capture lost what is missing before
+    them."""
+    before = flow.acked_to
+    flow.acked_to = acked
+    k = flow.tail
+    while k >= 0 and tables.nodes[k].offset > before:
+        node = tables.nodes[k]
+        if node.offset <= acked and node.ack_seen < 0:
+            node.ack_seen = packets_of(tables, flow.number)
+            node.ack_time = tables.segment.packet.time
+        k = node.previous
+
+
+@inline
+def wait_no_more(tables: TransportTables, flow: Flow) -> None:
+    """Ends the wait of gaps for an acknowledgement: after an RST nobody sends anything again."""
+    k = flow.head
+    while k >= 0:
+        node = tables.nodes[k]
+        if node.ack_seen < 0:
+            node.ack_seen = packets_of(tables, flow.number)
+            node.ack_time = tables.segment.packet.time
+        k = node.next
+
+
+@inline
+def wait_again(tables: TransportTables, flow: Flow) -> None:
+    """Takes back ``wait_no_more``."""
+    k = flow.tail
+    while k >= 0 and tables.nodes[k].offset > flow.acked_to:
+        tables.nodes[k].ack_seen = -1
+        k = tables.nodes[k].previous

@@ -126,13 +126,14 @@ def last_waiting(tables: TransportTables, flow: Flow) -> int:
 
 
 @inline
-def fit_of(tables: TransportTables, c: int, end: int, flags: int, ack: int) -> int:
+def fit_of(tables: TransportTables, c: int, end: int) -> int:
     """Returns whether the numbers of the current packet, which ``end`` of an address pair sent, are near those of connection ``c``: 1, or
     -1 if not; 0 if there is nothing to compare."""
     if c < 0 or tables.connections[c].closed_how == REPLACED:
         return -1
-    side, seq, found = 2 * c + (0 if end == tables.connections[c].client_end else 1), tables.segment.seq, 0
+    side, found = 2 * c + (0 if end == tables.connections[c].client_end else 1), 0
     one, other = tables.sides[side], tables.sides[side ^ 1]
+    flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if flags & SYN:
         if one.has_base == 1:
             return 1 if distance(seq, one.base) == 0 else -1
@@ -149,7 +150,7 @@ def fit_of(tables: TransportTables, c: int, end: int, flags: int, ack: int) -> i
 
 
 @inline
-def connection_in(tables: TransportTables, pair: int, end: int, flags: int, ack: int) -> int:
+def connection_in(tables: TransportTables, pair: int, end: int) -> int:
     """Returns the connection of the current packet, which ``end`` of an address pair sent, where several networks have packets of it; -1 if
     it begins another one, NOBODY if nothing shows whose it is.
 
@@ -157,13 +158,13 @@ def connection_in(tables: TransportTables, pair: int, end: int, flags: int, ack:
     direction with another tag, outside and inside a tunnel. So the numbers of TCP decide, and the network says whose to try first.
     """
     own, known = latest_in(tables, pair, tables.segment.network), tables.address_pairs[pair]
-    fit = fit_of(tables, own, end, flags, ack)
+    fit = fit_of(tables, own, end)
     if fit == 1:
         return own
     unsure = own if fit == 0 else -1
     c, r = known.latest - 1, known.routes
     while True:
-        fit = fit_of(tables, c, end, flags, ack)
+        fit = fit_of(tables, c, end)
         if fit == 1:
             return int(c)
         unsure = c if fit == 0 and unsure < 0 else unsure
@@ -174,16 +175,17 @@ def connection_in(tables: TransportTables, pair: int, end: int, flags: int, ack:
         return int(own)
     if unsure >= 0:
         return int(unsure)
-    if flags & SYN or (tables.segment.have > 0 and not flags & RST):
+    if tables.segment.flags & SYN or (tables.segment.have > 0 and not tables.segment.flags & RST):
         return -1
     return NOBODY
 
 
 @inline
-def is_far_off(tables: TransportTables, side: int, flags: int, seq: int, ack: int) -> bool:
+def is_far_off(tables: TransportTables, side: int) -> bool:
     """Returns whether a packet cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
     clock."""
     one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if one.has_base == 0:  # all that is known of a connection is the SYN of the other side
         return bool(
             flags & ACK and tables.sides[side ^ 1].started == 1 and not 0 <= distance(ack, tables.sides[side ^ 1].base) < STRAY_REACH
@@ -216,8 +218,9 @@ def comes_again(tables: TransportTables, side: int) -> bool:
 
 
 @inline
-def begins_anew(tables: TransportTables, side: int, flags: int, first: int, ack: int) -> bool:
-    """Returns whether a SYN before byte ``first`` cannot belong to the connection on its addresses."""
+def begins_anew(tables: TransportTables, side: int) -> bool:
+    """Returns whether the current packet, a SYN, cannot belong to the connection on its addresses."""
+    flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     one, other = tables.sides[side], tables.sides[side ^ 1]
     is_soon = abs(tables.segment.packet.time - tables.connections[side >> 1].first_time) < COPY_NS
     if one.has_base == 1:
@@ -243,15 +246,16 @@ def is_established(tables: TransportTables, c: int) -> bool:
 
 
 @inline
-def replace(tables: TransportTables, c: int, packet: Packet) -> None:
-    """Ends connection ``c``: another one has its addresses."""
+def replace(tables: TransportTables, c: int) -> None:
+    """Ends connection ``c``: the current packet shows another one on its addresses."""
+    packet = tables.segment.packet
     note_close(tables.connections[c], REPLACED, -1, packet)
     for side in range(2 * c, 2 * c + 2):
         close_side(tables, side, packet)
 
 
 @inline
-def leave(tables: TransportTables, c: int, packet: Packet) -> None:
+def leave(tables: TransportTables, c: int) -> None:
     """Ends connection ``c``, which another one follows, unless it goes on in another network."""
     known = tables.address_pairs[tables.connections[c].pair]
     is_left, r = known.latest != c + 1, known.routes
@@ -261,7 +265,7 @@ def leave(tables: TransportTables, c: int, packet: Packet) -> None:
     if is_left and tables.connections[c].closed_how != REPLACED:
         if tables.connections[c].flows < 0:
             own_flow(tables, 2 * c)
-        replace(tables, c, packet)
+        replace(tables, c)
 
 
 @inline
@@ -274,19 +278,19 @@ def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
 
 
 @step
-def agrees(tables: TransportTables, side: int, flags: int, ack: int, is_off: int) -> bool:
+def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
     """Returns whether the current packet agrees with one that waits: both are of a connection that begins.
 
     ``is_off``: the packet cannot belong to the connection on its addresses.
     """
-    seq, have = tables.segment.seq, tables.segment.have
+    flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     own, answered = tables.flows[flow_of(tables, side)].stray, tables.flows[flow_of(tables, side ^ 1)].stray
     if own >= 0:
         node = tables.nodes[own]
         if node.flags & SYN:
             if not flags & SYN and is_behind_syn(tables, side, seq):
                 return True
-        elif is_off and (have > 0 or flags & SYN) and abs(distance(seq, node.offset)) < STRAY_REACH:
+        elif is_off and (tables.segment.have > 0 or flags & SYN) and abs(distance(seq, node.offset)) < STRAY_REACH:
             return True
     if answered >= 0 and tables.nodes[answered].flags & SYN:
         node = tables.nodes[answered]
@@ -297,32 +301,33 @@ def agrees(tables: TransportTables, side: int, flags: int, ack: int, is_off: int
 
 
 @inline
-def keep_stray(tables: TransportTables, side: int, flags: int, ack: int) -> None:
+def keep_stray(tables: TransportTables, side: int) -> None:
     """Keeps the current packet until another one agrees with it; one that waited before was simply wrong.
 
     A SYN that is sent again does not agree with itself.
     """
     flow, segment = tables.flows[own_flow(tables, side)], tables.segment
-    if flow.stray >= 0 and flags & tables.nodes[flow.stray].flags & SYN and tables.nodes[flow.stray].offset == segment.seq:
+    if flow.stray >= 0 and segment.flags & tables.nodes[flow.stray].flags & SYN and tables.nodes[flow.stray].offset == segment.seq:
         return
     drop_stray(tables, flow)
     k = new_node(tables, segment.seq, segment.have, segment.source, segment.packet)
     node = tables.nodes[k]
     node.wire = segment.full
-    node.flags = flags
+    node.flags = segment.flags
     node.network = segment.network
-    node.needs = ack
+    node.needs = segment.ack
     flow.stray = k
     tables.counts.waiting += segment.have + NODE_COST
 
 
 @inline
-def open_at_strays(tables: TransportTables, side: int, flags: int, ack: int) -> int:
+def open_at_strays(tables: TransportTables, side: int) -> int:
     """Opens the connection of the packets that wait, as the current packet of a direction shows; returns its number.
 
     One that waits belongs to it if its numbers are near those of the current packet.
     """
-    old, packet, seq = side >> 1, tables.segment.packet, tables.segment.seq
+    old, packet = side >> 1, tables.segment.packet
+    flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     first, jump = packet, 0
     client = side ^ (1 if flags & ACK else 0) if flags & SYN else -1
     for way in range(2):
@@ -349,7 +354,7 @@ def open_at_strays(tables: TransportTables, side: int, flags: int, ack: int) -> 
         new.jump = jump if client < 0 else 0
         new.stray = before.stray
         before.stray = -1
-    leave(tables, old, packet)
+    leave(tables, old)
     return opened
 
 
