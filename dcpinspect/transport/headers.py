@@ -10,7 +10,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, le32
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, le32, step
 from dcpinspect.records import dataclass
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
@@ -45,6 +45,11 @@ _MAX_FRAME = 1 << 20
 """Size of the longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
 _ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2, _NFLOG, _IPNET = 1, 0, 108, 113, 276, 239, 226
 _NFLOG_PAYLOAD = 9
+_RAW = (101, 12, 14, 228, 229)
+"""Link types of packets without a link header."""
+_MOST_TAGS = 8
+_CARRIERS = (6, 17, 4, 41, 47, 51, 137)
+"""IP protocols that may have TCP inside, with TCP: of their fragments the whole datagram is wanted."""
 _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT = (
     0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558,
 )  # fmt: skip
@@ -143,63 +148,81 @@ def nflog_payload(data: Octets, at: int, end: int) -> int:
 
 
 @inline
+def kind_of_family(data: Octets, at: int) -> int:
+    """Returns the EtherType of the packet behind an address family, which is in byte order of the capturing machine; 0 for others."""
+    family = be32(data, at)
+    if family > 0xFFFF:
+        family = le32(data, at)
+    if family == 2:
+        return _IPV4
+    return _IPV6 if family in (10, 24, 28, 30) else 0  # AF_INET6 of Linux, NetBSD, FreeBSD, macOS
+
+
+@inline
+def kind_of_ip(data: Octets, at: int) -> int:
+    """Returns the EtherType of a packet by its IP version, 0 for others."""
+    version = data[at] >> 4
+    return _IPV6 if version == 6 else _IPV4 if version == 4 else 0
+
+
+@inline
+def link_size(link_type: int) -> int:
+    """Returns the size of a link header, or -1 if it has no fixed size or is not understood here."""
+    if link_type == _ETHERNET:
+        return 14
+    if link_type == _COOKED:
+        return 16
+    if link_type == _COOKED_2:
+        return 20
+    if link_type == _IPNET:
+        return 24
+    if link_type in (_LOOP_NULL, _LOOP):
+        return 4
+    return 0 if link_type in _RAW else -1
+
+
+@inline
+def kind_behind(data: Octets, at: int, link_type: int) -> int:
+    """Returns the EtherType of the packet behind the whole link header at ``at``, 0 if it names none."""
+    if link_type == _ETHERNET:
+        return int(be16(data, at + 12))
+    if link_type == _COOKED:
+        return int(be16(data, at + 14))
+    if link_type == _COOKED_2:
+        return int(be16(data, at))
+    if link_type == _IPNET:
+        return _IPV4 if data[at + 1] == 2 else _IPV6 if data[at + 1] == 26 else 0
+    return int(kind_of_family(data, at))
+
+
+@inline
 def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
     """Returns where the IP header begins, or the negated class of a packet that shows none."""
-    kind = 0
-    if link_type == _ETHERNET:
-        if at + 14 > end:
-            return -CUT
-        kind = be16(data, at + 12)
-        at += 14
-    elif link_type == _COOKED:
-        if at + 16 > end:
-            return -CUT
-        kind = be16(data, at + 14)
-        at += 16
-    elif link_type == _COOKED_2:
-        if at + 20 > end:
-            return -CUT
-        kind = be16(data, at)
-        at += 20
-    elif link_type in (_LOOP_NULL, _LOOP):
-        if at + 4 > end:
-            return -CUT
-        family = be32(data, at)
-        if family > 0xFFFF:  # in byte order of the capturing machine
-            family = le32(data, at)
-        if family == 2:
-            kind = _IPV4
-        elif family in (10, 24, 28, 30):  # AF_INET6 of Linux, NetBSD, FreeBSD, macOS
-            kind = _IPV6
-        at += 4
-    elif link_type == _NFLOG:
+    size = link_size(link_type)
+    if link_type == _NFLOG:
         at = nflog_payload(data, at, end)
         if at < 0:
             return at
-        kind = _IPV6 if data[at] >> 4 == 6 else _IPV4 if data[at] >> 4 == 4 else 0
-    elif link_type == _IPNET:
-        if at + 24 > end:
-            return -CUT
-        kind = _IPV4 if data[at + 1] == 2 else _IPV6 if data[at + 1] == 26 else 0
-        at += 24
-    elif link_type in (101, 12, 14, 228, 229):
-        if at >= end:
-            return -CUT
+        kind = kind_of_ip(data, at)
+    elif size < 0:
+        return -UNUSUAL
+    elif at + max(size, 1) > end:
+        return -CUT
+    elif size == 0:
         kind = _IPV6 if data[at] >> 4 == 6 else _IPV4
     else:
-        return -UNUSUAL
-    tags = 0
-    while kind in (_VLAN, _QINQ, _QINQ_OLD):
+        kind = kind_behind(data, at, link_type)
+        at += size
+    for _ in range(_MOST_TAGS):
+        if kind not in (_VLAN, _QINQ, _QINQ_OLD):
+            break
         if at + 4 > end:
             return -CUT
-        if tags == 8:
-            return -UNUSUAL
         kind = be16(data, at + 2)
         at += 4
-        tags += 1
     if kind in (_IPV4, _IPV6):
         return at
-    if kind in (_MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT):
+    if kind in (_VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT):
         return -UNUSUAL
     return -NOT_TCP
 
@@ -273,6 +296,84 @@ def unreached(data: Octets, at: int, end: int, wanted: Octets, tcp: Ints, row: i
     return True
 
 
+@step
+def transport_start(data: Octets, at: int, end: int) -> int:
+    """Returns where the header behind the IP header at ``at`` begins, or the negated class of a packet that shows none."""
+    if at + 20 > end:
+        return -CUT
+    version = data[at] >> 4
+    if version == 6:
+        return at + 40 if at + 40 <= end else -CUT
+    inner = at + (data[at] & 15) * 4
+    if version != 4 or inner < at + 20:
+        return -MALFORMED
+    if be16(data, at + 6) & 0x3FFF:  # more fragments follow, or this is not the first
+        return -UNUSUAL if data[at + 9] in _CARRIERS else -NOT_TCP
+    return int(inner)
+
+
+@inline
+def class_of_other(data: Octets, at: int, inner: int, end: int, protocol: int) -> int:
+    """Returns the class of a packet that is not of TCP: it may be a tunnel, or there is more before its TCP header."""
+    is_extended = data[at] >> 4 == 6 and protocol in (0, 43, 44, 60)
+    is_tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
+    if protocol == 17 and inner + 4 <= end:
+        is_tunnel = be16(data, inner + 2) in TUNNEL_PORTS
+    return UNUSUAL if is_extended or is_tunnel else NOT_TCP
+
+
+@inline
+def ip_end_of(data: Octets, at: int, wire_end: int) -> int:
+    """Returns where the IP packet at ``at`` ends on the wire, or -MALFORMED if that is not believed."""
+    if data[at] >> 4 == 4:
+        total = be16(data, at + 2)
+    else:
+        total = be16(data, at + 4)
+        total += 40 if total != 0 else 0
+    if total != 0:
+        return int(at + total)
+    # a large-send frame: longer than the length field can say, or the field is not filled in yet
+    return wire_end if wire_end - at <= _MAX_FRAME else -MALFORMED
+
+
+@inline
+def payload_start(data: Octets, inner: int, end: int, ip_end: int, is_alone: bool) -> int:
+    """Returns where the payload behind the TCP header at ``inner`` begins, or the negated class of a packet that shows none.
+
+    ``is_alone``: segmentation in hardware left only the size of the IP header in its length; ``ip_end`` is then that of the packet.
+    """
+    if ip_end < 0:
+        return ip_end
+    if inner + 14 > end:
+        return -MALFORMED if inner + 20 > ip_end and not is_alone else -CUT
+    payload = inner + (data[inner + 12] >> 4) * 4
+    return -MALFORMED if payload < inner + 20 or payload > ip_end else int(payload)
+
+
+@step
+def take_header(data: Octets, at: int, inner: int, end: int, tcp: Ints, row: int) -> None:
+    """Writes what the IP header at ``at`` and the TCP header at ``inner`` say into a row."""
+    version = data[at] >> 4
+    take_addresses(data, at + (12 if version == 4 else 8), version, tcp, row)
+    tcp[row, PORTS] = be16(data, inner)
+    tcp[row, PORTS + 1] = be16(data, inner + 2)
+    tcp[row, SEQ] = be32(data, inner + 4)
+    tcp[row, ACKED] = be32(data, inner + 8)
+    tcp[row, FLAGS] = data[inner + 13]
+    tcp[row, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
+
+
+@step
+def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: Ints, row: int) -> None:
+    """Writes where the payload of the packet at ``at`` is, and what stands behind it, into a row."""
+    is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
+    tcp[row, PAYLOAD] = payload
+    tcp[row, CAPTURED] = max(0, min(end, ip_end) - payload)
+    tcp[row, WIRE] = ip_end - payload
+    tcp[row, EXTRA] = max(0, end - ip_end) if is_longer else 0
+    tcp[row, EXTRA_WIRE] = wire_end - ip_end if is_longer else 0
+
+
 @kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
 def parse_headers(
     data: Octets,
@@ -290,68 +391,25 @@ def parse_headers(
     packet."""
     used = 0
     for i in range(len(offset)):
-        start = offset[i]
-        end = start + captured[i]
+        start, end, wire_end = offset[i], offset[i] + captured[i], offset[i] + wire[i]
         at = network_start(data, start, end, link_type[i])
-        if at < 0:
-            classes[i] = -at
+        inner = transport_start(data, at, end) if at >= 0 else at
+        if inner < 0:
+            classes[i] = -inner
             continue
-        wire_end = start + wire[i]
-        if at + 20 > end:
-            classes[i] = CUT
-            continue
-        version = data[at] >> 4
-        if version == 4:
-            inner = at + (data[at] & 15) * 4
-            total = be16(data, at + 2)
-            protocol = data[at + 9]
-            addresses = at + 12
-            if inner < at + 20:
-                classes[i] = MALFORMED
-                continue
-            if be16(data, at + 6) & 0x3FFF:  # more fragments follow, or this is not the first
-                classes[i] = UNUSUAL if protocol in (6, 17, 4, 41, 47, 51, 137) else NOT_TCP
-                continue
-        elif version == 6:
-            if at + 40 > end:
-                classes[i] = CUT
-                continue
-            inner = at + 40
-            total = be16(data, at + 4)
-            if total != 0:
-                total += 40
-            protocol = data[at + 6]
-            addresses = at + 8
-        else:
-            classes[i] = MALFORMED
-            continue
+        protocol = data[at + 9] if data[at] >> 4 == 4 else data[at + 6]
         if protocol != 6:
-            extended = version == 6 and protocol in (0, 43, 44, 60)
-            tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
-            if protocol == 17 and inner + 4 <= end:
-                tunnel = be16(data, inner + 2) in TUNNEL_PORTS
-            classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
+            classes[i] = class_of_other(data, at, inner, end, protocol)
             if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted, tcp, used):
                 tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
                 index[used] = i
                 used += 1
             continue
-        if total == 0:  # a large-send frame: longer than the length field can say, or the field is not filled in yet
-            ip_end = wire_end
-            if ip_end - at > _MAX_FRAME:
-                classes[i] = MALFORMED
-                continue
-        else:
-            ip_end = at + total
-        is_header_alone = ip_end == inner and wire_end - at > _PADDED  # so segmentation in hardware leaves the length
-        if inner + 14 > end:
-            classes[i] = MALFORMED if inner + 20 > ip_end and not is_header_alone else CUT
-            continue
-        payload = inner + (data[inner + 12] >> 4) * 4
-        if is_header_alone:
-            ip_end = min(payload, wire_end)
-        if payload < inner + 20 or payload > ip_end:
-            classes[i] = MALFORMED
+        ip_end = ip_end_of(data, at, wire_end)
+        is_alone = ip_end == inner and wire_end - at > _PADDED
+        payload = payload_start(data, inner, end, wire_end if is_alone else ip_end, is_alone)
+        if payload < 0:
+            classes[i] = -payload
             continue
         source, target = be16(data, inner), be16(data, inner + 2)
         if wanted[source] == 0 and wanted[target] == 0:
@@ -360,19 +418,8 @@ def parse_headers(
             continue
         classes[i] = USED
         index[used] = i
-        take_addresses(data, addresses, version, tcp, used)
-        tcp[used, PORTS] = source
-        tcp[used, PORTS + 1] = target
-        tcp[used, SEQ] = be32(data, inner + 4)
-        tcp[used, ACKED] = be32(data, inner + 8)
-        tcp[used, FLAGS] = data[inner + 13]
-        tcp[used, PAYLOAD] = payload
-        tcp[used, CAPTURED] = max(0, min(end, ip_end) - payload)
-        tcp[used, WIRE] = ip_end - payload
-        is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
-        tcp[used, EXTRA] = max(0, end - ip_end) if is_longer else 0
-        tcp[used, EXTRA_WIRE] = wire_end - ip_end if is_longer else 0
-        tcp[used, TAKES] = be16(data, inner + 14) if inner + 16 <= end else 1
+        take_header(data, at, inner, end, tcp, used)
+        take_sizes(at, payload, end, payload if is_alone else ip_end, wire_end, tcp, used)
         tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
         used += 1
     return used
