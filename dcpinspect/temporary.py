@@ -26,6 +26,7 @@ LARGE = 8 << 20
 """Size in bytes from which on a file for a table is worth it."""
 _ON_DISK = "/var/tmp"  # noqa: S108 - who uses it makes a folder of its own there
 PREFIX = "dcpinspect-spool-"
+_PART = ".dcpinspect-"
 _TRIES = 5
 _locks: dict[str, int] = {}
 """Descriptors of the folders of this process, by name; each has the lock that shows that the process is alive."""
@@ -77,37 +78,62 @@ def _locked_folder(parent: str) -> str:
         except FileNotFoundError:  # another process took the folder for abandoned and removed it at once
             forget(folder)
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = os.fstat(lock).st_nlink > 0
-        except BlockingIOError:  # another process has just taken the folder for abandoned
-            is_ours = False
-        if is_ours:
+        if _is_kept(lock):
             _locks[folder] = lock
             return folder
         os.close(lock)
         forget(folder)
 
 
-def remove_abandoned(parent: Path) -> int:
-    """Removes the folders that killed processes of this user left behind in ``parent``; returns how many."""
-    removed = 0
-    for folder in parent.glob(f"{PREFIX}*"):
+def new_part(parent: str, mode: int) -> tuple[str, int]:
+    """Makes a file there that gets its name once it is complete; returns its path and a descriptor, and removes what killed processes left.
+    Raises OSError.
+    """
+    remove_abandoned(Path(parent), f"{_PART}*.part")
+    while True:
+        path = os.path.join(parent, f"{_PART}{secrets.token_hex(8)}.part")
+        remember(path)
         try:
-            about = folder.lstat()
-            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        except OSError:
+            forget(path)
+            raise
+        if _is_kept(descriptor):
+            return path, descriptor
+        os.close(descriptor)
+        forget(path)
+
+
+def _is_kept(descriptor: int) -> bool:
+    """Locks a new file or folder, which shows others that its process is alive. Returns False if another process removes it just now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # there are no locks in this file system, so nobody removes what is there
+        return True
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def remove_abandoned(parent: Path, pattern: str = f"{PREFIX}*") -> int:
+    """Removes the folders and files that killed processes of this user left behind in ``parent``; returns how many."""
+    removed = 0
+    for path in parent.glob(pattern):
+        try:
+            about = path.lstat()
+            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)) or about.st_uid != os.getuid():
                 continue
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:
             continue
-        try:
+        with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-            removed += not folder.exists()
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(lock)
+            if stat.S_ISDIR(about.st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+            removed += not path.exists()
+        os.close(lock)
     return removed
 
 

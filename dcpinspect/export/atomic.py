@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 
 from dcpinspect.capture import rights
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.temporary import forget, remember
+from dcpinspect.temporary import forget, new_part, remember
 
 _DESCRIPTORS = ("/dev/", "/proc/")
 """Folders whose names stand for files that a process has open."""
@@ -45,21 +44,15 @@ class AtomicFile:
             raise self._refused(error) from error
         if mode is not None and stat.S_ISDIR(mode):
             raise UsageError(f"{escape(self.path)}: is a directory; name a file in it")
-        temporary = os.path.join(os.path.dirname(self._target), f".dcpinspect-{secrets.token_hex(8)}.part")
         try:
             if mode is not None and (not stat.S_ISREG(mode) or self.path.startswith(_DESCRIPTORS)):
                 return os.open(self.path, os.O_WRONLY)
             if mode is not None and not os.access(self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise UsageError(f"{escape(self.path)}: is write-protected; name another file")
-            remember(temporary)  # before it exists: a signal may come at any time
-            descriptor = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600 if self._is_private else 0o666
-            )
+            self._temporary, descriptor = new_part(os.path.dirname(self._target), 0o600 if self._is_private else 0o666)
         except OSError as error:
-            forget(temporary)
             raise self._refused(error) from error
-        remember(temporary, self.path)
-        self._temporary = temporary
+        remember(self._temporary, self.path)
         if not self._is_private:
             rights.limit(descriptor, mode)
         return descriptor
@@ -98,10 +91,14 @@ class AtomicFile:
             return
         try:
             self.flush()
-            self._close()
-            if self._temporary is not None:
-                os.replace(self._temporary, self._target)
-                forget(self._temporary, is_written=True)
+            lock = os.dup(self._descriptor)  # what is not locked may be removed until it has its name
+            try:
+                self._close()
+                if self._temporary is not None:
+                    os.replace(self._temporary, self._target)
+                    forget(self._temporary, is_written=True)
+            finally:
+                os.close(lock)
         except OSError as error:
             self.discard()
             raise OutputError(f"{escape(self.path)}: {error.strerror}; the file was not kept") from error

@@ -332,6 +332,14 @@ def test_the_program_has_its_handlers_from_its_first_statement_on() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", NOTHING.encode())
 
 
+def test_ctrl_c_waits_for_the_handlers_while_what_has_them_is_loaded() -> None:
+    code = "import os, signal, sys\nclass Early:\n    def find_spec(self, name, path=None, target=None):\n"
+    code += "        if name == 'dcpinspect.cli.interrupts':\n            os.kill(os.getpid(), signal.SIGINT)\n"
+    code += "sys.meta_path.insert(0, Early())\nfrom dcpinspect.__main__ import run\nrun()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", NOTHING.encode())
+
+
 def test_a_program_in_the_background_goes_on() -> None:
     code = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect import __main__\nimport gc\n"
     code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\nimport sys\nsys.argv[1:] = ['--version']\n__main__.run()"

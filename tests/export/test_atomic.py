@@ -4,6 +4,8 @@ import os
 import resource
 import shutil
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -176,3 +178,15 @@ def test_of_two_that_are_written_at_once_each_is_whole_and_the_last_one_stays(tm
     second.commit()
     assert path.read_bytes() == b"2" * 2 * BUFFER
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    program = f"import os; from dcpinspect.export.atomic import AtomicFile; AtomicFile({str(tmp_path / 'x')!r}); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert len(os.listdir(tmp_path)) == 1
+    (tmp_path / ".dcpinspect-mine.txt").touch()
+    going = AtomicFile(str(tmp_path / "y"))
+    assert sorted(os.listdir(tmp_path)) == sorted([os.path.basename(str(going._temporary)), ".dcpinspect-mine.txt"])
+    AtomicFile(str(tmp_path / "z")).commit()
+    going.commit()
+    assert sorted(os.listdir(tmp_path)) == [".dcpinspect-mine.txt", "y", "z"]

@@ -45,10 +45,21 @@ def ran(folder: Path, arguments: tuple[str, ...], *, most: int = resource.RLIM_I
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda words: words[0])
 def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    status, _, err = ran(tmp_path, arguments, most=210 << 20)  # with 150 to 180 MiB, OpenBLAS ends the process while NumPy is imported
+    status, _, err = ran(tmp_path, arguments, most=210 << 20)
     assert (status, "Traceback" in err) == (2, False), err
     assert err.splitlines()[-1].startswith("dcpinspect: memory has ended")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limits"), [(COMMANDS[0], range(100, 220, 4)), (COMMANDS[1], range(220, 400, 8))], ids=["check", "export"]
+)
+def test_at_no_limit_a_library_ends_the_process_by_itself(arguments: tuple[str, ...], limits: range, tmp_path: Path) -> None:
+    """OpenBLAS would with status 1, which is that of findings, and Arrow with 134 and a file that stays."""
+    for most in limits:
+        status, _, err = ran(tmp_path, arguments, most=most << 20)
+        assert (status, err.count("memory has ended")) in ((0, 0), (2, 1)), (most, err)
+        assert {path.name for path in tmp_path.iterdir()} <= ({"out.parquet"} if status == 0 else set())
 
 
 @pytest.mark.parametrize(
