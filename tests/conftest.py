@@ -17,6 +17,7 @@ import hypothesis
 import pytest
 
 from dcpinspect.kernels import library
+from tests.forked import Forked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,17 +43,17 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden from what the program prints now")
+    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes, which are forked when all are collected")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are processors: for a quarter of their time tests wait, for programs and for what does not come."""
-    return (os.cpu_count() or 1) + 1
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.processes > 1:
+        config.pluginmanager.register(Forked(config.option.processes))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compiles the kernels that have changed: with the library of other sources, the tests would prove nothing of machine code."""
-    if hasattr(session.config, "workerinput") or session.config.option.collectonly:
+    if session.config.option.collectonly:
         return
     try:
         library.found()
@@ -94,6 +95,8 @@ def pytest_runtest_teardown() -> None:
     """Takes back what a command has decided for the rest of its process, which is not that of the tests that come after."""
     if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
         keylog.chosen.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
+    if (rights := sys.modules.get("dcpinspect.capture.rights")) is not None:
+        vars(rights).update(_withheld=0)
     os.umask(UMASK)  # what a command writes is as private as its captures
 
 

@@ -23,6 +23,7 @@ def test_a_missing_tool_skips_except_in_ci(
     ci: str, outcome: dict[str, int], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # of tests.forked
     pytester.makeconftest(Path(conftest.__file__).read_text())
     pytester.makeini("[pytest]\nmarkers = requires(tool): x")
     pytester.makepyfile("import pytest\n@pytest.mark.requires('no-such-tool')\ndef test_it(): pass")
