@@ -20,7 +20,7 @@ from dcpinspect import __version__
 from dcpinspect.capture.live import LiveCapture
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.escape import clip, escape_rest
-from dcpinspect.protocol.opcodes import Opcode, opcode_code, opcode_name
+from dcpinspect.protocol.opcodes import Opcode, opcode_code
 from dcpinspect.reading import Reading
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
@@ -34,8 +34,9 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
 from dcpinspect.streams.verdicts import number_streams
 from dcpinspect.streams.visibility import Visibility
-from dcpinspect.tables.messages import SIDES, MessageBatch
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded
+from dcpinspect.tables.statistics import SERVER, command_name, command_of, command_side
 
 MOST_PAIRS = 100
 """Greatest number of pairs of client and bucket that have numbers of their own."""
@@ -205,7 +206,7 @@ K = TypeVar("K")
 _OTHERS, _NO_DCPS = (OTHER, OTHER), (NO_DCP, NO_DCP)
 Numbers = npt.NDArray[np.int64]
 
-_RESPONSE, _SERVER, _COMMANDS = 1 << 8, 1 << 9, 1 << 10
+_COMMANDS = 1 << 10
 _RISING = (
     "dcpinspect_connections_opened_total",
     "dcpinspect_streams_opened_total",
@@ -275,7 +276,7 @@ class Metrics:
     def feed(self, batch: MessageBatch) -> None:
         """Counts the next messages of the reading."""
         decoded = batch.decoded
-        command = decoded.opcode.astype(np.int64) + _RESPONSE * decoded.is_response + _SERVER * decoded.is_server
+        command = command_of(decoded.opcode, decoded.is_response, decoded.is_server)
         key = batch.connection * _COMMANDS + command
         known, place = np.unique(key, return_inverse=True)
         place = place.reshape(-1)
@@ -283,7 +284,7 @@ class Metrics:
         for one, numbers in zip(known.tolist(), np.stack(counts, axis=1), strict=True):
             _add(self._messages, one, numbers)
         rtt = batch.rtt_ns
-        answered = np.flatnonzero(decoded.is_response if rtt.valid is None else decoded.is_response & rtt.valid)
+        answered = np.flatnonzero(decoded.is_response & rtt.known)
         if len(answered):
             self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
         noops = np.flatnonzero((decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server)
@@ -525,7 +526,7 @@ def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, .
     """Yields samples by command; commands that nobody described count as one."""
     messages: dict[tuple[str, str], Numbers] = {}
     for command, numbers in totals.messages.items():
-        _add(messages, (_opcode(command), SIDES[bool(command & _RESPONSE)]), numbers)
+        _add(messages, (_opcode(command), command_side(command)), numbers)
     for (opcode, side), (count, size) in messages.items():
         yield "dcpinspect_messages_total", (*pair, opcode, side), int(count)
         yield "dcpinspect_message_bytes_total", (*pair, opcode, side), int(size)
@@ -573,8 +574,8 @@ def _newest(streams: Streams, pairs: Numbers) -> Numbers:
 
 
 def _opcode(command: int) -> str:
-    is_server = bool(command & _SERVER)
-    name = opcode_name(command & 0xFF, server=is_server)
+    is_server = bool(command & SERVER)
+    name = command_name(command)
     return UNKNOWN if opcode_code(name, server=is_server) is None else name
 
 

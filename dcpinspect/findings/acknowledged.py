@@ -76,7 +76,7 @@ class Acknowledged(Watcher):
         markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
         flags = decoded.numbers.get("snapshot_type")
         sent = np.flatnonzero(markers & ~decoded.is_response)
-        unread = sent if flags is None else sent[:0] if flags.valid is None else sent[~flags.valid[sent]]
+        unread = sent if flags is None else sent[~flags.known[sent]]
         self._unread.update(dict.fromkeys(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True), True))
         if len(self._unread) > MOST:
             self._unread = PerConnection(dict.fromkeys(((connection, ANY_OPAQUE) for connection, _ in self._unread), True))

@@ -16,8 +16,8 @@ class Candidates:
 
     rule: str
     rows: Rows
-    words: Callable[[int], str] | None = None
-    """Returns what to say of one of the messages; None: what the division into fields says."""
+    words: Callable[[int], str] | str | None = None
+    """What to say of all messages, or returns what to say of one; None: what the division into fields says."""
     severity: Severity | None = None
     """None: the severity of the rule."""
     seqnos: Callable[[int], tuple[int, ...]] | None = None

@@ -202,7 +202,8 @@ class Checker(Portable):
         context, found = self._found(links, coverage, is_whole=True)
         outcomes = Outcomes(context, self._past)
         told = found.cases(SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged)
-        known = {link.number: (link, _told_of(context.session(link.number))) for link in links if link.number in connections}
+        own = ((link, context.session(link.number)) for link in links if link.number in connections)
+        known = {link.number: (link, Session(name=of.name, service=of.service, agent=of.agent)) for link, of in own}
         hosts = {number: owner.host for number, owner in context.owners.items()}
         left = self._tracker.let_go(connections, hosts, [link.number for link in links if link.closed])
         self._collector.let_go(connections, left, told)
@@ -250,8 +251,3 @@ class Checker(Portable):
         tracker, counted = self._tracker.counted(links)
         found = lint.verdicts(Context(tracker, counted), self._places.by_row, tracker.flow)
         return [one for one in found if one.rule in self._rules]
-
-
-def _told_of(session: Session) -> Session:
-    """Returns only what findings say of a session."""
-    return Session(name=session.name, service=session.service, agent=session.agent)

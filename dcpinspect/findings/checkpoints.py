@@ -55,9 +55,6 @@ RULES = (
 )
 
 
-_OUTSIDE = "seqnos outside the snapshots of their checkpoints"
-
-
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences, if checkpoints are given beside a capture."""
     if finished.evidence is not None and finished.evidence.checkpoints:

@@ -145,7 +145,7 @@ class Collector(Portable):
             rows, source = rows[by_row], source[by_row]
         vbucket = np.where(_has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1)
         sids = batch.decoded.sid.take(rows)
-        sid = sids.values.astype(np.int64) if sids.valid is None else np.where(sids.valid, sids.values.astype(np.int64), -1)
+        sid = np.where(sids.known, sids.values.astype(np.int64), -1)
         connection = batch.connection[rows]
         groups = Groups([connection, vbucket, sid])
         first = groups.rows[groups.begins]
@@ -209,7 +209,7 @@ class Collector(Portable):
     @staticmethod
     def _words(batch: MessageBatch, found: Candidates, row: int, severity: Severity) -> str:
         if found.words is not None:
-            return found.words(row)
+            return found.words if isinstance(found.words, str) else found.words(row)
         problems = [problem for problem in batch.annotate(row).problems if problem.rule == found.rule]
         return min(problems, key=lambda problem: problem.severity != severity).reason if problems else found.rule
 

@@ -14,7 +14,6 @@ from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.gaps import Missing
@@ -68,7 +67,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
     in_history = gaps.table[unexplained.in_history]
-    is_hidden = ~_sees_every_seqno(context)[in_history.stream]
+    seeing = [number for number in context.by_number if context.session(number).sees_every_seqno]
+    is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
     yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
@@ -97,11 +97,6 @@ def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occur
         context, first.stream, "item-missing", "error", message, places, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
     )
     return replace(told, rows=[place.row for place in here])
-
-
-def _sees_every_seqno(context: Context) -> Mask:
-    """Returns a mask of streams on which nothing of the vbucket is hidden from the client."""
-    return np.isin(context.streams.connection, [number for number in context.by_number if context.session(number).sees_every_seqno])
 
 
 def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:

@@ -202,27 +202,28 @@ class _Against:
         decoded = batch.decoded
         answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
         is_v7 = (decoded.specific == Status.DCP_STREAM_NOT_FOUND) | (decoded.specific == Status.OPAQUE_NO_MATCH)
-        yield from self._without(V7_STATUSES, OFF, "status-v7", batch, answers & is_v7, _status)
+        yield self._without(
+            V7_STATUSES, OFF, "status-v7", batch, answers & is_v7, "a status of version 7, but v7_dcp_status_codes was never enabled"
+        )
         requests = ~decoded.is_response & ~decoded.is_server
-        yield from self._without(UNORDERED, ON, "unordered-with-dcp", batch, requests & (decoded.opcode == Opcode.DCP_OPEN), _unordered)
+        yield self._without(
+            UNORDERED, ON, "unordered-with-dcp", batch, requests & (decoded.opcode == Opcode.DCP_OPEN), "DCP on an unordered connection"
+        )
         in_clear = [row for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist() if _is_plain(batch, row)]
-        if in_clear:
-            yield Candidates(
-                "credentials-in-clear", np.array(in_clear, dtype=np.int64), lambda _: "a password is sent in clear (SASL PLAIN)"
-            )
+        yield Candidates("credentials-in-clear", np.array(in_clear, dtype=np.int64), "a password is sent in clear (SASL PLAIN)")
 
     def _of_requests(self, batch: MessageBatch, producers: Rows) -> Iterator[Candidates]:
         decoded = batch.decoded
         requests = ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
         sent = requests & (producers == batch.direction)
         code = decoded.opcode
-        has_sid = np.ones(len(batch), dtype=np.bool_) if decoded.sid.valid is None else decoded.sid.valid
+        has_sid = decoded.sid.known
         framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
         name = batch.name_of
         missing = framed & ~has_sid & ~decoded.has_undeclared_sid
         missing[faulty_frames(batch, missing).get("error", [])] = False  # what they should have held is not known
-        yield from self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
-        yield from self._without(
+        yield self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
+        yield self._without(
             STREAM_IDS,
             OFF,
             "sid-unexpected",
@@ -231,22 +232,25 @@ class _Against:
             lambda row: f"{name(row)} carries sid {decoded.sid.at(row)}, never enabled",
         )
         yield from self._markers(batch, sent & (code == Opcode.DCP_SNAPSHOT_MARKER))
-        yield from self._without(OUT_OF_ORDER, OFF, "oso-not-negotiated", batch, sent & (code == Opcode.DCP_OSO_SNAPSHOT), _oso)
+        yield self._without(
+            OUT_OF_ORDER, OFF, "oso-not-negotiated", batch, sent & (code == Opcode.DCP_OSO_SNAPSHOT), "an OSO snapshot, never enabled"
+        )
         is_off = decoded.collections == CollectionsState.OFF
         rows = np.flatnonzero(sent & (code == Opcode.DCP_SEQNO_ADVANCED) & is_off)
-        if len(rows):
-            yield Candidates("seqno-advanced-without-collections", rows, lambda _: "SeqnoAdvanced to a consumer without collections")
+        yield Candidates("seqno-advanced-without-collections", rows, "SeqnoAdvanced to a consumer without collections")
         expirations = sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
-        yield from self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, _expiry)
+        yield self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, "expiration to a consumer that did not enable them")
         deletions = sent & (code == Opcode.DCP_DELETION)
-        for extras, asked, words in ((_EXTRAS_WITH_TIME, OFF, _time_unasked), (_EXTRAS_WITHOUT_TIME, ON, _time_missing)):
+        for extras, asked, words in (
+            (_EXTRAS_WITH_TIME, OFF, "a deletion has a time, which the open did not ask for"),
+            (_EXTRAS_WITHOUT_TIME, ON, "a deletion has no time, which the open asked for"),
+        ):
             rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
             rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == asked) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
-            if len(rows):
-                yield Candidates("delete-times-mismatch", rows, words)
+            yield Candidates("delete-times-mismatch", rows, words)
         yield from self._reserved(batch, sent & decoded.fits)
         durable = sent & np.isin(code, _DURABLE)
-        yield from self._without(
+        yield self._without(
             SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a consumer without sync writes"
         )
 
@@ -255,21 +259,17 @@ class _Against:
         decoded = batch.decoded
         size = decoded.numbers.get("nmeta")
         if size is not None:
-            tail = mask & (True if size.valid is None else size.valid) & (size.values > 0)
-            yield from self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
+            tail = mask & size.known & (size.values > 0)
+            yield self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
         rows = np.flatnonzero(mask & (decoded.opcode == Opcode.DCP_DELETION) & (decoded.extras_size == _EXTRAS_WITH_TIME))
         unused = np.zeros(len(batch), dtype=np.uint64)
         unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
-        yield from self._without(PROTOTYPE, OFF, ALSO, batch, unused > 0, lambda row: reserved(batch, row, "unused", unused[row]))
+        yield self._without(PROTOTYPE, OFF, ALSO, batch, unused > 0, lambda row: reserved(batch, row, "unused", unused[row]))
 
-    def _without(
-        self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str]
-    ) -> Iterator[Candidates]:
-        """Yields messages of a kind for which a fact has a value that it must not have."""
+    def _without(self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str] | str) -> Candidates:
+        """Returns messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
-        rows = rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows
-        if len(rows):
-            yield Candidates(rule, rows, words)
+        return Candidates(rule, rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows, words)
 
     def _markers(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
         rows = np.flatnonzero(mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS)))
@@ -279,9 +279,8 @@ class _Against:
         is_2_2 = np.isin(batch.decoded.layout[rows], [number for number, name in _MARKERS.items() if name.startswith("v2.2")])
         is_off = self.facts.at(MARKER_2_2, batch, rows) == OFF
         wrong = rows[is_off & (is_2_2 | (self.facts.at(SYNC_WRITES, batch, rows) == OFF))]
-        if len(wrong):
-            layout = batch.decoded.layout
-            yield Candidates("marker-version-not-negotiated", wrong, lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated")
+        layout = batch.decoded.layout
+        yield Candidates("marker-version-not-negotiated", wrong, lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated")
 
 
 def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[int, int]]]:
@@ -313,30 +312,6 @@ def _has_head(batch: MessageBatch) -> Mask:
 def _is_plain(batch: MessageBatch, row: int) -> bool:
     start, size = int(batch.decoded.key.start[row]), int(batch.decoded.key.size[row])
     return batch.data[start : start + size].tobytes() == b"PLAIN"
-
-
-def _status(_row: int) -> str:
-    return "a status of version 7, but v7_dcp_status_codes was never enabled"
-
-
-def _unordered(_row: int) -> str:
-    return "DCP on an unordered connection"
-
-
-def _oso(_row: int) -> str:
-    return "an OSO snapshot, never enabled"
-
-
-def _expiry(_row: int) -> str:
-    return "expiration to a consumer that did not enable them"
-
-
-def _time_unasked(_row: int) -> str:
-    return "a deletion has a time, which the open did not ask for"
-
-
-def _time_missing(_row: int) -> str:
-    return "a deletion has no time, which the open asked for"
 
 
 RULE_SET = RuleSet(RULES, watcher=Negotiation, also=(ALSO,))

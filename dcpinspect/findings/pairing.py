@@ -171,9 +171,7 @@ class Pairing(Watcher):
             (rows[~is_fatal], None, ""),
             (rows[is_fatal], _ERROR, ", and a server closes the connection when it gets one"),
         ):
-            if len(mine):
-                words = partial(_unexpected, batch, effect)
-                yield Candidates("unexpected-reply", mine, words, severity)
+            yield Candidates("unexpected-reply", mine, partial(_unexpected, batch, effect), severity)
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops these connections, as in ``Follower``."""
@@ -190,7 +188,7 @@ class Pairing(Watcher):
 
     def _follow(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
         request = batch.request_row
-        has_request = np.ones(len(batch), dtype=np.bool_) if request.valid is None else request.valid
+        has_request = request.known
         answered = request.values[answers & has_request]
         first = int(batch.row[0]) if len(batch) else 0
         for row in answered[answered < first].tolist():

@@ -122,7 +122,7 @@ class Refusals(Watcher):
         producers = fed.tracker.state.producers(batch.connection, batch.row)
         of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
         sent = np.flatnonzero(of_stream & ~decoded.is_response)
-        is_known = batch.vbucket.valid if batch.vbucket.valid is not None else np.ones(len(batch), dtype=np.bool_)
+        is_known = batch.vbucket.known
         by_consumer = producers == 1 - batch.direction
         rows = np.flatnonzero(of_stream & decoded.is_response & is_known & by_consumer & ~np.isin(decoded.specific, _NO_STREAM))
         if len(rows):
@@ -245,7 +245,7 @@ def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
     for name in _SEQNOS:
         known = decoded.numbers.get(name)
         if known is not None:
-            has_it = seqnos == _NO_SEQNO if known.valid is None else (seqnos == _NO_SEQNO) & known.valid[rows]
+            has_it = (seqnos == _NO_SEQNO) & known.known[rows]
             seqnos = np.where(has_it, known.values[rows].astype(np.uint64), seqnos)
     table.seqno = biased(seqnos)
     return table

@@ -26,7 +26,7 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import hex_uid
 from dcpinspect.streams.rollback import CAUSES
-from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream, Streams
+from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Streams
 from dcpinspect.streams.transitions import ENDED
 
 ENDLESS = 2**64 - 1
@@ -276,17 +276,13 @@ def _answered(context: Context, clients: Clients, asked: Asked, place: int, *, i
         may_pass = is_granted_later or clients.may_be_granted_after(number)
         is_stale = not may_pass and asked.asked_wrong[int(row.connection)] > MOST_ASKED
         yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass, is_stale=is_stale)
-    elif row.answer == w.A_ACCEPTED and row.request.form and _asks_for_nothing(row):
+    elif row.answer == w.A_ACCEPTED and row.request.form and row.request.end == LEAST and not int(row.request.flags) & TO_AN_END:
         wanted = asked.wanting_more(place)
         if wanted is not None:
             why = "a rollback" if context.streams.answer[numbers[place - 1]] == w.A_ROLLBACK else "it had asked for more"
             message = f"reopened with end 0 after {why}, ended after {int(row.items)} items"
             places = (context.request(number), context.answer(number), context.request(wanted))
             yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
-
-
-def _asks_for_nothing(row: Stream) -> bool:
-    return plain(row.request.end) == 0 and not int(row.request.flags) & TO_AN_END
 
 
 def _bad_range(context: Context, asked: Asked, place: int) -> Occurrence | None:

@@ -77,7 +77,7 @@ class RoundTrips(Watcher):
         """Takes the next messages."""
         batch, decoded = fed.batch, fed.batch.decoded
         is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
-        rows = np.flatnonzero(is_answer if batch.rtt_ns.valid is None else is_answer & batch.rtt_ns.valid)
+        rows = np.flatnonzero(is_answer & batch.rtt_ns.known)
         if not len(rows):
             return ()
         took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -39,11 +39,8 @@ _SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 def candidates(batch: MessageBatch) -> Iterator[Candidates]:
     """Yields all messages that break a rule of this module, rule by rule, with rows in order."""
     whole = readable(batch)
-    yield from _malformed(batch, whole)
-    yield from _flags(batch, whole)
-    yield from _numbers(batch, whole)
-    yield from _logs(batch, whole)
-    yield from _holed(batch, ~whole)
+    looks = (_malformed(batch, whole), _flags(batch, whole), _numbers(batch, whole), _logs(batch, whole), _holed(batch, ~whole))
+    return (found for found in chain.from_iterable(looks) if len(found.rows))
 
 
 def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
@@ -51,24 +48,23 @@ def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     yield from _problems(batch, looked_at)
     yield from _commands(batch, looked_at)
     yield from _layouts(batch, looked_at)
-    yield from _framing(batch, looked_at)
+    for severity, rows in faulty_frames(batch, looked_at).items():
+        yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
     yield from broken_values(batch, looked_at)
 
 
 def _found(
-    rule: str, mask: Mask, words: Callable[[int], str] | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
-) -> Iterator[Candidates]:
-    rows = np.flatnonzero(mask)
-    if len(rows):
-        yield Candidates(rule, rows, words, seqnos=seqnos)
+    rule: str, mask: Mask, words: Callable[[int], str] | str | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
+) -> Candidates:
+    return Candidates(rule, np.flatnonzero(mask), words, seqnos=seqnos)
 
 
 def _problems(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
     for bit, rule in HEADER_RULES.items():
-        yield from _found(rule, looked_at & ((decoded.header_faults & bit) != 0))
-    yield from _found("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
+        yield _found(rule, looked_at & ((decoded.header_faults & bit) != 0))
+    yield _found("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
 
 
 def _layouts(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
@@ -94,9 +90,8 @@ def _commands(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     for severity, is_unknown in _UNKNOWN.items():
-        rows = np.flatnonzero(decoded.has_magic & looked_at & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode])
-        if len(rows):
-            yield Candidates("unknown-opcode", rows, severity=severity)
+        mask = decoded.has_magic & looked_at & is_unknown[decoded.is_server.astype(np.int64), decoded.opcode]
+        yield Candidates("unknown-opcode", np.flatnonzero(mask), severity=severity)
 
 
 _UNKNOWN: dict[Severity, Mask] = {
@@ -126,11 +121,6 @@ def faulty_frames(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
 def _worst(is_response: bool, raw: bytes) -> Severity | None:
     faults = framing_faults("response" if is_response else "request", raw)
     return min((severity for severity, *_ in faults), key=SEVERITIES.index, default=None)
-
-
-def _framing(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
-    for severity, rows in faulty_frames(batch, looked_at).items():
-        yield Candidates("bad-framing-extras", np.array(rows, dtype=np.int64), severity=severity)
 
 
 def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
@@ -216,9 +206,7 @@ def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(opcode, STREAM_FLAGS)
         names = ", ".join(bit_names(flags, wrong))
         what = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
-        rows = np.flatnonzero(here & ((numbers.values & np.uint64(looked_at)) == wrong))
-        if len(rows):
-            yield Candidates("flag-combination", rows, partial(_said, f"{opcode.name.lower()} {what}"))
+        yield _found("flag-combination", here & ((numbers.values & np.uint64(looked_at)) == wrong), f"{opcode.name.lower()} {what}")
 
 
 _NEEDS_XATTRS = 0x100
@@ -229,11 +217,6 @@ def _commanded(*opcodes: int) -> Mask:
     """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
     found: Mask = np.isin(np.arange(256), opcodes)
     return found
-
-
-def _said(text: str, _row: int) -> str:
-    """Returns the same words for every message."""
-    return text
 
 
 def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
@@ -250,7 +233,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
     here, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
     end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
-    yield from _found(
+    yield _found(
         "marker-range-inverted",
         here & (start > end),
         lambda row: f"marker {start[row]}–{end[row]} runs backwards",
@@ -258,24 +241,24 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     )
     here, seqno = of("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
     prepared = of("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
-    yield from _found(
+    yield _found(
         "commit-order",
         here & (prepared >= seqno),
         lambda row: f"{batch.name_of(row).removeprefix('dcp_')} {seqno[row]} of prepare {prepared[row]}",
         seqnos=lambda row: (int(seqno[row]), int(prepared[row])),
     )
     here, level = of("durability_level", Opcode.DCP_PREPARE)
-    yield from _found(
+    yield _found(
         "prepare-cas-zero",
         here & ((decoded.cas == 0) | (level < 1) | (level > 3)),
         lambda row: "prepare with CAS 0" if decoded.cas[row] == 0 else f"prepare with durability level {level[row]}",
     )
     here, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
-    yield from _found("vbucket-state-value", here & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
+    yield _found("vbucket-state-value", here & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
     mutation = request & (decoded.opcode == Opcode.DCP_MUTATION)
-    yield from _found("cas-zero", mutation & (decoded.cas == 0), lambda _: "mutation without CAS")
+    yield _found("cas-zero", mutation & (decoded.cas == 0), "mutation without CAS")
     here, seqno = of("by_seqno", *_SEQNO_BEARERS)
-    yield from _found(
+    yield _found(
         "seqno-huge",
         here & (seqno > HUGE_SEQNO) & ~decoded.has_undeclared_sid,
         lambda row: f"seqno {seqno[row]}",
@@ -285,7 +268,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
     seqnos = decoded.numbers.get("rollback_seqno")
     if seqnos is not None:
-        yield from _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
+        yield _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
 
 
 def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
@@ -301,8 +284,7 @@ def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(set(uuids.tolist())) < len(uuids):
             entries = ", ".join(f"0x{uuid:016x} {seqno}" for uuid, seqno in log[:4].tolist())
             found[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
-    if found:
-        yield Candidates("failover-log-order", np.array(list(found), dtype=np.int64), found.__getitem__)
+    yield Candidates("failover-log-order", np.array(list(found), dtype=np.int64), found.__getitem__)
 
 
 _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)

@@ -24,6 +24,11 @@ class Numbers:
     valid: Mask | None = None
     """False where the column has no value; None: it has a value everywhere."""
 
+    @property
+    def known(self) -> Mask:
+        """True where the column has a value."""
+        return np.ones(len(self.values), dtype=np.bool_) if self.valid is None else self.valid
+
     def at(self, row: int) -> int | None:
         """Returns the value of one row, or None."""
         return None if self.valid is not None and not self.valid[row] else int(self.values[row])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -63,7 +64,7 @@ def page(told: Contents) -> str:
         glyphs=GLYPHS,
         findings=[_finding(told, one) for one in told.causes],
         maps=[(escape(client), _picture(pictures.vbucket_map(told.vbuckets, client, linked))) for client in clients[:8]],
-        verdicts=_counts(told.vbuckets.values("verdict")),
+        verdicts=list(Counter(told.vbuckets.values("verdict")).items()),
         timelines=[(one, _picture(drawn)) for one, drawn in zip(told.timelines, timelines, strict=True)],
         charts=list(_charts(told)),
         snapshots=pictures.legend("snapshot", timelines),
@@ -91,10 +92,6 @@ def _colours() -> str:
     fills = "".join(f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS)
     fills += "".join(f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}" for number, name in enumerate(layers))
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{fills}\n"
-
-
-def _counts(verdicts: Sequence[str]) -> list[tuple[str, int]]:
-    return [(verdict, verdicts.count(verdict)) for verdict in dict.fromkeys(verdicts)]
 
 
 def _finding(told: Contents, one: Finding) -> dict[str, Any]:

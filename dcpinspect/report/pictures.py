@@ -29,7 +29,6 @@ Whole = npt.NDArray[np.int64]
 WIDE = 960
 """Width of a picture in units."""
 _LEFT, _RIGHT = 14, 946
-_CELL = 14
 _FINE = 2
 """Number of places per unit of width; things that fall on one place are drawn once."""
 _BINS = 240
@@ -54,8 +53,8 @@ def xml(element: Element) -> str:
     return ElementTree.tostring(element, encoding="unicode")
 
 
-def _svg(height: float, label: str, *, width: float = WIDE, kind: str = "") -> Element:
-    found = Element("svg", {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
+def _svg(height: float, label: str, *, kind: str = "") -> Element:
+    found = Element("svg", {"viewBox": f"0 0 {WIDE} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
     ElementTree.SubElement(found, "title").text = label
     return found
 

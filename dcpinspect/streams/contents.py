@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Array, Mask, Rows
+from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
 from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
@@ -201,11 +201,9 @@ def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
     return np.zeros(len(rows), dtype=np.uint64) if column is None else np.asarray(column.values[rows])
 
 
-def _is_there(numbers: Mapping[str, Any], name: str, rows: Rows) -> Mask:
+def _is_there(numbers: Mapping[str, Numbers], name: str, rows: Rows) -> Mask:
     column = numbers.get(name)
-    if column is None or column.valid is None:
-        return np.full(len(rows), column is not None)
-    return np.asarray(column.valid[rows], dtype=np.bool_)
+    return np.zeros(len(rows), dtype=np.bool_) if column is None else column.known[rows]
 
 
 def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:

@@ -170,7 +170,7 @@ class FlowControl(Follower):
         rows = np.flatnonzero(decoded.is_response & ~decoded.is_server & decoded.has_magic & ~self._has_window[batch.connection])
         if len(rows):
             rtt = batch.rtt_ns
-            rows = rows if rtt.valid is None else rows[rtt.valid[rows]]
+            rows = rows[rtt.known[rows]]
             np.maximum.at(self._slowest, batch.connection[rows], rtt.values[rows].astype(np.int64))
 
     def _take_unasked(self, numbers: Rows, state: State) -> None:
@@ -199,7 +199,7 @@ class FlowControl(Follower):
         found.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
         answers = ((kind != ACK) & (kind < END)) | (kind > UNREADABLE)
         rtt = batch.rtt_ns
-        is_timed = answers if rtt.valid is None else answers & rtt.valid[rows]
+        is_timed = answers & rtt.known[rows]
         found.rtt = np.where(is_timed, rtt.values[rows], 0)
         uncounted = answers & (kind != FACT)
         found.size[uncounted] = batch.length[rows[uncounted]]

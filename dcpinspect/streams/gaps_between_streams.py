@@ -63,7 +63,8 @@ def resumed_gaps(
     incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
     most = 1 + max([int(streams.connection.max(initial=0)), *clients])
-    names, hosts = (Names({number: name(one) for number, one in clients.items()}, most) for name in (_name, _host))
+    names = Names({number: client.name for number, client in clients.items()}, most)
+    hosts = Names({number: client.host for number, client in clients.items()}, most)
     order = np.argsort(streams.opened.time, kind="stable")
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
     mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
@@ -100,14 +101,6 @@ def resumed_gaps(
         end = min(int(stream.request.start) + 1, GREATEST)
         found.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
     return found
-
-
-def _name(client: Client) -> str:
-    return client.name
-
-
-def _host(client: Client) -> str:
-    return client.host
 
 
 def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:

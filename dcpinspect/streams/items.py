@@ -67,7 +67,7 @@ class VbucketItems:
 
     def feed(self, batch: MessageBatch) -> columns.Rows:
         """Takes the next messages of the reading. Returns the places of the vbucket's messages in the batch."""
-        is_own: Mask = (batch.vbucket.values == self._vbucket) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
+        is_own: Mask = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
         own: columns.Rows = np.flatnonzero(is_own)

@@ -165,7 +165,7 @@ def _messages(batch: MessageBatch, state: State) -> NoopMessages:
     table.is_producers[at] = batch.direction == state.producers(batch.connection, batch.row)
     table.is_long[at] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
-    table.rtt[at] = rtt.values if rtt.valid is None else np.where(rtt.valid, rtt.values, 0)
+    table.rtt[at] = np.where(rtt.known, rtt.values, 0)
     table.arrival.opaque[at] = decoded.opaque
     table.arrival.place.row[at] = batch.row
     table.arrival.place.offset[at] = batch.stream_offset

@@ -215,11 +215,7 @@ def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArra
 def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
     column = records.columns[name]
     assert isinstance(column, Numbers)
-    return column.values.astype(np.uint64), np.ones(len(records), dtype=np.bool_) if column.valid is None else column.valid
-
-
-def _whole(records: Records, name: str) -> npt.NDArray[np.int64]:
-    return np.array(records.values(name), dtype=np.int64)
+    return column.values.astype(np.uint64), column.known
 
 
 def _codes(records: Records, name: str) -> npt.NDArray[np.int64]:
@@ -239,5 +235,5 @@ def _bars(snapshots: Records) -> Bars:
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
-    row, time = (_whole(snapshots, name)[drawn] for name in ("row", "time"))
+    row, time = (np.array(snapshots.values(name), dtype=np.int64)[drawn] for name in ("row", "time"))
     return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type")[drawn], history[drawn], row, time)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,16 @@ class Seen:
     """The state of every snapshot, by number of the snapshot."""
 
 
+class _Named:
+    """One of the tables of ``Tables``, by the name of the attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, tables: Tables, owner: type) -> Records:
+        return tables._table(self._name)
+
+
 class Tables:
     """The tables of what is known so far. Each table is made when it is first asked for. A later call of ``tables`` may know more."""
 
@@ -103,35 +113,7 @@ class Tables:
         table: Records = self._made[name]()
         return table.with_file(self._files) if self._files else table
 
-    @cached_property
-    def connections(self) -> Records:
-        """The table of connections."""
-        return self._table("connections")
-
-    @cached_property
-    def streams(self) -> Records:
-        """The table of streams."""
-        return self._table("streams")
-
-    @cached_property
-    def snapshots(self) -> Records:
-        """The table of snapshots."""
-        return self._table("snapshots")
-
-    @cached_property
-    def gaps(self) -> Records:
-        """The table of gaps."""
-        return self._table("gaps")
-
-    @cached_property
-    def rollbacks(self) -> Records:
-        """The table of rollbacks."""
-        return self._table("rollbacks")
-
-    @cached_property
-    def vbuckets(self) -> Records:
-        """The table of vbuckets."""
-        return self._table("vbuckets")
+    connections, streams, snapshots, gaps, rollbacks, vbuckets = (_Named() for _ in NAMES)
 
     @property
     def by_name(self) -> dict[str, Records]:

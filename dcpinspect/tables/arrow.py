@@ -99,7 +99,7 @@ def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
 def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
     """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for the few earlier ones one by one."""
     request = batch.request_row.take(rows)
-    valid = np.ones(len(rows), dtype=np.bool_) if request.valid is None else request.valid
+    valid = request.known
     asked = np.where(valid, request.values.astype(np.int64), 0)
     places = np.minimum(np.maximum(batch.index_of(asked), 0), max(0, len(batch) - 1))
     is_here = valid & (batch.row[places] == asked) if len(batch) else valid

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.columns import Numbers, Rows
-from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.records import Records, RecordTable, Values
+from dcpinspect.tables.statistics import command_name, command_of, command_side
 
 _C = Column
 
@@ -33,7 +33,7 @@ MOST = 1_000_000
 ROWS = 50
 """Greatest number of spans if no length is given; there are at least about 20."""
 _FINEST_NS = 1_000
-_CODES, _RESPONSE, _SERVER = 1 << 10, 1 << 8, 1 << 9
+_CODES = 1 << 10
 
 
 class Intervals:
@@ -52,7 +52,7 @@ class Intervals:
         if not len(rows):
             return
         decoded, self.origin_ns = batch.decoded, batch.origin_ns
-        command = decoded.opcode[rows].astype(np.int64) + _RESPONSE * decoded.is_response[rows] + _SERVER * decoded.is_server[rows]
+        command = command_of(decoded.opcode[rows], decoded.is_response[rows], decoded.is_server[rows])
         since = batch.time_ns[rows] - batch.origin_ns
         while self._is_chosen and self._reach(since) > 10 * ROWS:
             self._coarsen(10)
@@ -102,8 +102,8 @@ class Intervals:
             "time": Numbers(self.origin_ns + relative),
             "relative_ns": Numbers(relative),
             "interval_ns": Numbers(np.full(len(span), interval_ns)),
-            "name": [opcode_name(code & 0xFF, server=bool(code & _SERVER)) for code in command.tolist()],
-            "side": [SIDES[bool(code & _RESPONSE)] for code in command.tolist()],
+            "name": [command_name(code) for code in command.tolist()],
+            "side": [command_side(code) for code in command.tolist()],
             "messages": Numbers(self._sums[:, 0]),
             "bytes": Numbers(self._sums[:, 1]),
         }

@@ -113,7 +113,7 @@ def _are_among(records: Records, column: str, ranges: Sequence[range]) -> Mask:
     values = records.columns[column]
     if isinstance(values, Numbers):
         found: Mask = np.any([(values.values >= one.start) & (values.values < one.stop) for one in ranges], axis=0)
-        return found if values.valid is None else found & values.valid
+        return found & values.known
     return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)
 
 

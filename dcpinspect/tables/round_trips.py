@@ -25,7 +25,7 @@ class RoundTrips:
     def feed(self, batch: MessageBatch) -> None:
         """Measures the next messages of the reading."""
         rtt = batch.rtt_ns
-        is_answer = batch.decoded.is_response if rtt.valid is None else batch.decoded.is_response & rtt.valid
+        is_answer = batch.decoded.is_response & rtt.known
         is_noop = np.isin(batch.decoded.opcode, _NOOPS)
         for series, own in ((self.answers, is_answer & ~is_noop), (self.noops, is_answer & is_noop)):
             rows = np.flatnonzero(own)

@@ -48,7 +48,7 @@ class Collections:
             assert isinstance(column, Texts), "collections have names"
             is_named = [text is not None and not self.names.isdisjoint((text, text.partition(".")[2])) for text in column.texts]
             keep |= np.array(is_named, dtype=np.bool_)[column.numbers]
-        return keep if ids.valid is None else keep & ids.valid
+        return keep & ids.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Selection:
             keep &= within(batch.row, self.numbers)
         if self.vbuckets:
             about = batch.vbuckets_of(np.arange(len(batch)))
-            keep &= within(about.values, self.vbuckets) & (True if about.valid is None else about.valid)
+            keep &= within(about.values, self.vbuckets) & about.known
         if self.commands is not None:
             client, server = np.zeros(256, dtype=np.bool_), np.zeros(256, dtype=np.bool_)
             client[list(self.commands.client)] = True

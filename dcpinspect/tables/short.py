@@ -90,7 +90,7 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -
         return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
 
     # there are many numbers, but few different ones, even if only one row in twenty has any
-    given = np.ones(len(rows), dtype=np.bool_) if numbers.valid is None else numbers.valid
+    given = numbers.known
     values, inverse = np.unique(numbers.values[given], return_inverse=True)
     pairs = np.zeros(len(rows), dtype=np.int64)
     pairs[given] = (layout[given] - NO_LAYOUT) * len(values) + inverse
@@ -115,7 +115,7 @@ def _names(batch: MessageBatch, rows: Rows) -> Texts:
 
 def _collections(batch: MessageBatch, rows: Rows) -> Texts | None:
     ids = batch.decoded.collection_id.take(rows)
-    given = np.ones(len(rows), dtype=np.bool_) if ids.valid is None else ids.valid
+    given = ids.known
     if not given.any():
         return None
     numbers = ids.values.astype(np.int64)

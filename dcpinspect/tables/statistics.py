@@ -47,7 +47,7 @@ STATS = RecordTable(
 
 Row = dict[str, Any]
 
-_RESPONSE, _SERVER = 1 << 8, 1 << 9
+_RESPONSE, SERVER = 1 << 8, 1 << 9
 
 
 _MOST_COLLECTIONS = 1 << 12
@@ -57,8 +57,18 @@ _OTHERS = (0, -1)
 
 def command_of(opcode: Array, is_response: Mask, is_server: Mask) -> Rows:
     """Returns a number for each command and side."""
-    found: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + _SERVER * is_server
+    found: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + SERVER * is_server
     return found
+
+
+def command_name(command: int) -> str:
+    """Returns the name of a command, by its number from ``command_of``."""
+    return opcode_name(command & 0xFF, server=bool(command & SERVER))
+
+
+def command_side(command: int) -> str:
+    """Returns the side of a command, by its number from ``command_of``."""
+    return SIDES[bool(command & _RESPONSE)]
 
 
 class MessageStats:
@@ -91,7 +101,7 @@ class MessageStats:
         self._count_connections(batch.connection[rows], batch.length[rows])
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
-        answered = is_response if rtt.valid is None else is_response & rtt.valid[rows]
+        answered = is_response & rtt.known[rows]
         self.count(command, batch.time_ns[rows], batch.length[rows], answered, rtt.values[rows[answered]].astype(np.int64))
 
     def count(self, command: Rows, time_ns: Rows, length: Rows, answered: Mask, rtt_ns: Rows) -> None:
@@ -119,7 +129,7 @@ class MessageStats:
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 numbers = _numbers(self._answers, command)
-                yield {"section": "answers", "name": _name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
+                yield {"section": "answers", "name": command_name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
         yield from self._throughput()
 
     def _count_connections(self, numbers: Rows, length: Rows) -> None:
@@ -131,7 +141,7 @@ class MessageStats:
 
     def _count_collections(self, batch: MessageBatch, rows: Rows) -> None:
         ids = batch.decoded.collection_id
-        own = rows if ids.valid is None else rows[ids.valid[rows]]
+        own = rows[ids.known[rows]]
         self._names, self._row = batch.names, int(batch.row[rows[-1]])
         if not len(own):
             return
@@ -177,13 +187,13 @@ class MessageStats:
     def commands(self) -> Iterator[tuple[int, str, str]]:
         """Yields number in ``messages_by_time``, name of the command, and side; the most frequent first."""
         for command in _most_first(self._counts):
-            yield command, _name(command), SIDES[bool(command & _RESPONSE)]
+            yield command, command_name(command), command_side(command)
 
     def answer_octaves(self) -> Iterator[tuple[str, Whole]]:
         """Yields, for each command that was answered, the number of answers by the power of two at or below their nanoseconds."""
         for command in _most_first(self._counts):
             if self._answers.count(command):
-                yield _name(command), self._answers.octaves(command)
+                yield command_name(command), self._answers.octaves(command)
 
     def size_octaves(self) -> Whole:
         """Returns the number of messages by the power of two at or below their bytes."""
@@ -193,7 +203,7 @@ class MessageStats:
         total = max(1, int(self._bytes.sum()))
         for command in _most_first(self._counts):
             size = int(self._bytes[command])
-            about = {"section": "commands", "name": _name(command), "side": SIDES[bool(command & _RESPONSE)]}
+            about = {"section": "commands", "name": command_name(command), "side": command_side(command)}
             yield {
                 **about,
                 "count": int(self._counts[command]),
@@ -208,10 +218,6 @@ def _most_first(counts: npt.NDArray[np.int64]) -> list[int]:
     order = np.argsort(-counts, kind="stable")
     found: list[int] = order[: np.count_nonzero(counts)].tolist()
     return found
-
-
-def _name(command: int) -> str:
-    return opcode_name(command & 0xFF, server=bool(command & _SERVER))
 
 
 def _numbers(histograms: Histograms, group: int) -> Row:

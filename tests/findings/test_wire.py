@@ -35,7 +35,8 @@ def found(made: MessageBatch) -> list[tuple[int, str]]:
 
 
 def words(made: MessageBatch, rule: str) -> list[str]:
-    return [each.words(int(row)) for each in candidates(made) if each.rule == rule and each.words is not None for row in each.rows]
+    found = [(each.words, int(row)) for each in candidates(made) if each.rule == rule and each.words is not None for row in each.rows]
+    return [words if isinstance(words, str) else words(row) for words, row in found]
 
 
 def log(*entries: tuple[int, int]) -> bytes:
