@@ -86,11 +86,11 @@ def watch(
     from dcpinspect.spark.places import local_path
     from dcpinspect.spark.session import check_installed
 
-    rules, waits_ns, every_s = telling.rules.ids(), telling.waits_ns(), waiting.every_s()
+    rules, manner, every_s = telling.rules.ids(), telling.manner(), waiting.every_s()
     tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
     arrivals, wanted = waiting.arrivals(captures, output), tables.wanted(())
     notifier, known = telling.notifier(context), kept_told(output)
-    teller = telling.teller(StandardOutput(), notifier, known=known, **waits_ns)
+    teller = Teller(StandardOutput(), manner, notifier=notifier, known=known)
     alarms = Alarms(output, teller, known, rules)
     check_installed()  # now, and not with the first capture
     complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")

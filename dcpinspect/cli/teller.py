@@ -134,6 +134,24 @@ class Scene:
         return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, wanted=wanted)
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """Which findings are told, when, and in which form."""
+
+    is_text: bool = True
+    """Whether lines for people are written, not NDJSON."""
+    severity: Severity | None = None
+    """Only findings of this severity, or worse."""
+    settle_ns: int = 0
+    """How long checks must have shown a finding."""
+    patience_ns: int | None = None
+    """How long they must have shown one that is only true as long as nothing more comes. It is never told if this is None."""
+    stops: frozenset[str] = frozenset()
+    """Rules and severities that end the watch."""
+    is_beside_messages: bool = False
+    """Whether lines name the row of the message, and records say that they are not the last word."""
+
+
 class Teller:
     """Tells each finding once.
 
@@ -144,33 +162,19 @@ class Teller:
     def __init__(
         self,
         output: Target,
+        manner: Manner,
         *,
-        is_text: bool,
-        severity: Severity | None = None,
-        settle_ns: int = 0,
-        patience_ns: int | None = None,
-        stops: frozenset[str] = frozenset(),
         around: Around | None = None,
         notifier: Notifier | None = None,
         known: Told | None = None,
-        is_beside_messages: bool = False,
     ) -> None:
-        """``is_text``: lines for people, not NDJSON. ``known``: findings that were told before.
-
-        ``settle_ns``: how long checks must have shown a finding. ``patience_ns``: how long one that is only true as long as nothing more
-        comes, which is never told if this is None. ``is_beside_messages``: lines name the row of the message, and records say that they
-        are not the last word.
-        """
+        """``known``: findings that were told before."""
         self._output = output
-        self._is_text = is_text
-        self._severities = SEVERITIES if severity is None else SEVERITIES[: SEVERITIES.index(severity) + 1]
-        self._settle_ns = settle_ns
-        self._patience_ns = patience_ns
-        self._stops = stops
+        self._manner = manner
+        self._severities = SEVERITIES if manner.severity is None else SEVERITIES[: SEVERITIES.index(manner.severity) + 1]
         self._around = around
         self._notifier = notifier
-        self._is_beside_messages = is_beside_messages
-        self._is_journal = is_text and isinstance(output, StandardOutput) and _is_journal()
+        self._is_journal = manner.is_text and isinstance(output, StandardOutput) and _is_journal()
         self._known = Told() if known is None else known
         self._due, self._absent_due = 0.0, 0.0
         self._since: dict[bool, dict[tuple[Case, str], tuple[int, int]]] = {False: {}, True: {}}
@@ -190,10 +194,10 @@ class Teller:
         if start < self._due or self.is_over:
             return False
         there = scene()
-        self._tell_certain(there, now_ns, is_whole=False, for_ns=self._settle_ns)
-        if self._patience_ns is not None and start >= self._absent_due:
-            self._absent_due = start + min(ABSENT_EVERY_S, self._patience_ns / 1e9)
-            self._tell_certain(there, now_ns, is_whole=True, for_ns=self._patience_ns)
+        self._tell_certain(there, now_ns, is_whole=False, for_ns=self._manner.settle_ns)
+        if self._manner.patience_ns is not None and start >= self._absent_due:
+            self._absent_due = start + min(ABSENT_EVERY_S, self._manner.patience_ns / 1e9)
+            self._tell_certain(there, now_ns, is_whole=True, for_ns=self._manner.patience_ns)
         now = time.monotonic()
         self._due = now + max(EVERY_S, SHARE * (now - start))
         return True
@@ -249,7 +253,7 @@ class Teller:
             return
         found = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in chosen)
         ids = {one.id for one in found}
-        told = [one for one in found if not self._is_text or one.effect_of not in ids]
+        told = [one for one in found if not self._manner.is_text or one.effect_of not in ids]
         words: dict[str, tuple[str, bool]] = {}
         for one in told:
             left_out = 0
@@ -259,21 +263,21 @@ class Teller:
                 left_out, lines.left_out = left_out + lines.left_out, 0
             before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
             effects = [effect for effect in found if effect.effect_of == one.id]
-            row = one.places[0].row if self._is_beside_messages and one.places else None
+            row = one.places[0].row if self._manner.is_beside_messages and one.places else None
             words[one.id] = _line(scene, one, effects, before=before, left_out=left_out, row=row), before > 0
         for one in sorted(told, key=lambda one: words[one.id][0]):  # a line begins with its time
             self._say(scene, one, words[one.id][0])
         self._output.flush()
         for one in found:  # the worst come first
             self.counts[one.severity] += 1
-            self.is_over |= not self._stops.isdisjoint((one.rule, one.severity))
+            self.is_over |= not self._manner.stops.isdisjoint((one.rule, one.severity))
             if one.effect_of not in ids:
                 self._hand_over(scene, one, *words[one.id], now_ns)
 
     def _say(self, scene: Scene, one: Finding, line: str) -> None:
         from dcpinspect.render.findings import STYLES
 
-        if not self._is_text:
+        if not self._manner.is_text:
             self.put_records(scene.files, [one], is_final=False)
             return
         head = f"{one.severity} {one.rule}"
@@ -284,7 +288,7 @@ class Teller:
         """Writes findings as NDJSON. ``is_final``: nothing more comes."""
         from dcpinspect.export.json_table import plain_json
 
-        more = {"is_final": is_final} if self._is_beside_messages else {}
+        more = {"is_final": is_final} if self._manner.is_beside_messages else {}
         self._output.put(b"".join(plain_json({**one, **more}) + b"\n" for one in _records(files, found)))
 
     def _hand_over(self, scene: Scene, one: Finding, line: str, is_again: bool, now_ns: int) -> None:

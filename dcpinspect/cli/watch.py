@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.metrics import Exposition
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, Files
-from dcpinspect.cli.teller import Teller
+from dcpinspect.cli.teller import Manner, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watcher import Watcher
 from dcpinspect.errors import UsageError
@@ -56,11 +56,13 @@ class Telling(Choices):
         str, typer.Option("--exec-every", metavar="TIME", help="For --exec, start the program once in this time at most.")
     ] = "10s"
 
-    def waits_ns(self) -> dict[str, int]:
-        """Returns ``settle_ns`` and ``patience_ns``. Raises UsageError."""
+    def manner(self, stops: frozenset[str] = frozenset()) -> Manner:
+        """Returns which findings are told, when, and in which form. ``stops``: what ends the watch. Raises UsageError."""
         from dcpinspect.tables.times import length  # deferred: only a command that runs needs it
 
-        return {"settle_ns": length(self.settle, "--settle"), "patience_ns": length(self.patience, "--patience")}
+        settle_ns, patience_ns = length(self.settle, "--settle"), length(self.patience, "--patience")
+        severity = self.rules.severity
+        return Manner(self.format_name == "text", None if severity is None else severity.value, settle_ns, patience_ns, stops)
 
     def notifier(self, context: typer.Context) -> Notifier | None:
         """Returns the starter of the program of ``--exec``; None without one. Raises UsageError."""
@@ -72,11 +74,6 @@ class Telling(Choices):
         from dcpinspect.tables.times import length
 
         return Notifier(self.exec_, length(self.exec_every, "--exec-every") / 1e9, tell=complain)
-
-    def teller(self, out: StandardOutput, notifier: Notifier | None, **more: Any) -> Teller:
-        """Returns the teller of findings. ``more``: its other arguments."""
-        severity, is_text = self.rules.severity, self.format_name == "text"
-        return Teller(out, is_text=is_text, severity=None if severity is None else severity.value, notifier=notifier, **more)
 
 
 class Saving(Choices):
@@ -142,7 +139,7 @@ def watch(
 
     source = _source(context, captures or [], follow, capturing)
     rules = telling.rules.ids()
-    stops, waits_ns = _stops(stop_on, rules), telling.waits_ns()
+    manner = telling.manner(_stops(stop_on, rules))
     every_ns = length(summary, "--summary") if summary is not None else 0
     if summary is not None and not every_ns:
         raise UsageError(f"--summary {summary}: write a length of time above 0")
@@ -158,7 +155,7 @@ def watch(
             reading = stack.enter_context(source.reading(**ports, keeper=None))
         reading.check(rules, redactor=redactor)
         reading.forget_what_is_over()
-        teller = telling.teller(StandardOutput(), notifier, stops=stops, around=around, **waits_ns)
+        teller = Teller(StandardOutput(), manner, around=around, notifier=notifier)
         watcher = Watcher(reading, teller, around=around, notifier=notifier, summary_ns=every_ns)
         _watch(watcher, reading, exporter, pauses=source.pauses)
         status = source.report(reading, is_whole=not watcher.is_over, stats=input_.stats, shown=reading.messages, skipped=0)

@@ -19,7 +19,7 @@ import pytest
 from dcpinspect.cli import interrupts, teller
 from dcpinspect.cli.main import main
 from dcpinspect.cli.pipeline_watch import Alarms, keep_told, kept_told
-from dcpinspect.cli.teller import Teller, Told
+from dcpinspect.cli.teller import Manner, Teller, Told
 from dcpinspect.findings.registry import ORDINARY
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options
@@ -43,7 +43,7 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def alarms(out: Path, output: Kept, known: Told | None = None) -> Alarms:
     known = kept_told(str(out)) if known is None else known
-    tells = Teller(output, is_text=False, severity="warning", patience_ns=60 * SECOND, known=known)
+    tells = Teller(output, Manner(is_text=False, severity="warning", patience_ns=60 * SECOND), known=known)
     return Alarms(str(out), tells, known, ORDINARY)
 
 

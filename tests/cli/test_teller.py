@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli import teller
-from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, Scene, Teller, Told
+from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, Manner, Scene, Teller, Told
 from dcpinspect.export.target import Target
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading import Reading
@@ -59,7 +59,7 @@ def _always_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     seen, known, out = scene(SAMPLES / "loop.pcap"), Told(), Kept()
-    tells = Teller(out, is_text=False, severity="warning", settle_ns=5, known=known)
+    tells = Teller(out, Manner(is_text=False, severity="warning", settle_ns=5), known=known)
     assert tells.look(lambda: seen, 1)
     assert out.lines == []
     assert tells.waiting_since_ns is not None
@@ -67,7 +67,7 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
     assert tells.waiting_since_ns is None
     assert "rollback-loop" in {json.loads(line)["rule"] for line in out.lines}
     assert sum(tells.counts.values()) == len(out.lines)
-    again = Teller(out, is_text=False, severity="warning", known=Told.from_rows(json.loads(json.dumps(known.rows()))))
+    again = Teller(out, Manner(is_text=False, severity="warning"), known=Told.from_rows(json.loads(json.dumps(known.rows()))))
     again.end(seen, 7, is_whole=False)
     assert not again.counts
 
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_back_keeps_no_finding_back() -> None:
 
 def test_lines_of_a_kind_are_few_within_an_hour(tmp_path: Path) -> None:
     out = Kept()
-    tells = Teller(out, is_text=True)
+    tells = Teller(out, Manner())
     for count in range(1, AT_ONCE + 3):
         assert tells.look(lambda count=count: scene(faulty(tmp_path, count)), 1)  # type: ignore[misc]
     assert len(out.lines) == AT_ONCE
