@@ -201,85 +201,111 @@ class UnitPackets:
 
 def analyse(work: Work) -> Analysed:
     """Reads a share of a part; writes its messages and results to files whose names belong to this attempt only."""
-    own, redactor = attempt(), None if work.salt is None else work.salt.redactor()
-    messages, ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
-    part, states, is_ended = f"{work.part}.{own}.part", list[str](), False
-    start, end = work.stretch()
-    answers = Answers() if work.beside else None
-    looks = Checker(Tracker(), RULES, with_keys=redactor is None)
-    keys: list[Checker] = []  # one for what lasts, and one for messages that are only completed by the end
+    share = _Share(work)
     with work.reading() as reading:
+        if not share.begin(reading):
+            return Analysed("", (), (), 0, goes_on=False)
+        done = share.read(reading)
+        return share.with_part(done, reading) if work.follows else share.with_looks(done)
 
-        def look_at_keys() -> None:
-            if reading.tracker is not None and not work.follows:
-                keys.append(Checker(reading.tracker, KEY_RULES, with_keys=redactor is None))
 
-        def on_end() -> None:
-            nonlocal is_ended
-            is_ended = True
-            if work.messages and reading.tracker is not None and may_continue(reading):
-                states.append(_put_aside(reading, f"{work.part}.{own}", work))
-            look_at_keys()
+class _Share:
+    """One task's share of a part, while it is read."""
+
+    def __init__(self, work: Work) -> None:
+        own = attempt()
+        self._work = work
+        self._stem = f"{work.part}.{own}"
+        self._redactor = None if work.salt is None else work.salt.redactor()
+        self._messages, self._ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
+        self._state, self._is_ended = "", False
+        self._answers = Answers() if work.beside else None
+        self._looks = Checker(Tracker(), RULES, with_keys=self._redactor is None)
+        self._keys: list[Checker] = []
+        """One for what lasts, and one for messages that are only completed by the end."""
+
+    def begin(self, reading: Reading) -> bool:
+        """Tells a reading what to follow, and lets it begin where earlier runs ended. Returns whether it could."""
+        work, (start, _) = self._work, self._work.stretch()
 
         def look_at_own(_: PacketBatch) -> None:
             reading.is_looking = reading.capture.packets > start
 
-        reading.on_end = on_end
+        reading.on_end = lambda: self._before_end(reading)
         if work.follows:
-            reading.check(RULES, redactor=redactor)
+            reading.check(RULES, redactor=self._redactor)
             reading.on_packets = look_at_own
         elif work.keys is not None:
-            reading.track(redactor)
+            reading.track(self._redactor)
         if not _begin(reading, work):
-            return Analysed("", (), (), 0, goes_on=False)
-        look_at_keys()
+            return False
+        self._look_at_keys(reading)
+        return True
+
+    def _before_end(self, reading: Reading) -> None:
+        """Saves what a later run needs, before the messages that only the end of the captures completes."""
+        self._is_ended = True
+        if self._work.messages and reading.tracker is not None and may_continue(reading):
+            self._state = _put_aside(reading, self._stem, self._work)
+        self._look_at_keys(reading)
+
+    def _look_at_keys(self, reading: Reading) -> None:
+        if reading.tracker is not None and not self._work.follows:
+            self._keys.append(Checker(reading.tracker, KEY_RULES, with_keys=self._redactor is None))
+
+    def read(self, reading: Reading) -> Analysed:
+        """Reads all messages, and returns what every task has of them."""
+        work, (start, end) = self._work, self._work.stretch()
         with closing(iter(reading)) as batches:
             for batch in batches:
-                if answers is not None:
-                    answers.feed(batch)
-                told = batch.redacted(redactor)
-                if keys:
-                    keys[-1].take(told, ())
-                packets = reading.capture.packets
+                if self._answers is not None:
+                    self._answers.feed(batch)
+                redacted, packets = batch.redacted(self._redactor), reading.capture.packets
+                if self._keys:
+                    self._keys[-1].take(redacted, ())
                 if work.messages and (work.follows or packets <= end) and packets > start:
-                    (ending if is_ended else messages).add(told, ids(reading)[batch.connection])
+                    (self._ending if self._is_ended else self._messages).add(redacted, ids(reading)[batch.connection])
                     if not work.follows:
-                        looks.gather(told)
+                        self._looks.gather(redacted)
                 if work.keys is None and packets >= end:
                     break
-    messages.close()
-    ending.close()
-    paths, rows = (*messages.paths, *ending.paths), messages.rows + ending.rows
-    written = list(map(Written.of, (*paths, *filter(None, states))))
-    if not work.follows:
-        at_end = Collector({})
-        for found, checker in zip((looks.gathered, at_end), keys, strict=False):
+        self._messages.close()
+        self._ending.close()
+        paths = (*self._messages.paths, *self._ending.paths)
+        written = tuple(map(Written.of, (*paths, *filter(None, [self._state]))))
+        return Analysed("", paths, written, self._messages.rows + self._ending.rows)
+
+    def with_looks(self, done: Analysed) -> Analysed:
+        """Writes what a task found that does not follow the connections."""
+        at_end, part, salt = Collector({}), f"{self._stem}.part", self._work.salt
+        for found, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             found.include(checker.gathered)
-        alone, later = _told(part, looks.gathered, work.salt), _told(f"{part}-end", at_end, work.salt)
-        written += map(Written.of, filter(None, (alone, later)))
-        return Analysed("", paths, tuple(written), rows, looks=alone, ending_looks=later, keys="".join(states))
-    known = Part.of(reading)
-    files.write(part, known.to_bytes(), work.salt)
-    groups = write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))
-    written += map(Written.of, (part, groups))
-    if answers is not None:
-        written.append(Written.of(write_paths(part, work, reading, answers)))
-    written.append(Written.of(write_bounds(part, known.tracker.gap_bounds, work.salt)))
-    known.tracker.set_apart()
-    files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
-    written.append(Written.of(f"{part}{FEW}"))
-    closed = [one for about in reading.coverage.tls.values() if (one := closed_by(about, reading.engine.keys)) is not None]
-    return Analysed(
-        part,
-        paths,
-        tuple(written),
-        rows,
-        tuple(closed[:MOST_CLOSED]),
-        state="".join(states),
-        folded=mark_of(work.all_bundles),
-        ending=tuple(ending.paths),
-        ending_rows=ending.rows,
-    )
+        looks, ending_looks = _told(part, self._looks.gathered, salt), _told(f"{part}-end", at_end, salt)
+        written = (*done.written, *map(Written.of, filter(None, (looks, ending_looks))))
+        return replace(done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state)
+
+    def with_part(self, done: Analysed, reading: Reading) -> Analysed:
+        """Writes the part, and what stands beside it."""
+        work, part, known = self._work, f"{self._stem}.part", Part.of(reading)
+        files.write(part, known.to_bytes(), work.salt)
+        paths = [part, write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))]
+        if self._answers is not None:
+            paths.append(write_paths(part, work, reading, self._answers))
+        paths.append(write_bounds(part, known.tracker.gap_bounds, work.salt))
+        known.tracker.set_apart()
+        files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
+        paths.append(f"{part}{FEW}")
+        closed = [mark for about in reading.coverage.tls.values() if (mark := closed_by(about, reading.engine.keys)) is not None]
+        return replace(
+            done,
+            part=part,
+            written=(*done.written, *map(Written.of, paths)),
+            closed=tuple(closed[:MOST_CLOSED]),
+            state=self._state,
+            folded=mark_of(work.all_bundles),
+            ending=tuple(self._ending.paths),
+            ending_rows=self._ending.rows,
+        )
 
 
 def _begin(reading: Reading, work: Work) -> bool:
