@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -73,40 +73,41 @@ def settled(folder: str, version: int, newest: DeltaTable | None = None) -> Delt
     return table if table.version() >= version else opened(folder, version)
 
 
-def commit(
-    folder: str,
-    schema: Any,
-    added: Sequence[AddAction],
-    *,
-    run: int,
-    base: int | None,
-    gone: Collection[str] | None = None,
-    by: Sequence[str] = (),
-    told: Sequence[str] = (),
-) -> int:
+class Form(NamedTuple):
+    """What the log says of all versions of a table."""
+
+    schema: Any
+    by: Sequence[str] = ()
+    """Columns that the table is partitioned by."""
+    bounded: Sequence[str] = ()
+    """Columns of which the log has the least and the greatest value in each file."""
+
+
+def commit(folder: str, form: Form, added: Sequence[AddAction], *, run: int, base: int | None, gone: Collection[str] | None = None) -> int:
     """Adds files to a table, removes others, and returns the new version.
 
-    ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. ``by``: the columns that
-    the table is partitioned by. ``told``: the columns for which the log stores the least and the greatest value. Raises UsageError if
+    ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. Raises UsageError if
     another version follows ``base`` already, and OutputError if the log cannot be written.
     """
     library = _library()
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import CommitProperties, RemoveAction, create_table_with_add_actions
 
-    wanted = library.Schema.from_arrow(schema)
+    wanted, by = library.Schema.from_arrow(form.schema), list(form.by)
     properties = CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0)
     try:
         if base is None:
             if exists(folder):
                 raise FileExistsError(folder)
             # deltalake takes a missing statistic for null, and would then find nothing, unless it knows which columns have statistics
-            skipping = {"delta.dataSkippingStatsColumns": ",".join(told)} if told else {"delta.dataSkippingNumIndexedCols": "0"}
+            skipping = (
+                {"delta.dataSkippingStatsColumns": ",".join(form.bounded)} if form.bounded else {"delta.dataSkippingNumIndexedCols": "0"}
+            )
             create_table_with_add_actions(
                 folder,
                 wanted,
                 list(added),
-                partition_by=list(by),
+                partition_by=by,
                 configuration={**CONFIGURATION, **skipping},
                 storage_options=options(folder),
                 commit_properties=properties,
@@ -119,9 +120,9 @@ def commit(
             there = {one["path"]: one for one in _actions(table)}
             actions += [RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by)) for path in sorted(gone)]
         if gone is None:
-            table.create_write_transaction(actions, "overwrite", wanted, list(by), commit_properties=properties)
+            table.create_write_transaction(actions, "overwrite", wanted, by, commit_properties=properties)
         elif actions:
-            table.create_write_transaction(actions, "append", wanted, list(by), commit_properties=properties)
+            table.create_write_transaction(actions, "append", wanted, by, commit_properties=properties)
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
     except (DeltaError, OSError) as error:

@@ -37,7 +37,7 @@ from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.runs import Run
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.scan import Report
-from dcpinspect.spark.stored import PARTITIONS, SCHEMAS, TOLD
+from dcpinspect.spark.stored import BOUNDED, PARTITIONS, SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.temporary import at_end, not_at_end
 
@@ -337,9 +337,9 @@ class Manifest:
 
     def _committed(self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None) -> int:
         folder = self.path(name)
-        by, told = (PARTITIONS, TOLD) if name == "messages" else ((), ())
-        added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, by) for one in new]
-        return delta.commit(folder, SCHEMAS[name], added, run=self.number + 1, base=base, gone=gone, by=by, told=told)
+        form = delta.Form(SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ()))
+        added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, form.by) for one in new]
+        return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 
     def has_rows_of(self, part: Kept, there: Mapping[str, Collection[str]]) -> bool:
         """Whether the tables still have the files of a part. ``there``: the files of each table."""

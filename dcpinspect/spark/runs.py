@@ -72,7 +72,7 @@ def commit(out: str, run: Run) -> None:
     with files.created(path) as stream:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), stream, store_schema=False)
     written = Written.of(path)
-    delta.commit(folder, SCHEMA, [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
+    delta.commit(folder, delta.Form(SCHEMA), [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
 
 
 def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:

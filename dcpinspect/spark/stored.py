@@ -10,7 +10,7 @@ from dcpinspect.spark.schema import TABLES, record_types, table_schema
 CONNECTION_ID, POINT, DAY = pa.field("connection_id", pa.int64()), pa.field("capture_point", pa.string()), pa.field("day", pa.date32())
 PARTITIONS = (POINT.name, DAY.name)
 """Columns by which messages are partitioned: each file has one value in each of them. The day is in UTC."""
-TOLD = ("connection_id", "row", "time", "time_ns")
+BOUNDED = ("connection_id", "row", "time", "time_ns")
 """Columns for which the log of messages has the least and the greatest value in each file. They are never null."""
 COLUMNS = tuple(name for name in table_schema("messages").names if name != "connection")
 """Stored columns of the engine's messages. The number of a connection is known only at the end, so its id is stored."""

@@ -74,7 +74,7 @@ def test_what_was_told_is_not_told_again_by_who_goes_on_later() -> None:
 
 def test_a_clock_that_is_set_back_keeps_no_finding_back() -> None:
     seen, out = scene(SAMPLES / "loop.pcap"), Kept()
-    tells = Teller(out, is_text=False, severity="warning", settle_ns=5)
+    tells = Teller(out, Manner(is_text=False, severity="warning", settle_ns=5))
     assert tells.look(lambda: seen, HOUR_NS)
     assert out.lines == []
     assert tells.look(lambda: seen, 1)

@@ -4,7 +4,7 @@ import pytest
 from deltalake import Schema
 
 from dcpinspect.spark.schema import ddl
-from dcpinspect.spark.stored import MESSAGES, PARTITIONS, SCHEMAS, TOLD
+from dcpinspect.spark.stored import BOUNDED, MESSAGES, PARTITIONS, SCHEMAS
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -15,4 +15,4 @@ def test_a_table_can_be_stored_as_delta_and_read_by_spark(name: str) -> None:
 
 
 def test_what_the_log_of_messages_tells_is_a_column() -> None:
-    assert {*PARTITIONS, *TOLD} <= {*MESSAGES.names}
+    assert {*PARTITIONS, *BOUNDED} <= {*MESSAGES.names}
