@@ -318,8 +318,9 @@ class Recording:
         history = History(vbucket)
         if self._store is not None:
             store, reading = self._filled(), self._whole(track=True)
-            for rows in _runs(store):
-                history.feed(store.messages(rows))
+            rows = store.of_vbucket(vbucket)
+            for first in range(0, len(rows), _TAKEN):
+                history.feed(store.messages(rows[first : first + _TAKEN]))
         else:
             with self._read(track=True) as reading, closing(reading.ahead()) as batches:
                 for batch in batches:
@@ -373,13 +374,24 @@ class Recording:
             if self._store is not None:
                 self._store.close()
             self._store = self._begun(check=True)
-        assert self._kept_by is not None, "a store is begun with its reading"
+        assert self._kept_by is not None, "a store has a reading that fills it"
         capture = self._kept_by.capture
         for _ in self._filling or ():
             if not goes_on(capture.position / (capture.size or 1)) and self._filling is not None:
                 self._filling.close()
                 raise InterruptedError
         self._made(check=True)
+
+    def matching(self, filter: str | None = None) -> Rows:  # noqa: A002 - as above
+        """Returns the rows for which a filter is true, of all that are kept. Raises UsageError, PlacedError."""
+        store = self._filled()
+        if filter is None:
+            return np.arange(store.first_row, store.rows + 1)
+        return store.matching(FilterRows(parse_filter(filter, name="filter"))).astype(np.int64)
+
+    def batch(self, rows: Sequence[int] | Rows) -> MessageBatch:
+        """Returns the messages with these rows, for all that is made of messages. Raises as ``bytes_of``."""
+        return self._filled().messages(rows)
 
     def query(self, text: str) -> KeptQuery:
         """Returns a query in DuckDB's SQL over the tables, as ``dcpinspect sql`` has them: a context manager, whose ``result()`` iterates

@@ -78,6 +78,7 @@ class Result(Choices):
         bool, typer.Option("--all", help="Text only. Also print the effects below their cause. Other formats always have them.")
     ] = False
     columns: Annotated[str | None, options.columns_option("rule,count,who")] = None
+    max_bytes: options.MaxBytes = None
     csv_guard: options.CsvGuard = True
     list_rules: Annotated[
         bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="List all rules with what each looks for.")
@@ -245,7 +246,7 @@ def _remarks(reading: Reading, found: Sequence[Finding], lacking: str, asked: _A
 
 _WITHOUT_CAPTURE = (
     *("log", "checkpoint", "rule", "family", "no_rule", "effects", "vbucket", "client", "severity", "filter_", "limit", "columns"),
-    *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
+    *("redact", "redact_salt", "baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard", "max_bytes"),
 )
 """Options that make sense for logs and checkpoints without a capture."""
 

@@ -44,6 +44,7 @@ SECTIONS = {
         "io": "Count messages and bytes by command over time, with charts.",
         "sql": "Run a SQL query over captures.",
         "export": "Write the messages of captures to a file.",
+        "mcp": "Let agents ask about captures.",
     },
     "Judge": {
         "check": "Print what is wrong, on which side, and what to do.",

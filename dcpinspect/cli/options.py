@@ -104,6 +104,26 @@ OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete. - is standard output."),
 ]
+
+
+def choose_max_bytes(room: int | None) -> int | None:
+    """Applies ``--max-bytes``."""
+    from dcpinspect.export.bounded import chosen  # deferred, as above
+
+    chosen.set(room)
+    return room
+
+
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="N",
+        min=1000,
+        callback=choose_max_bytes,
+        help="For JSON, print no more than N bytes: whole records, and how many are left out on standard error.",
+    ),
+]
 CsvGuard = Annotated[
     bool,
     typer.Option("--csv-guard/--no-csv-guard", help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula."),
@@ -145,6 +165,7 @@ class OutputFormat(Choices):
         typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
     ] = None
     output: OutputFile = None
+    max_bytes: MaxBytes = None
 
     def format(self, context: typer.Context) -> TableFormat:
         """Returns the format. Raises UsageError for options that it does not use."""

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 
 from dcpinspect.cli import interrupts, terminal
 from dcpinspect.cli.config import config_path
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, to_ascii
+from dcpinspect.export import bounded
 from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
 from dcpinspect.export.target import Target
 
@@ -30,6 +32,16 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
 
 @contextmanager
 def opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Target]:
+    """Yields what ``_opened`` does, and says at the end what ``--max-bytes`` left out."""
+    with _opened(path, format_, captures, others) as target:
+        yield target
+    if bounded.chosen.left_out:
+        more = f"{bounded.chosen.left_out:,} more record{'' if bounded.chosen.left_out == 1 else 's'}"
+        complain(f"{more} left out; ask for fewer rows or columns, or give a greater --max-bytes")
+
+
+@contextmanager
+def _opened(path: str | None, format_: Format, captures: Sequence[str], others: Sequence[str] = ()) -> Iterator[Target]:
     """Yields the output ``path``, None or ``-`` for standard output. A file appears at the end; errors leave none.
 
     Raises UsageError for files that cannot be written, and for the ``captures`` and ``others``, which are read.

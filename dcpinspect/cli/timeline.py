@@ -80,9 +80,11 @@ def timeline(
             if not history.streams and reading.messages:
                 refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
             if format_ is JSON:
+                from dcpinspect.export.bounded import chosen, fitted
                 from dcpinspect.export.json_table import plain_json
 
-                out.put(plain_json(history.to_dict()) + b"\n")
+                told = history.to_dict()
+                out.put(plain_json(told if chosen.room is None else fitted(told, chosen.room)) + b"\n")
             elif history.streams:
                 picture = _Picture(history, lines if messages else None, out, width or out.width(), ascii_ or wants_ascii())
                 picture.write(drawn)

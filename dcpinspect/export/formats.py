@@ -149,7 +149,7 @@ class Json(TableFormat):
     name = "json"
     suffixes: Sequence[str] = (".json",)
     shows_whole = True
-    options: Sequence[str] = ("fields", "values")
+    options: Sequence[str] = ("fields", "values", "max_bytes")
 
     def frame(self) -> JsonArray:
         """Returns the frame around the objects."""
@@ -172,10 +172,13 @@ class Json(TableFormat):
 
     def records(self, target: Target, records: Records, columns: Sequence[str] | None = None, *, guard: bool = True) -> None:
         """Writes the records of the contract; other formats write their Arrow form."""
+        from dcpinspect.export.bounded import chosen, fitted
         from dcpinspect.export.json_table import plain_json
 
         kept = None if columns is None else {"schema", *columns}
         objects = ({key: value for key, value in one.items() if kept is None or key in kept} for one in records.records())
+        if len(records) == 1 and chosen.room is not None:  # the one record of info, and the like
+            objects = (fitted(one, chosen.room - 2) for one in objects)
         frame = self.frame()
         target.put(frame.all(map(plain_json, objects)) + frame.end())
 
@@ -185,7 +188,7 @@ class NdJson(Json):
 
     name = "ndjson"
     suffixes = (".ndjson", ".jsonl")
-    options = ("fields", "values", "check")
+    options = ("fields", "values", "check", "max_bytes")
 
     def frame(self) -> JsonArray:
         """Returns the frame around the objects, which only has line ends."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from dcpinspect.export.bounded import chosen
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.fields import Kind, bit_names
@@ -264,10 +265,18 @@ class JsonArray:
 
     def add(self, text: bytes) -> bytes:
         """Returns the next piece of the array. ``text``: one element or many, with ``BEFORE`` and ``AFTER`` around each."""
+        text = self._within(text)
         if not self._is_empty or not text:
             return text
         self._is_empty = False
         return b"[" + text[1:]
+
+    def _within(self, text: bytes) -> bytes:
+        """Returns as much as the output may still have."""
+        if chosen.room is None:
+            return text
+        elements = [one for one in text.split(self.BEFORE or self.AFTER) if one]  # no element has an end of line
+        return b"".join(self.BEFORE + one + self.AFTER for one in chosen.kept(elements))
 
     def all(self, elements: Iterable[bytes]) -> bytes:
         """Returns the next piece of the array, from bare elements."""
@@ -285,7 +294,7 @@ class JsonLines(JsonArray):
 
     def add(self, text: bytes) -> bytes:
         """Returns the text itself."""
-        return text
+        return self._within(text)
 
     def end(self) -> bytes:
         """Returns nothing."""

@@ -1,0 +1,141 @@
+"""The captures that may be asked about: those below some directories. What was read is kept for the next question."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from dcpinspect.capture.folders import captures_in, with_folders
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.recording import Recording
+
+MOST_KEPT = 8
+"""Number of readings that are kept. Each has 80 bytes a message in a folder for temporary files."""
+_WAIT_S = 0.1
+Identity = tuple[tuple[str, int, int, int, int, int], ...]
+"""Of each file: its name, and what changes once it is another file or has other bytes."""
+
+
+class Question:
+    """A question that a thread answers while others see how far it is, and may cancel it."""
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        """How much of the captures was read, 0 to 1."""
+        self.is_cancelled = False
+        self.on_cancel: Callable[[], object] = lambda: None
+        """Ends what the thread waits for."""
+
+    def cancel(self) -> None:
+        """Lets the thread end soon; any thread may call this."""
+        self.is_cancelled = True
+        self.on_cancel()
+
+    def goes_on(self, share: float) -> bool:
+        """Notes how much was read. Returns whether the question still waits for its answer."""
+        self.share = share
+        return not self.is_cancelled
+
+
+@dataclass(slots=True)
+class _Kept:
+    recording: Recording
+    lock: Lock = field(default_factory=Lock)  # a recording is for one thread at a time
+    asked_by: int = 0
+    """Number of questions that use it, or wait for it."""
+
+
+class Library:
+    """Captures below some directories."""
+
+    def __init__(self, directories: Sequence[str], opened: Callable[[Sequence[str]], Recording]) -> None:
+        """``opened``: opens captures. Raises UsageError for what is no directory."""
+        for name in directories:
+            if not os.path.isdir(name):
+                raise UsageError(f"{escape(name)}: is no directory; name those whose captures may be read")
+        self._roots = [os.path.realpath(name) for name in directories]
+        self._opened = opened
+        self._kept: dict[Identity, _Kept] = {}  # the one that was asked about last stands last
+        self._lock = Lock()
+
+    def captures(self) -> list[tuple[str, int]]:
+        """Returns all captures, by the name that a question may use, and their sizes in bytes."""
+        several = len(self._roots) > 1
+        found = [(path, path if several else os.path.relpath(path, root)) for root in self._roots for path in captures_in(root)]
+        return [(name, os.stat(path).st_size) for path, name in found if self._is_inside(path) and _is_file(path)]
+
+    @contextmanager
+    def reading(self, names: Sequence[str], question: Question) -> Iterator[Recording]:
+        """Yields a reading of captures that came to its end. Raises UsageError, InterruptedError, and the errors of reading."""
+        paths = [path for name in names for path in self._paths(name)]
+        if not paths:
+            raise UsageError("name a capture; info without captures lists all")
+        kept = self._of(paths)
+        try:
+            while not kept.lock.acquire(timeout=_WAIT_S):
+                if question.is_cancelled:
+                    raise InterruptedError
+            try:
+                kept.recording.gather(question.goes_on)
+                yield kept.recording
+            finally:
+                kept.lock.release()
+        finally:
+            with self._lock:
+                kept.asked_by -= 1
+
+    def close(self) -> None:
+        """Forgets what was read."""
+        with self._lock:
+            self._forget(0)
+
+    def _of(self, paths: Sequence[str]) -> _Kept:
+        """Returns the reading of these files as they are now."""
+        abouts = [(path, os.stat(path)) for path in paths]
+        key = tuple((path, one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for path, one in abouts)
+        with self._lock:
+            self._kept[key] = kept = self._kept.pop(key, None) or _Kept(self._opened(paths))
+            kept.asked_by += 1
+            self._forget(MOST_KEPT)
+            return kept
+
+    def _forget(self, most: int) -> None:
+        """Closes those that were not asked about for longest, until ``most`` are kept; one that is in use stays."""
+        for key, kept in list(self._kept.items()):
+            if len(self._kept) > most and not kept.asked_by:
+                kept.recording.close()
+                del self._kept[key]
+
+    def _paths(self, name: str) -> list[str]:
+        """Returns the files that a name of a question means, with links resolved. Raises UsageError."""
+        shown = escape(name)
+        if "\0" in name:
+            raise UsageError(f"{shown}: is no name of a file")
+        places = [os.path.realpath(os.path.join(root, name)) for root in self._roots]
+        inside = [place for place in places if self._is_inside(place)]
+        if not inside:
+            raise UsageError(f"{shown}: is not below the directories that are served; info without captures lists what is")
+        place = next(filter(os.path.exists, inside), None)
+        if place is None:
+            raise UsageError(f"{shown}: there is no such capture; info without captures lists all")
+        if os.path.isdir(place):
+            return [one for one in with_folders([place]) if self._is_inside(one) and _is_file(one)]
+        if not _is_file(place):
+            raise UsageError(f"{shown}: is no file; pipes and devices are not read here")
+        return [place]
+
+    def _is_inside(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(os.path.commonpath([root, real]) == root for root in self._roots)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False

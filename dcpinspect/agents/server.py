@@ -1,0 +1,117 @@
+"""Serves the tools over the Model Context Protocol: each question in a thread, with progress, and an end when it is cancelled."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.to_thread import run_sync
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dcpinspect import __version__
+from dcpinspect.agents.answers import Answer
+from dcpinspect.agents.library import Library, Question
+from dcpinspect.agents.tools import INSTRUCTIONS, Tools
+from dcpinspect.errors import DcpInspectError, memory_ended
+from dcpinspect.export.json_table import plain_json
+
+TOOLS = ("info", "findings", "vbucket", "table", "messages", "message", "sql", "explain")
+_REPORTED_S = 0.5
+"""Seconds between two reports of progress."""
+
+
+def server(library: Library) -> MCPServer[Any]:
+    """Returns the server with all tools."""
+    served = MCPServer("dcpinspect", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
+    tools = Tools(library)
+    for name in TOOLS:
+        served.add_tool(_tool(getattr(tools, name)), annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+    return served
+
+
+async def over_http(served: MCPServer[Any], host: str, port: int, token: str) -> None:
+    """Serves on an address of this machine, at ``/mcp``, whoever has the token."""
+    app = _WithToken(served.streamable_http_app(host=host), token)
+    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="error")).serve()
+
+
+class _WithToken:
+    """Lets only requests with the token through: any program of this machine, and any page in a browser, can reach the port."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or hmac.compare_digest(given, self._wanted):
+            await self._app(scope, receive, send)
+        else:
+            await Response("give the token: Authorization: Bearer TOKEN\n", 401)(scope, receive, send)
+
+
+def _tool(method: Callable[..., Answer]) -> Callable[..., Any]:
+    """Returns what the server calls in place of a tool: with the context of the request instead of the question."""
+    signature = inspect.signature(method, eval_str=True)
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, one in signature.parameters.items() if name != "question"]
+
+    async def run(context: Context[Any, Any], **given: Any) -> CallToolResult:
+        return await _answered(context, lambda question: method(question, **given))
+
+    own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=Context)
+    run.__name__, run.__doc__ = method.__name__, " ".join((method.__doc__ or "").split())
+    run.__annotations__ = {"context": Context, **{one.name: one.annotation for one in parameters}, "return": CallToolResult}
+    setattr(run, "__signature__", inspect.Signature([own, *parameters], return_annotation=CallToolResult))  # noqa: B010 - functions do not declare it
+    return run
+
+
+async def _answered(context: Context[Any, Any], work: Callable[[Question], Answer]) -> CallToolResult:
+    """Returns what the thread answers. Whoever cancels the request ends the thread, too."""
+    question = Question()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_report, context, question)
+        try:
+            found = await run_sync(partial(_told, work, question), abandon_on_cancel=True)
+        finally:
+            question.cancel()
+            group.cancel_scope.cancel()
+    return found
+
+
+def _told(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
+    """Answers in this thread. What is wrong with a question, or a capture, is an answer for the agent, in the sentence of the command."""
+    try:
+        found = work(question)
+    except (DcpInspectError, IndexError) as error:
+        return _wrong("\n".join([str(error), *getattr(error, "details", ())]))
+    except InterruptedError:
+        return _wrong("cancelled")
+    except Exception as error:
+        if (ended := memory_ended(error)) is None:
+            raise
+        return _wrong(ended)
+    data = json.loads(plain_json(found.data))  # as JSON has it: times, bytes and numbers of 64 bits
+    return CallToolResult(content=[TextContent(type="text", text=found.text)], structured_content=data)
+
+
+def _wrong(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+async def _report(context: Context[Any, Any], question: Question) -> None:
+    told = 0.0
+    while True:
+        await anyio.sleep(_REPORTED_S)
+        if question.share > told:
+            told = question.share
+            await context.report_progress(told, 1.0, "reading")

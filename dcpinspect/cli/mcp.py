@@ -1,0 +1,81 @@
+"""``dcpinspect mcp``: lets agents ask about captures, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from typing import Annotated
+
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+TOKEN = "DCPINSPECT_MCP_TOKEN"  # noqa: S105 - the name of a variable
+"""Variable with the token of ``--http``."""
+
+
+def mcp(
+    ports: options.Ports,
+    directories: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DIR…]", help="Captures below these directories may be read, and nothing else. By default, this one."),
+    ] = None,
+    show_data: Annotated[
+        bool, typer.Option("--show-data", help="Show keys, values and names. By default, pseudonyms replace them, as --redact does.")
+    ] = False,
+    redact_salt: Annotated[
+        str | None,
+        typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="127.0.0.1:PORT",
+            help=f"Serve over HTTP on this machine. Clients give a token, which is printed, or which the variable {TOKEN} has.",
+        ),
+    ] = None,
+) -> int:
+    """Let agents ask about captures, over the Model Context Protocol, on standard input and output."""
+    try:
+        import anyio
+
+        from dcpinspect.agents.library import Library  # deferred: only this command needs them
+        from dcpinspect.agents.server import over_http, server
+    except ImportError:
+        raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
+    from dcpinspect.recording import Recording
+    from dcpinspect.transport.tls.keylog import chosen as keys
+
+    if show_data and redact_salt is not None:
+        raise UsageError("--show-data: shows data, and --redact-salt hides them; leave one of them out")
+    redactor = None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
+    place = None if http is None else _address(http)
+    chosen = ports.chosen()
+    wanted = [*chosen["extra_ports"], *(["auto"] if chosen["find_ports"] else [])]
+    library = Library(
+        directories or ["."],
+        lambda paths: Recording(paths, port=wanted, keylog=keys.paths, tls_search=keys.search, redactor=redactor),
+    )
+    try:
+        if place is None:
+            anyio.run(server(library).run_stdio_async)
+            return 0
+        token = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
+        complain(f"serving at http://{escape(http or '')}/mcp{'' if TOKEN in os.environ else f', with the token {token}'}")
+        anyio.run(over_http, server(library), *place, token)
+    finally:
+        library.close()
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Returns host and port. Raises UsageError for other machines' addresses."""
+    found = re.fullmatch(r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII)
+    if found is None or not 0 < int(found[2]) < 65_536:
+        raise UsageError(f"--http {escape(text)}: write an address of this machine, as in 127.0.0.1:8765; others cannot reach it")
+    return found[1].strip("[]"), int(found[2])

@@ -1,0 +1,107 @@
+"""Which captures may be asked about, and how often they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.agents.library import MOST_KEPT, Library, Question
+from dcpinspect.errors import UsageError
+from dcpinspect.recording import Recording
+from tests.peers.truth import SAMPLES
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    """A directory with a capture, beside one that may not be read."""
+    for name in ("inside", "outside"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.pcap").write_bytes((SAMPLES / "upr.pcap").read_bytes())
+    os.mkfifo(tmp_path / "inside" / "pipe.pcap")
+    (tmp_path / "inside" / "link.pcap").symlink_to(tmp_path / "outside" / "a.pcap")
+    (tmp_path / "inside" / "folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "inside" / "device.pcap").symlink_to("/dev/zero")
+    (tmp_path / "inside" / "same.pcap").symlink_to("a.pcap")
+    return tmp_path / "inside"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *((name, "is not below the directories") for name in ("../outside/a.pcap", "/etc/passwd", "link.pcap", "folder/a.pcap", "-", "..")),
+        *((name, "is not below the directories") for name in ("device.pcap", "folder", "../inside2")),
+        ("pipe.pcap", "is no file; pipes and devices are not read here"),
+        ("b.pcap", "there is no such capture"),
+        ("a.pcap\0", "is no name of a file"),
+    ],
+)
+def test_nothing_outside_of_the_directories_is_opened(inside: Path, name: str, why: str) -> None:
+    if name == "-":
+        why = "there is no such capture"
+    library = Library([str(inside)], Recording)
+    with pytest.raises(UsageError, match=why), library.reading([name], Question()):
+        pass
+
+
+def test_captures_are_listed_by_the_name_that_a_question_uses(inside: Path) -> None:
+    library = Library([str(inside)], Recording)
+    assert sorted(library.captures()) == [("a.pcap", 2903), ("same.pcap", 2903)]
+    for names in (["a.pcap"], ["same.pcap"], [str(inside / "a.pcap")], ["."]):
+        with library.reading(names, Question()) as recording:
+            assert {Path(path).name for path in recording.paths} <= {"a.pcap", "same.pcap"}
+    library.close()
+
+
+def test_a_capture_is_read_once_unless_it_has_changed(inside: Path) -> None:
+    opened: list[Sequence[str]] = []
+
+    def open_(paths: Sequence[str]) -> Recording:
+        opened.append(paths)
+        return Recording(paths)
+
+    library = Library([str(inside)], open_)
+    for _ in range(3):
+        with library.reading(["a.pcap"], Question()) as recording:
+            assert len(recording) == 18
+    assert len(opened) == 1
+    (inside / "a.pcap").write_bytes((SAMPLES / "rollback.pcap").read_bytes())
+    with library.reading(["a.pcap"], Question()) as recording:
+        assert len(recording) == 161
+    assert len(opened) == 2
+    library.close()
+
+
+def test_only_the_captures_that_were_asked_about_last_are_kept(inside: Path) -> None:
+    recordings: list[Recording] = []
+
+    def open_(paths: Sequence[str]) -> Recording:
+        recordings.append(Recording(paths))
+        return recordings[-1]
+
+    library = Library([str(inside)], open_)
+    for number in range(MOST_KEPT + 2):
+        (inside / f"{number}.pcap").write_bytes((SAMPLES / "upr.pcap").read_bytes())
+        with library.reading([f"{number}.pcap"], Question()):
+            pass
+    closed = 0
+    for recording in recordings:
+        try:
+            recording.findings()
+        except ValueError:
+            closed += 1
+    assert closed == 2
+    library.close()
+
+
+def test_a_question_that_was_cancelled_ends_the_reading_and_the_next_one_reads_anew(inside: Path) -> None:
+    library = Library([str(inside)], Recording)
+    cancelled = Question()
+    cancelled.cancel()
+    with pytest.raises(InterruptedError), library.reading(["a.pcap"], cancelled):
+        pass
+    with library.reading(["a.pcap"], Question()) as recording:
+        assert len(recording) == 18
+    library.close()

@@ -1,0 +1,119 @@
+"""The server: questions at once, progress, cancelling, damage, and HTTP with a token."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.agents.asking import ask, refused, talk
+from tests.peers.truth import SAMPLES
+
+LARGE = {"captures": ["large.pcapng.gz"]}
+
+
+def test_a_quick_question_is_answered_while_a_slow_one_is_and_the_slow_one_tells_how_far_it_is() -> None:
+    async def body(client: Client) -> None:
+        ended: list[str] = []
+        shares: list[float] = []
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            assert (total, message) == (1.0, "reading")
+            shares.append(progress)
+
+        async def slow() -> None:
+            await client.call_tool("info", LARGE, progress_callback=note)
+            ended.append("slow")
+
+        async def quick() -> None:
+            await ask(client, "findings", captures=["upr.pcap"])
+            ended.append("quick")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            group.start_soon(quick)
+        assert ended == ["quick", "slow"]
+        assert shares == sorted(shares)
+        assert shares
+
+    talk(body, SAMPLES)
+
+
+def test_questions_about_one_capture_at_once_are_all_answered() -> None:
+    async def body(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            for row in range(1, 20):
+                group.start_soon(partial(ask, client, "message", captures=["tour.pcapng"], row=row))
+            group.start_soon(partial(ask, client, "findings", captures=["tour.pcapng"]))
+
+    talk(body, SAMPLES)
+
+
+@pytest.mark.parametrize("tool", ["info", "sql"])
+def test_a_question_that_was_cancelled_stops_its_work(tool: str) -> None:
+    endless = {"query": "select count(*) from range(10000000000) a, range(10000000000) b where a.range + b.range = 3"}
+
+    async def body(client: Client) -> None:
+        capture = LARGE if tool == "info" else {"captures": ["upr.pcap"]}
+        await ask(client, "findings", captures=["upr.pcap"])
+        with anyio.move_on_after(1) as scope:
+            await client.call_tool(tool, {**capture, **(endless if tool == "sql" else {})})
+        assert scope.cancelled_caught
+        with anyio.fail_after(60):
+            await ask(client, "findings", **capture)  # waits for the other's thread to let go of the capture
+
+    talk(body, SAMPLES)
+
+
+def test_a_damaged_capture_is_answered_with_its_damage(tmp_path: Path) -> None:
+    (tmp_path / "cut.pcap").write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:-7])
+    (tmp_path / "empty.pcap").touch()
+
+    async def body(client: Client) -> None:
+        info = await ask(client, "info", captures=["cut.pcap"])
+        assert "cut.pcap, offset 36412: the last record is cut short" in info["damage"][0]["text"]
+        assert (await ask(client, "messages", captures=["cut.pcap"]))["total"] >= 150
+        assert "is empty" in await refused(client, "info", captures=["empty.pcap"])
+
+    talk(body, tmp_path)
+
+
+def test_over_http_only_who_has_the_token_is_answered() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", "dcpinspect", "mcp", str(SAMPLES), "--http", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as server:
+        assert server.stderr is not None
+        told = server.stderr.readline()
+        token = re.search(r"with the token (\S+)", told)
+        assert token is not None, told
+
+        async def run() -> None:
+            async with httpx2.AsyncClient() as anybody:
+                for _ in range(100):
+                    try:
+                        answer = await anybody.post(f"http://127.0.0.1:{port}/mcp", json={}, headers={"Authorization": "Bearer no"})
+                        break
+                    except httpx2.ConnectError:
+                        await anyio.sleep(0.1)
+                assert answer.status_code == 401
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": f"Bearer {token[1]}"}) as own,
+                Client(streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=own)) as client,
+            ):
+                assert (await ask(client, "info", captures=["upr.pcap"]))["messages"] == 18
+
+        try:
+            anyio.run(run)
+        finally:
+            server.terminate()
