@@ -1,12 +1,11 @@
 """Text that stands for the bytes of connections, line by line: finds which form it has, and the pieces it is made of.
 
 The forms are: what ``tcpdump -X`` and ``tshark -x`` print and ``text2pcap`` reads; the follow view of Wireshark
-(``tshark -z follow,tcp,hex|raw|yaml,0``) with its C arrays; plain hex digits; and the protocol log of the C++ SDK.
+(``tshark -z follow,tcp,hex|raw,0``); plain hex digits; and the protocol log of the C++ SDK.
 """
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -86,10 +85,6 @@ _WHEN = re.compile(rf"{_NUMBERED}(?:(?:(\d{{4}}-\d\d-\d\d) |([ -]))?{_OF_DAY}|(\
 _BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
 _TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
 _NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
-_C_ARRAY = re.compile(r"\s*(?:(?:static|const|unsigned|char|uint8_t) ?)+ ?peer([01])_\d{1,9}\[\] ?= ?\{.*")
-_C_BYTE = re.compile(r"0x([0-9A-Fa-f]{2})\b")
-_COMMENT = re.compile(r"/\*.*?\*/")
-_YAML = re.compile(r"\s*(?:- )?(peer|host|port|packet|timestamp|data|index|peers|packets):\s*(.*?)\s*")
 _LOG = re.compile(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, (IN|OUT)\] host=\"([^\"]{1,253})\","
     r" (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, )?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
@@ -268,66 +263,6 @@ def follow_raw(lines: Lines) -> Iterator[Found]:
             yield Problem(number, "half a byte")
 
 
-def c_arrays(lines: Lines) -> Iterator[Found]:
-    """Reads the follow view as C: an array for each segment, with the number of the peer in its name."""
-    direction, data, began = -1, bytearray(), 0
-    for number, text in lines:
-        array = _C_ARRAY.fullmatch(text)
-        if array is not None:
-            if data:
-                yield Problem(began, "an array without an end")
-            direction, began = int(array[1]), number
-            data.clear()
-            text = text.partition("{")[2]
-        if direction < 0:
-            continue
-        text = _COMMENT.sub("", text)
-        data += bytes(int(one, 16) for one in _C_BYTE.findall(text))
-        if "}" in text:
-            yield Piece((CLIENT, SERVER), direction, None, bytes(data))
-            direction = -1
-            data.clear()
-    if data:
-        yield Problem(began, "an array without an end")
-
-
-def follow_yaml(lines: Lines) -> Iterator[Found]:
-    """Reads the follow view as YAML: the bytes as base64, with times."""
-    nodes, peer, began = [CLIENT, SERVER], 0, 0
-    time_ns: int | None = None
-    packed: list[str] | None = None
-
-    def finished() -> Iterator[Found]:
-        if packed is None:
-            return
-        try:
-            yield Piece((nodes[0], nodes[1]), peer, time_ns, binascii.a2b_base64("".join(packed), strict_mode=True))
-        except ValueError:
-            yield Problem(began, "data that is no base64")
-
-    for number, text in lines:
-        found = _YAML.fullmatch(text)
-        if found is None:
-            if packed is not None and text.strip():
-                packed.append(text.strip())
-            continue
-        key, value = found[1], found[2]
-        if key in ("packet", "peers", "packets"):
-            yield from finished()
-            packed, time_ns = None, None
-        elif key == "peer" and value in ("0", "1"):
-            peer = int(value)
-        elif key == "host" and value:
-            nodes[peer] = value[:253], nodes[peer][1]
-        elif key == "port" and value.isascii() and value.isdigit() and len(value) <= 5:
-            nodes[peer] = nodes[peer][0], int(value)
-        elif key == "timestamp" and (at := re.fullmatch(r"(\d{1,10})\.(\d{1,9})", value)):
-            time_ns = int(at[1]) * 10**9 + int(at[2].ljust(9, "0"))
-        elif key == "data" and value.startswith("!!binary"):
-            packed, began = [], number
-    yield from finished()
-
-
 def plain(lines: Lines) -> Iterator[Found]:
     """Reads hex digits alone: bytes of one side."""
     direction = None
@@ -403,13 +338,6 @@ FORMS = (
         "packets and the client's address are made up; times have no time zone and are read as UTC",
         re.compile(r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ", _MULTILINE),
         protocol_log,
-    ),
-    Form("follow view as YAML", "packets are made up", re.compile(r"\A\s*(?:#.*\n\s*)*peers:\s*$", _MULTILINE), follow_yaml),
-    Form(
-        "follow view as C arrays",
-        f"{_NO_ENDS}; {_NO_TIMES}",
-        re.compile(r"^\s*(?:\w+ ){0,3}char peer[01]_\d+\[\] ?= ?\{", _MULTILINE),
-        c_arrays,
     ),
     Form("follow view as hex digits", _NO_TIMES, re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE), follow_raw),
     Form("follow view as a hex dump", _NO_TIMES, re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE), follow_hex),

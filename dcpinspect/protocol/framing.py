@@ -31,6 +31,7 @@ from dcpinspect.protocol.resync import (
     KnownStreams,
     LegalExtras,
     Trial,
+    Verdict,
     default_legal_extras,
     plausible_headers,
 )
@@ -212,9 +213,7 @@ class Framer:
         headers = Headers(walk.data, walk.offset, walk.holes, self._legal)
         at = stretch.offset
         if self._is_doubted and (self._trial is not None or final or len(walk.data) >= HEADER):
-            self._is_doubted = False
-            if self._trial is None and not len(plausible_headers(walk.data[:HEADER], self._legal)[0]):
-                self._lose(at, BAD_MAGIC, walk.release_at(at + min(HEADER, len(walk.data)) - 1))
+            self._look_at_beginning(walk)
         while True:
             if self._trial is not None:
                 verdict = self._trial.look(headers, walk.release_at, final=final, settle=settle)
@@ -222,48 +221,68 @@ class Framer:
                     self._pass_over(at, stretch.end, walk.holes)
                     return
                 if verdict is None:
-                    keep = stretch.end if final else max(at, self._trial.keep)
-                    self._lost_captured += captured(at, keep, walk.holes)
-                    at = keep
-                    if final:
-                        self._name_foreign()
-                        self._found(at)
+                    at = self._search_on(walk, at, stretch.end if final else max(at, self._trial.keep), final=final)
                     break
-                self._lost_captured += captured(at, verdict.start, walk.holes)
-                at = verdict.start
-                self._heuristic_until = max(self._heuristic_until, verdict.proven)
-                self._floor = max(self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1))
-                if at - self._lost_at < MIN_STREAM_REQUEST:
-                    self._known.no_doubt(self._floor)
-                self._found(at)
+                at = self._believe(walk, at, verdict, stretch)
             at, why = self._follow(walk, at)
             if walk.has_messages:
                 self._recogniser = None
             if not why:
                 break
-            start = at
-            if why == HOLE:
-                hole = int(np.searchsorted(walk.holes[:, 1], at, "right"))
-                start = int(walk.holes[hole, 1])
-            else:
-                start += 1
-            if why != HOLE and self._recogniser is None and at >= self._heuristic_until:
-                self._mistrust(at, walk.data[at - walk.offset :][:HEADER].tobytes())
-            self._lose(at, why, walk.release_at(at + HEADER - 1))
-            self._lost_captured += captured(at, start, walk.holes)
-            at = start
-            self._trial = self._new_trial(start)
+            at = self._stumble(walk, at, why)
         if walk.has_messages:
             walks.append(walk)
-        if final and self._trial is None and 0 < stretch.end - at < HEADER and self._name_foreign():
-            self._pass_over(at, stretch.end, walk.holes)
-        elif final and self._trial is None and at < stretch.end:
-            self._unfinished = captured(at, stretch.end, walk.holes)
-            self.account.unfinished += self._unfinished
+        if final and self._trial is None and at < stretch.end:
+            self._leave_rest(walk, at, stretch.end)
         if final:
             self._held = None
         elif at > stretch.offset or self._held is not stretch:
             self._held = stretch.rest(at)
+
+    def _look_at_beginning(self, walk: Walk) -> None:
+        """Takes the beginning for no message if a stream that may be of any protocol does not begin with a plausible header."""
+        self._is_doubted = False
+        if self._trial is None and not len(plausible_headers(walk.data[:HEADER], self._legal)[0]):
+            self._lose(walk.offset, BAD_MAGIC, walk.release_at(walk.offset + min(HEADER, len(walk.data)) - 1))
+
+    def _search_on(self, walk: Walk, at: int, keep: int, *, final: bool) -> int:
+        """Gives up bytes from ``at`` to ``keep``, in which a trial has found nothing; returns where it goes on."""
+        self._lost_captured += captured(at, keep, walk.holes)
+        if final:
+            self._name_foreign()
+            self._found(keep)
+        return keep
+
+    def _believe(self, walk: Walk, at: int, verdict: Verdict, stretch: Stretch) -> int:
+        """Takes what a trial has decided; returns where the next message begins."""
+        self._lost_captured += captured(at, verdict.start, walk.holes)
+        self._heuristic_until = max(self._heuristic_until, verdict.proven)
+        self._floor = max(self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1))
+        if verdict.start - self._lost_at < MIN_STREAM_REQUEST:
+            self._known.no_doubt(self._floor)
+        self._found(verdict.start)
+        return verdict.start
+
+    def _stumble(self, walk: Walk, at: int, why: str) -> int:
+        """Begins a trial behind ``at``, where there is no message; returns where it begins."""
+        if why == HOLE:
+            start = int(walk.holes[int(np.searchsorted(walk.holes[:, 1], at, "right")), 1])
+        else:
+            start = at + 1
+            if self._recogniser is None and at >= self._heuristic_until:
+                self._mistrust(at, walk.data[at - walk.offset :][:HEADER].tobytes())
+        self._lose(at, why, walk.release_at(at + HEADER - 1))
+        self._lost_captured += captured(at, start, walk.holes)
+        self._trial = self._new_trial(start)
+        return start
+
+    def _leave_rest(self, walk: Walk, at: int, end: int) -> None:
+        """Accounts for the last bytes of a direction, which are no whole message."""
+        if end - at < HEADER and self._name_foreign():
+            self._pass_over(at, end, walk.holes)
+        else:
+            self._unfinished = captured(at, end, walk.holes)
+            self.account.unfinished += self._unfinished
 
     def _mistrust(self, at: int, header: bytes) -> None:
         """Notes a fault: messages went up to stream offset ``at``, and something else is there."""

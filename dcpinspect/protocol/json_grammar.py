@@ -25,39 +25,41 @@ def is_json_text(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     at, opened = 0, bytearray()
-    while True:
-        found = _VALUE.match(text, at)
-        if found is None:
-            return False
-        at = found.end()
-        kind = text[at - 1]
-        if kind in (_OPEN_ARRAY, _OPEN_OBJECT):
-            nothing = _NOTHING.match(text, at)
-            if nothing is None:
-                opened.append(kind)
-                if kind == _OPEN_ARRAY:
-                    continue
-                found = _KEY.match(text, at)
-                if found is None:
-                    return False
-                at = found.end()
-                continue
-            at = nothing.end()
-            if text[at - 1] != kind + 2:
-                return False
-        while True:
-            if not opened:
+    while at >= 0:
+        depth = len(opened)
+        at = _begin(text, at, opened)
+        if at >= 0 and len(opened) == depth:
+            at = _close(text, at, opened)
+            if at >= 0 and not opened:
                 return _REST.fullmatch(text, at) is not None
-            found = _NEXT.match(text, at)
-            if found is None:
-                return False
-            at = found.end()
-            if text[at - 1] == _COMMA:
-                break
-            if text[at - 1] != opened.pop() + 2:
-                return False
-        if opened[-1] == _OPEN_OBJECT:
-            found = _KEY.match(text, at)
-            if found is None:
-                return False
-            at = found.end()
+        if at >= 0 and opened[-1] == _OPEN_OBJECT:
+            at = _end(_KEY.match(text, at))
+    return False
+
+
+def _end(found: re.Match[bytes] | None) -> int:
+    return -1 if found is None else found.end()
+
+
+def _begin(text: bytes, at: int, opened: bytearray) -> int:
+    """Returns where the value at ``at`` ends; where its inside begins if it has one, which is then noted in ``opened``; -1 for no value."""
+    at = _end(_VALUE.match(text, at))
+    if at < 0 or (kind := text[at - 1]) not in (_OPEN_ARRAY, _OPEN_OBJECT):
+        return at
+    nothing = _end(_NOTHING.match(text, at))
+    if nothing < 0:
+        opened.append(kind)
+        return at
+    return nothing if text[nothing - 1] == kind + 2 else -1
+
+
+def _close(text: bytes, at: int, opened: bytearray) -> int:
+    """Returns where it goes on behind a value: behind a comma, or at the end of the outermost value. What ends before is taken off
+    ``opened``. -1 for neither."""
+    while opened:
+        at = _end(_NEXT.match(text, at))
+        if at < 0 or text[at - 1] == _COMMA:
+            return at
+        if text[at - 1] != opened.pop() + 2:
+            return -1
+    return at

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, step
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
 from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
 from dcpinspect.protocol.stretch import Column, Stretch
@@ -15,6 +15,9 @@ _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
 _LENGTH_KNOWN = 12
 """Number of bytes of a header that are needed to know where the next one is."""
+_OFFSET, _AT, _NEXT_HOLE, _SEGMENT, _FIRST, _COUNT, _NEW, _EVENTS, _NEED = range(9)
+"""What the kernel's state says. _OFFSET: stream offset of ``data``. _AT, _NEXT_HOLE, _SEGMENT: where it is. _FIRST: messages before the
+current call; _COUNT: messages so far. Of the current call: the streams that are new, events of producers, bytes wanted from _AT on."""
 ROLES = np.zeros(256, np.uint8)
 ROLES[OF_STREAMS] = 1
 ROLES[list(EVENTS)] = 2
@@ -33,20 +36,24 @@ class Run(NamedTuple):
     events: int
     """Number of messages that a producer sends in a stream."""
     messages: Column
-    """[5, n]: place of each message in the stretch, its length, segments of the least and the greatest packet that gave bytes of it,
-    segment of its last byte."""
-    is_cut: Octets
-    """1 if the header of the message is not whole."""
+    """[6, n]: place of each message in the stretch, its length, segments of the least and the greatest packet that gave bytes of it,
+    segment of its last byte, 1 if its header is not whole."""
     keys: Column
     """vbucket << 32 | opaque of the streams that the memo did not have."""
     shown_by: Column
     """Place of the message that showed each of these streams."""
 
+    @property
+    def is_cut(self) -> Column:
+        """1 if the header of the message is not whole."""
+        is_cut: Column = self.messages[5]
+        return is_cut
+
 
 class Walk:
     """Messages found in one stretch, run by run, before they become ``Framed``."""
 
-    __slots__ = ("_cut", "_kept", "_keys", "_messages", "_state", "data", "holes", "offset", "segments")
+    __slots__ = ("_kept", "_keys", "_messages", "_state", "data", "holes", "offset", "segments")
 
     def __init__(self, stretch: Stretch) -> None:
         self.data = stretch.data
@@ -69,23 +76,20 @@ class Walk:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
             room = len(self.data) // HEADER + 1
-            self._messages, self._keys, self._cut = np.empty((5, room), np.int64), np.empty((2, room), np.int64), np.empty(room, np.uint8)
-            self._state = np.zeros(7, np.int64)
-        state, first = self._state, int(self._state[3])
-        state[0] = at - self.offset
-        why = frame_messages(
-            self.data, self.offset, self.holes, self.segments.columns, ROLES, memo, self._messages, self._cut, self._keys, state
-        )
-        end, _, _, last, new, events, need = state.tolist()
+            self._messages, self._keys = np.empty((6, room), np.int64), np.empty((2, room), np.int64)
+            self._state = np.zeros(_NEED + 1, np.int64)
+            self._state[_OFFSET] = self.offset
+        state = self._state
+        state[_AT] = at - self.offset
+        why = frame_messages(self.data, self.holes, self.segments.columns, ROLES, memo, self._messages, self._keys, state)
         return Run(
-            end=self.offset + end,
+            end=self.offset + int(state[_AT]),
             why=_REASONS[why],
-            need=need,
-            events=events,
-            messages=self._messages[:, first:last],
-            is_cut=self._cut[first:last],
-            keys=self._keys[0, :new],
-            shown_by=self._keys[1, :new],
+            need=int(state[_NEED]),
+            events=int(state[_EVENTS]),
+            messages=self._messages[:, state[_FIRST] : state[_COUNT]],
+            keys=self._keys[0, : state[_NEW]],
+            shown_by=self._keys[1, : state[_NEW]],
         )
 
     def released(self, run: Run) -> Column:
@@ -106,8 +110,8 @@ class Walk:
     def framed(self) -> Framed:
         """Returns the messages of all runs, each of which was kept."""
         counts, until, floors = np.array(self._kept, np.int64).T
-        whole = np.flatnonzero(self._cut[: counts.sum()] == 0)
-        start, length, least, greatest, last = self._messages[:, whole]
+        whole = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
+        start, length, least, greatest, last = self._messages[:5, whole]
         heuristic, floor = start + self.offset < np.repeat(until, counts)[whole], np.repeat(floors, counts)[whole]
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
@@ -132,79 +136,92 @@ class Walk:
         )
 
 
-@kernel("int64(octets, int64, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], uint8[::1], int64[:,::1], int64[::1])")
-def frame_messages(
-    data: Octets, offset: int, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, cut: Octets, keys: Ints, state: Ints
-) -> int:
-    """Follows the headers from ``data[state[0]]`` on; returns why it stopped. One step for each message and for each segment.
+@inline
+def body_size(data: Octets, at: int, hole: int) -> int:
+    """Returns the size of the body of the message at ``at``, or the negated reason why there is no message. ``hole``: where the next hole
+    begins."""
+    if hole < at + _LENGTH_KNOWN:
+        return -_HOLE
+    if data[at] not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
+        return -_BAD_MAGIC
+    body = be32(data, at + 8)
+    return -_ABSURD_BODY if body > MAX_BODY else int(body)
 
-    ``data`` begins at stream ``offset``. ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``Run``, and so is
-    ``cut``. ``keys`` are not in ``memo`` (a small hash table). ``state`` is kept between calls on the same data: place, hole, segment,
-    messages; then the new keys, stream events, and the bytes wanted from ``state[0]`` on.
+
+@step
+def note_segments(segments: Ints, begin: int, end: int, messages: Ints, state: Ints) -> None:
+    """Writes which segments gave the next message, which has the stream bytes [begin, end)."""
+    s, last, count = state[_SEGMENT], segments.shape[1], state[_COUNT]
+    while s + 1 < last and segments[0, s + 1] <= begin:
+        s += 1
+    low, high, j = -1, -1, s
+    while j < last and segments[0, j] < end:
+        if segments[2, j] > 0:
+            if low < 0 or segments[1, j] < segments[1, low]:
+                low = j
+            if high < 0 or segments[1, j] > segments[1, high]:
+                high = j
+        j += 1
+    state[_SEGMENT] = max(s, j - 1)
+    messages[2, count] = low
+    messages[3, count] = high
+    messages[4, count] = state[_SEGMENT]
+
+
+@step
+def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state: Ints) -> None:
+    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not have it. ``role``: as in ``ROLES``."""
+    magic = data[at]
+    is_success = data[at + 6] == 0 and data[at + 7] == 0  # the status, if it is an answer
+    answers = role == 1 and magic in (0x81, 0x18) and is_success
+    if role == 0 or not (answers or magic in (0x80, 0x08)):
+        return
+    if role == 2:
+        state[_EVENTS] += 1
+    vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
+    key = ANSWERED | opaque if answers else (vbucket << 32) | opaque
+    # opaques are often the vbucket, a counter, or a constant
+    slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
+    if memo[slot] != key:
+        memo[slot] = key
+        keys[0, state[_NEW]] = key
+        keys[1, state[_NEW]] = state[_COUNT] - state[_FIRST]
+        state[_NEW] += 1
+
+
+@kernel("int64(octets, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], int64[:,::1], int64[::1])")
+def frame_messages(data: Octets, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, keys: Ints, state: Ints) -> int:
+    """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each message and for each segment.
+
+    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``Run``. ``keys`` are not in ``memo`` (a small hash table).
+    ``state`` is kept between calls on the same data.
     """
-    at, h, s, count = state[0], state[1], state[2], state[3]
-    size, last = len(data), segments.shape[1]
-    new, events = 0, 0
-    need = 24
+    offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]
+    state[_FIRST], state[_NEW], state[_EVENTS], state[_NEED] = state[_COUNT], 0, 0, HEADER
     why = _MORE
     while True:
+        at, count = state[_AT], state[_COUNT]
         while h < len(holes) and holes[h, 1] - offset <= at:
             h += 1
-        if at + 24 > size:
+        if at + HEADER > size:
             break
         hole = holes[h, 0] - offset if h < len(holes) else size
-        if hole < at + _LENGTH_KNOWN:
-            why = _HOLE
+        body = body_size(data, at, hole)
+        if body < 0:
+            why = -body
             break
-        magic = data[at]
-        if magic not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
-            why = _BAD_MAGIC
-            break
-        body = be32(data, at + 8)
-        if body > MAX_BODY:
-            why = _ABSURD_BODY
-            break
-        end = at + 24 + body
+        end = at + HEADER + body
         if end > size:
-            need = 24 + body
+            state[_NEED] = HEADER + body
             break
-        is_cut = hole < at + 24
-        cut[count] = 1 if is_cut else 0
-        while s + 1 < last and segments[0, s + 1] - offset <= at:
-            s += 1
-        low, high = -1, -1
-        j = s
-        while j < last and segments[0, j] - offset < end:
-            if segments[2, j] > 0:
-                if low < 0 or segments[1, j] < segments[1, low]:
-                    low = j
-                if high < 0 or segments[1, j] > segments[1, high]:
-                    high = j
-            j += 1
-        s = max(s, j - 1)
+        is_cut = hole < at + HEADER
         messages[0, count] = at
-        messages[1, count] = 24 + body
-        messages[2, count] = low
-        messages[3, count] = high
-        messages[4, count] = s
-        role = 0 if is_cut else roles[data[at + 1]]
-        answers = role == 1 and magic in (0x81, 0x18) and data[at + 6] == 0 and data[at + 7] == 0  # the status: success
-        if answers or (role != 0 and magic in (0x80, 0x08)):
-            if role == 2:
-                events += 1
-            vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
-            key = (vbucket << 32) | opaque
-            if answers:
-                key = ANSWERED | opaque
-            # opaques are often the vbucket, a counter, or a constant
-            slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
-            if memo[slot] != key:
-                memo[slot] = key
-                keys[0, new] = key
-                keys[1, new] = count - state[3]
-                new += 1
-        count += 1
-        at = end
-    state[0], state[1], state[2], state[3] = at, h, s, count
-    state[4], state[5], state[6] = new, events, need
+        messages[1, count] = HEADER + body
+        messages[5, count] = 1 if is_cut else 0
+        note_segments(segments, offset + at, offset + end, messages, state)
+        if not is_cut and roles[data[at + 1]] != 0:
+            note_stream(data, at, roles[data[at + 1]], memo, keys, state)
+        state[_COUNT] += 1
+        state[_AT] = end
+    state[_NEXT_HOLE] = h
     return why

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -44,16 +43,6 @@ def follow(pieces: list[tuple[int, bytes]], indent: str = "\t") -> str:
     return "\n".join(out)
 
 
-def array(direction: int, number: int, data: bytes) -> str:
-    body = ", ".join(f"0x{byte:02x}" for byte in data)
-    return f"char peer{direction}_{number}[] = {{ /* Packet {number} */\n{body} }};"
-
-
-def packed(direction: int, data: bytes, time: str) -> str:
-    return f"  - packet: 4\n    peer: {direction}\n    timestamp: {time}\n    data: !!binary |\n      {base64.b64encode(data).decode()}"
-
-
-YAML = "peers:\n  - peer: 0\n    host: 10.0.0.1\n    port: 4000\n  - peer: 1\n    host: ::1\n    port: 11207\npackets:\n"
 NODES = "Node 0: 10.0.0.1:4000\nNode 1: 10.0.0.2:11210\n"
 LOG = '[2026-03-01 10:00:00.250]    1ms [trac] [7,9] [MCBP, {}] host="10.0.0.2", {}={}\n'
 
@@ -81,12 +70,6 @@ CASES: list[tuple[str, str, list[Piece]]] = [
         "follow view as hex digits",
         f"Follow: tcp,raw\n{NODES}{HELLO.hex()}\n\t{ANSWER.hex()}\n",
         pieces(ends=NAMED),
-    ),
-    ("follow view as C arrays", f"{array(0, 0, HELLO)}\n{array(1, 0, ANSWER)}\n", pieces()),
-    (
-        "follow view as YAML",
-        f"{YAML}{packed(0, HELLO, '1.5')}\n{packed(1, ANSWER, '2.000000001')}\n",
-        pieces(lambda one: [1_500_000_000, 2_000_000_001][one], (("10.0.0.1", 4000), ("::1", 11207))),
     ),
     ("text of tcpdump", f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}", [Piece((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)]),
     ("hex dump", grouped(HELLO, indent="").replace("0x", "0000"), pieces()[:1]),

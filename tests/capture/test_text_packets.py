@@ -39,7 +39,7 @@ def follow_of(path: Path, form: str, target: Path) -> Path:
 
 
 @pytest.mark.requires("tshark")
-@pytest.mark.parametrize("form", ["hex", "raw", "yaml"])
+@pytest.mark.parametrize("form", ["hex", "raw"])
 def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: str) -> None:
     text = follow_of(ROLLBACK, form, tmp_path / "follow.txt")
     assert sorted(opcodes(text)) == sorted(opcodes(ROLLBACK, connection=1))

@@ -107,12 +107,11 @@ def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[i
     results = []
     for name in ("interpreted", "compiled"):
         room = len(data) // 24 + 1
-        messages, keys, cut = np.zeros((5, room), np.int64), np.zeros((2, room), np.int64), np.zeros(room, np.uint8)
-        memo, state = np.full(4096, -1, np.int64), np.zeros(7, np.int64)
+        messages, keys = np.zeros((6, room), np.int64), np.zeros((2, room), np.int64)
+        memo, state = np.full(4096, -1, np.int64), np.zeros(9, np.int64)
+        state[0] = whole.offset
         missing = np.array(whole.holes, np.int64).reshape(-1, 2)
-        why = getattr(walk.frame_messages, name)(
-            whole.data, whole.offset, missing, whole.segments.columns, walk.ROLES, memo, messages, cut, keys, state
-        )
-        written: list[npt.NDArray[np.generic]] = [messages, cut, keys, memo, state]
+        why = getattr(walk.frame_messages, name)(whole.data, missing, whole.segments.columns, walk.ROLES, memo, messages, keys, state)
+        written: list[npt.NDArray[np.int64]] = [messages, keys, memo, state]
         results.append((why, *(column.tolist() for column in written)))
     assert results[0] == results[1]
