@@ -257,10 +257,9 @@ class _Against:
     def _reserved(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
         """Fields that have a meaning only by settings of old servers."""
         decoded = batch.decoded
-        size = decoded.numbers.get("nmeta")
-        if size is not None:
-            tail = mask & size.known & (size.values > 0)
-            yield self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
+        size = batch.column("nmeta")
+        tail = mask & size.known & (size.values > 0)
+        yield self._without(METADATA, OFF, ALSO, batch, tail, lambda row: reserved(batch, row, "nmeta", size.values[row]))
         rows = np.flatnonzero(mask & (decoded.opcode == Opcode.DCP_DELETION) & (decoded.extras_size == _EXTRAS_WITH_TIME))
         unused = np.zeros(len(batch), dtype=np.uint64)
         unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)

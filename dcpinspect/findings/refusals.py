@@ -36,8 +36,8 @@ from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import PerConnection
 from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
@@ -235,18 +235,15 @@ class Refusals(Watcher):
 
 
 def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
-    decoded, place = batch.decoded, (table := SentMessages.zeros(len(rows))).place
-    place.row, place.offset, place.time = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
-    place.frame = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+    decoded, table = batch.decoded, SentMessages.zeros(len(rows))
+    put_places(table.place, batch, rows)
     table.connection, table.direction = batch.connection[rows], batch.direction[rows]
     codes = (decoded.opcode, decoded.opaque, decoded.specific)
     table.opcode, table.opaque, table.vbucket = (column[rows].astype(np.int64) for column in codes)
     seqnos = np.full(len(rows), _NO_SEQNO, dtype=np.uint64)
     for name in _SEQNOS:
-        known = decoded.numbers.get(name)
-        if known is not None:
-            has_it = (seqnos == _NO_SEQNO) & known.known[rows]
-            seqnos = np.where(has_it, known.values[rows].astype(np.uint64), seqnos)
+        column = batch.column(name).take(rows)
+        seqnos = np.where((seqnos == _NO_SEQNO) & column.known, column.values.astype(np.uint64), seqnos)
     table.seqno = biased(seqnos)
     return table
 

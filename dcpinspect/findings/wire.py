@@ -199,10 +199,8 @@ _EXCLUDING = (
 def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     decoded = batch.decoded
     for opcode, name, looked_at, wrong in _EXCLUDING:
-        numbers = decoded.numbers.get(name)
-        if numbers is None or numbers.valid is None:
-            continue
-        here = whole & numbers.valid & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
+        numbers = batch.column(name)
+        here = whole & numbers.known & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
         flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(opcode, STREAM_FLAGS)
         names = ", ".join(bit_names(flags, wrong))
         what = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
@@ -226,10 +224,8 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 
     def of(name: str, *opcodes: int) -> tuple[Mask, Array]:
         """Returns a mask of requests of these commands that have a number, and the numbers."""
-        numbers = decoded.numbers.get(name)
-        if numbers is None or numbers.valid is None:
-            return np.zeros(len(batch), dtype=np.bool_), np.zeros(len(batch), dtype=np.uint64)
-        return request & numbers.valid & _commanded(*opcodes)[decoded.opcode], numbers.values
+        numbers = batch.column(name)
+        return request & numbers.known & _commanded(*opcodes)[decoded.opcode], numbers.values
 
     here, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
     end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
@@ -266,8 +262,8 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     )
     rolled_back = whole & decoded.is_response & decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
     rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
-    seqnos = decoded.numbers.get("rollback_seqno")
-    if seqnos is not None:
+    seqnos = batch.column("rollback_seqno")
+    if seqnos.known.any():
         yield _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
 
 

@@ -18,7 +18,7 @@ from dcpinspect.records import dataclass
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import rows as r
 from dcpinspect.streams.conversation import Conversation
-from dcpinspect.streams.session import Fact, readable, value_bytes
+from dcpinspect.streams.session import Fact, put_places, readable, value_bytes
 from dcpinspect.streams.state import Details, biased
 from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
 from dcpinspect.tables.messages import MessageBatch
@@ -121,11 +121,10 @@ class MessageColumns:
     def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: r.Messages) -> None:
         decoded, numbers = batch.decoded, batch.decoded.numbers
         vbucket = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows].astype(np.int64)
-        vbucket[decoded.is_response[rows] & ~_valid(batch.vbucket.valid, len(batch))[rows]] = -1
-        sid = np.where(_valid(decoded.sid.valid, len(batch)), decoded.sid.values.astype(np.int64), -1)[rows]
+        vbucket[decoded.is_response[rows] & ~batch.vbucket.known[rows]] = -1
+        sid = np.where(decoded.sid.known, decoded.sid.values.astype(np.int64), -1)[rows]
         prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
-        by_seqno = numbers.get("by_seqno")
-        seqno = biased(np.zeros(len(batch), np.uint64) if by_seqno is None else by_seqno.values)[rows]
+        seqno = biased(batch.column("by_seqno").values)[rows]
         acknowledged = kind == k.SEQNO_ACK
         if acknowledged.any():
             seqno[acknowledged] = biased(numbers["prepared_seqno"].values[rows[acknowledged]])
@@ -148,10 +147,7 @@ class MessageColumns:
         messages.opaque[put] = decoded.opaque[rows]
         messages.seqno[put] = seqno
         messages.size[put] = np.where(kind >= k.END, batch.length[rows] + PREPARE_SURPLUS * prepared, 0)
-        messages.place.row[put] = batch.row[rows]
-        messages.place.offset[put] = batch.stream_offset[rows]
-        messages.place.frame[put] = (batch.last_file[rows] << r.FILE_SHIFT) | batch.last_frame[rows]
-        messages.place.time[put] = batch.time_ns[rows]
+        put_places(messages.place, batch, rows, put)
 
     def _requests(self, own: Chosen, messages: r.Messages) -> r.Requests:
         """Returns what the stream requests ask for."""
@@ -160,12 +156,12 @@ class MessageColumns:
         messages.detail[own.at[chosen]] = np.arange(len(chosen))
         if len(chosen):
             batch = own.batch
-            table.start = biased(_column(batch, "start_seqno", asked))
-            table.end = biased(_column(batch, "end_seqno", asked))
-            table.snapshot_start = biased(_column(batch, "snapshot_start_seqno", asked))
-            table.snapshot_end = biased(_column(batch, "snapshot_end_seqno", asked))
-            table.uuid = _column(batch, "vbucket_uuid", asked).view(np.int64)
-            table.flags = _column(batch, "flags", asked)
+            table.start = biased(batch.column("start_seqno").values[asked])
+            table.end = biased(batch.column("end_seqno").values[asked])
+            table.snapshot_start = biased(batch.column("snapshot_start_seqno").values[asked])
+            table.snapshot_end = biased(batch.column("snapshot_end_seqno").values[asked])
+            table.uuid = batch.column("vbucket_uuid").values[asked].view(np.int64)
+            table.flags = batch.column("flags").values[asked]
             table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
             table.filter = _filters(batch, asked, self._conversation)
             messages.sid[own.at[chosen[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
@@ -181,10 +177,9 @@ class MessageColumns:
             batch = own.batch
             status = batch.decoded.specific[answered].astype(np.int64)
             table.status = status
-            rollback = batch.decoded.numbers.get("rollback_seqno")
-            has_rollback = (status == Status.ROLLBACK) & readable(batch)[answered]
-            has_rollback &= False if rollback is None else _valid(rollback.valid, len(batch))[answered]
-            table.rollback = np.where(has_rollback, biased(_column(batch, "rollback_seqno", answered)), r.UNREAD_SEQNO)
+            rollback = batch.column("rollback_seqno").take(answered)
+            has_rollback = (status == Status.ROLLBACK) & readable(batch)[answered] & rollback.known
+            table.rollback = np.where(has_rollback, biased(rollback.values), r.UNREAD_SEQNO)
             table.request = batch.request_row.values[answered]
             table.rtt = np.where(batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0)
             granted = (status == 0) & readable(batch)[answered]
@@ -241,17 +236,13 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     decoded = batch.decoded
     kind: Rows = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])
     kind[decoded.is_server | ~decoded.has_magic] = 0
-    numbers = decoded.numbers
     for name, kinds in _NEEDED.items():
         wanted = _among(*kinds)[kind]
-        column = numbers.get(name)
-        lacks = wanted if column is None else wanted & ~_valid(column.valid, len(batch))
+        lacks = wanted & ~batch.column(name).known
         if lacks.any():
             kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == k.MARKER) & ~decoded.extras_fit
-    starts = numbers.get("start_seqno")
-    has_range = np.zeros(len(batch), dtype=np.bool_) if starts is None else _valid(starts.valid, len(batch))
-    markers |= (kind == k.MARKER) & ~has_range & (_MARKER_LAYOUTS[decoded.layout] != k.UPR_LAYOUT)
+    markers |= (kind == k.MARKER) & ~batch.column("start_seqno").known & (_MARKER_LAYOUTS[decoded.layout] != k.UPR_LAYOUT)
     kind[markers] = k.UNREADABLE
     missing = batch.missing
     if not len(missing.row):
@@ -301,10 +292,6 @@ def _among(*kinds: int) -> Mask:
     return found
 
 
-def _valid(valid: Mask | None, size: int) -> Mask:
-    return np.ones(size, dtype=np.bool_) if valid is None else valid
-
-
 _CACHED = Struct(">8xQ8xI8xH2x")
 """Of a record of a cache transfer: by_seqno, bytes of its value and of its key."""
 
@@ -321,18 +308,10 @@ def _greatest_cached(batch: MessageBatch, row: int) -> int:
     return greatest
 
 
-def _column(batch: MessageBatch, name: str, rows: Rows) -> Array:
-    """Returns a column of numbers, 0 where there is none."""
-    column = batch.decoded.numbers.get(name)
-    return np.zeros(len(rows), dtype=np.uint64) if column is None else column.values[rows]
-
-
 def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
     """Returns why streams end, for each row; -1 if unknown."""
-    column = batch.decoded.numbers.get("end_reason")
-    if column is None:
-        return np.full(len(rows), -1, dtype=np.int64)
-    return np.where(_valid(column.valid, len(batch))[rows], column.values[rows].astype(np.int64), -1)
+    reason = batch.column("end_reason").take(rows)
+    return np.where(reason.known, reason.values.astype(np.int64), -1)
 
 
 def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
@@ -342,17 +321,17 @@ def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
     messages.detail[own.at[chosen]] = np.arange(len(chosen))
     if len(chosen):
         batch = own.batch
-        table.start = biased(_column(batch, "start_seqno", marked))
-        table.end = biased(_column(batch, "end_seqno", marked))
-        table.flags = _column(batch, "snapshot_type", marked).astype(np.int64)
+        table.start = biased(batch.column("start_seqno").values[marked])
+        table.end = biased(batch.column("end_seqno").values[marked])
+        table.flags = batch.column("snapshot_type").values[marked].astype(np.int64)
         table.layout = _MARKER_LAYOUTS[batch.decoded.layout[marked]]
         seqnos = table.seqnos
         columns = (seqnos.max_visible, seqnos.high_completed, seqnos.purge, seqnos.high_prepared)
         for bit, (name, values) in enumerate(zip(_MARKER_SEQNOS, columns, strict=True)):
-            column = batch.decoded.numbers.get(name)
-            if column is not None:
-                values[:] = biased(column.values[marked])
-                seqnos.present |= _valid(column.valid, len(batch))[marked].astype(np.int64) << bit
+            column = batch.column(name).take(marked)
+            if column.known.any():
+                values[:] = biased(column.values)
+                seqnos.present |= column.known.astype(np.int64) << bit
     return table
 
 

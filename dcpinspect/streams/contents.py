@@ -8,13 +8,13 @@ Keys of one stream say nothing of another stream. So several readings of the sam
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
@@ -179,7 +179,7 @@ def _events(
     hashed_by: tuple[int, int],
 ) -> keys.KeyEvents:
     rows = batch.index_of(messages.place.row[chosen])
-    numbers, decoded = batch.decoded.numbers, batch.decoded
+    decoded = batch.decoded
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows, hashed_by), -1)
     events = keys.KeyEvents.zeros(len(chosen))
@@ -188,22 +188,12 @@ def _events(
     events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
     events.cas[:] = biased(decoded.cas[rows])
     events.collection[:] = collection
-    events.prepared[:] = biased(_column(numbers, "prepared_seqno", rows))
-    events.event[:] = _column(numbers, "event", rows)
-    events.uid[:] = biased(_column(numbers, "manifest_uid", rows))
-    events.has_uid[:] = _is_there(numbers, "manifest_uid", rows)
+    events.prepared[:] = biased(batch.column("prepared_seqno").values[rows])
+    events.event[:] = batch.column("event").values[rows]
+    uid = batch.column("manifest_uid").take(rows)
+    events.uid[:], events.has_uid[:] = biased(uid.values), uid.known
     events.is_outside[:] = _is_outside(messages.standing[chosen], messages.stream[chosen], collection, streams, filters)
     return events
-
-
-def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
-    column = numbers.get(name)
-    return np.zeros(len(rows), dtype=np.uint64) if column is None else np.asarray(column.values[rows])
-
-
-def _is_there(numbers: Mapping[str, Numbers], name: str, rows: Rows) -> Mask:
-    column = numbers.get(name)
-    return np.zeros(len(rows), dtype=np.bool_) if column is None else column.known[rows]
 
 
 def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:

@@ -22,7 +22,8 @@ from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.latest import Latest
-from dcpinspect.streams.rows import FILE_SHIFT, GREATEST, LEAST, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, Streams
+from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
@@ -108,28 +109,21 @@ def events_of(
         is_event &= seqnos.valid
     rows = np.flatnonzero(is_event)
     connection = batch.connection if connections is None else connections[batch.connection]
-    sid = decoded.sid.values[rows].astype(np.int64)
-    if decoded.sid.valid is not None:
-        sid[~decoded.sid.valid[rows]] = -1
+    sid = np.where(decoded.sid.known[rows], decoded.sid.values[rows].astype(np.int64), -1)
     if keys is not None and len(rows):
         chosen = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
         rows, sid = rows[chosen], sid[chosen]
     table = Events.zeros(len(rows))
     if not len(rows):
         return table
-    place = table.place
-    place.row, place.offset, place.time = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
-    place.frame = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+    put_places(table.place, batch, rows)
     table.connection = connection[rows]
     table.vbucket = decoded.specific[rows]
     table.sid = sid
     table.seqno = biased(seqnos.values[rows])
     table.opcode = decoded.opcode[rows].astype(np.int64)
     table.collection = collections_of(batch, rows)
-    event = decoded.numbers.get("event")
-    ends = table.opcode == Opcode.DCP_SYSTEM_EVENT
-    if event is not None:
-        ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
+    ends = (table.opcode == Opcode.DCP_SYSTEM_EVENT) & (batch.column("event").values[rows].astype(np.int64) == _END_COLLECTION)
     table.ended = np.where(ends, table.collection, -1)
     table.key = key_hashes(batch, rows, secrets_)
     table.cas = decoded.cas[rows].view(np.int64)

@@ -24,8 +24,8 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import Follower, PerConnection, Portable
 from dcpinspect.streams.kinds import ACK, ANSWER, END, FACT, FACT_WINDOW, NOOP, UNREADABLE, UNREADABLE_ACK
-from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import State
 from dcpinspect.streams.windows import (
     EXCESS,
@@ -204,9 +204,7 @@ class FlowControl(Follower):
         uncounted = answers & (kind != FACT)
         found.size[uncounted] = batch.length[rows[uncounted]]
         found.detail = kind | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8 | _surplus(batch, rows) << 32
-        place = found.place
-        place.row, place.offset, place.time = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
-        place.frame = ((batch.last_file << FILE_SHIFT) | batch.last_frame)[rows]
+        put_places(found.place, batch, rows)
         of = batch.connection[rows]
         order = np.lexsort((rows, of))
         return found[order], of[order]

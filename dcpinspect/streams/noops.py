@@ -34,9 +34,8 @@ from dcpinspect.streams.noop_peers import (
     Peers,
     follow_noops,
 )
-from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
-from dcpinspect.streams.session import Session
+from dcpinspect.streams.session import Session, put_places
 from dcpinspect.streams.state import State
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
@@ -167,10 +166,7 @@ def _messages(batch: MessageBatch, state: State) -> NoopMessages:
     rtt = batch.rtt_ns
     table.rtt[at] = np.where(rtt.known, rtt.values, 0)
     table.arrival.opaque[at] = decoded.opaque
-    table.arrival.place.row[at] = batch.row
-    table.arrival.place.offset[at] = batch.stream_offset
-    table.arrival.place.frame[at] = (batch.last_file << FILE_SHIFT) | batch.last_frame
-    table.arrival.place.time[at] = batch.time_ns
+    put_places(table.arrival.place, batch, slice(None), at)
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
     table.connection[lost] = losses.connection

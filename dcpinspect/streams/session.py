@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import orjson
 
+from dcpinspect.kernels.structs import Ints
 from dcpinspect.protocol import versions
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import Manifest
-from dcpinspect.streams.rows import FILE_SHIFT
+from dcpinspect.streams.rows import FILE_SHIFT, Place
 from dcpinspect.streams.server_reports import At, HighSeqno, Listing, ServerReport, StateSet
 from dcpinspect.tables.messages import MessageBatch
 
@@ -173,6 +174,12 @@ def place_of(batch: MessageBatch, row: int) -> At:
     """Returns where a message stands."""
     frame = (int(batch.last_file[row]) << FILE_SHIFT) | int(batch.last_frame[row])
     return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
+
+
+def put_places(places: Place[Ints], batch: MessageBatch, rows: Rows | slice, at: Rows | slice = slice(None)) -> None:
+    """Writes where messages stand into a column of places; ``at``: the rows of the column."""
+    places.row[at], places.offset[at], places.time[at] = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
+    places.frame[at] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
 
 
 def readable(batch: MessageBatch) -> Mask:

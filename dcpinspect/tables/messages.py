@@ -124,6 +124,11 @@ class MessageBatch:
         is_dense = len(self) and int(self.row[-1]) - first == len(self) - 1
         return rows - first if is_dense else np.searchsorted(self.row, rows)
 
+    def column(self, name: str) -> Numbers:
+        """Returns a column of numbers that some commands have; without any value if no message has one."""
+        found = self.decoded.numbers.get(name)
+        return Numbers(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if found is None else found
+
     def bytes_of(self, index: int) -> bytes:
         """Returns the bytes of one message; missing bytes are zero."""
         start = int(self.start[index])

@@ -274,7 +274,7 @@ def test_batches_do_not_matter_where_keys_are_forgotten() -> None:
 
 
 def entries_of(contents: Contents) -> list[tuple[int, int, int]]:
-    known = contents.__getstate__()["entries"]
+    known = contents.__getstate__()["entries"].as_integers()
     return sorted((int(row[0]), int(row[1]), int(row[4])) for row in known)
 
 
