@@ -8,6 +8,7 @@ ROOT = Path(__file__).parent.parent
 
 NO_MODULE = {
     "test_conftest": "the test support",
+    "test_forked": "the same",
     "test_import_hygiene": "the package as a whole",
     "test_layout": "the tree of files",
     "test_notebooks": "docs/*.ipynb",
@@ -35,6 +36,7 @@ NO_TEST_FILE = {
     "export/line_programs.py": "the programs of export/line_rows.py",
     "export/number_text.py": "a part of the kernel of export/row_text.py",
     "export/span_text.py": "the same",
+    "transport/tls/talk.py": "the second half of transport/tls/stage.py, whose tests show what becomes of a connection",
     "protocol/utf8.py": "a part of the kernel of export/row_text.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }

@@ -11,8 +11,8 @@ They do not wait: only their newest vbucket is kept, for the error that may stil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from random import SystemRandom
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ class Requests:
         tables.waiting = WaitingRequests.mapped(WAITING)
         tables.times, tables.lost = np.zeros(64, np.int64), np.zeros(64, np.int64)
         tables.counts = WaitingCounts.one()
-        tables.seed = SystemRandom().getrandbits(32)
+        tables.seed = int.from_bytes(os.urandom(4))
 
     def begin(self, connections: Rows, known: Mask) -> None:
         """Adds connections. ``known``: nothing was said on them before the capture began. Call this before their messages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random import SystemRandom
+import os
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class KeyNumbers:
     """The number of each key, in the order in which keys first came."""
 
     def __init__(self) -> None:
-        self._secret = SystemRandom().randrange(1 << 16, _PRIME)
+        self._secret = (1 << 16) + int.from_bytes(os.urandom(8)) % (_PRIME - (1 << 16))
         self._looked_up = np.empty((2, _BLOCK), np.int64)
         self._count = np.zeros(1, np.int64)
         self.reset(np.empty((0, KEY), np.int64))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
-from dcpinspect.transport.tls.handshake import Hello
-from dcpinspect.transport.tls.search import Search
-from dcpinspect.transport.tls.suites import TLS12, TLS13, Suite
+from dcpinspect.transport.tls.records import TLS12, TLS13
+
+if TYPE_CHECKING:
+    from dcpinspect.transport.tls.handshake import Hello
+    from dcpinspect.transport.tls.search import Search
+    from dcpinspect.transport.tls.suites import Suite
 
 
 @dataclass(slots=True)

@@ -36,10 +36,12 @@ from dcpinspect.transport.tls.records import (
     HEADER,
     MOST_RECORD,
     RECORD,
+    TLS12,
+    TLS13,
     whole_records,
 )
 from dcpinspect.transport.tls.search import outward
-from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls13
+from dcpinspect.transport.tls.suites import Protection, Suite, Tls13
 
 BURST = 200_000
 BYTES_A_TRIAL = 16

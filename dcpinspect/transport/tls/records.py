@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD, APPLICATION = 20, 21, 22, 23
+TLS12, TLS13 = 0x0303, 0x0304
+"""Versions, as handshakes say them."""
 HEADER = 5
 MOST_RECORD = HEADER + (1 << 14) + 2048
 """Size in bytes of the longest record (RFC 5246, 6.2.3)."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dcpinspect.records import dataclass
 from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
 from dcpinspect.transport.tls.keystream import AT_ONCE
-from dcpinspect.transport.tls.suites import SUITES, TLS13, Suite, Tls13
+from dcpinspect.transport.tls.records import TLS13
+from dcpinspect.transport.tls.suites import SUITES, Suite, Tls13
 
 FEW = 1024
 """Least number of sequence numbers tried with each secret. If that is too much for all, only the newest secrets are tried."""

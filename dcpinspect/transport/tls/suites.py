@@ -11,8 +11,7 @@ import numpy as np
 
 from dcpinspect.records import dataclass
 from dcpinspect.transport.tls import keystream
-
-TLS12, TLS13 = 0x0303, 0x0304
+from dcpinspect.transport.tls.records import TLS12, TLS13
 
 Kind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
 
