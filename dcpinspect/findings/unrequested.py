@@ -66,7 +66,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         connections[client].append(number)
     # Thousands of clients may be on one host. What they share is worked out once.
     is_known = cache(lambda host: all(_is_known(context, number) for number in of_host[host]))
-    told = cache(partial(_told, context, of_host))
+    reports = context.tracker.conversation.reports
+    listings = reports[reports.kind != LOG]
+    told = cache(partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")]))
     for numbers in connections.values():
         mine = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
         mine = mine[context.streams.request.form[mine] > 0]
@@ -111,12 +113,21 @@ class _Told:
         return int(self.listings.place.time.min())
 
 
-def _told(context: Context, of_host: Mapping[str, Sequence[int]], hosts: Collection[str], buckets: Collection[str | None]) -> _Told | None:
-    """Returns what clients of these hosts and buckets were told; None if that is nothing. ``of_host``: connections by host."""
+def _told(
+    context: Context,
+    of_host: Mapping[str, Sequence[int]],
+    listings: Reports,
+    hosts: Collection[str],
+    buckets: Collection[str | None],
+) -> _Told | None:
+    """Returns what clients of these hosts and buckets were told; None if that is nothing.
+
+    ``of_host``: connections by host. ``listings``: what all were told, by connection.
+    """
     near = [number for host in hosts for number in of_host[host] if context.session(number).bucket in buckets]
-    reports = context.tracker.conversation.reports
-    listings = reports[(reports.kind != LOG) & np.isin(reports.connection, near)]
-    return _Told(context, near, listings) if len(listings) else None
+    places = listings.connection.searchsorted(np.add.outer(near, (0, 1))).tolist()
+    rows = np.concatenate([np.empty(0, np.int64), *(np.arange(low, high) for low, high in places)])
+    return _Told(context, near, listings[rows]) if len(rows) else None
 
 
 def _host(link: Link) -> str:

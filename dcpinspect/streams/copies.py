@@ -255,6 +255,8 @@ class _Seen:
     """Number of messages, by connection."""
     compared_before: _Comparisons
     compared: _Comparisons = field(default_factory=dict)
+    known: dict[int, Samples] = field(default_factory=dict)
+    """Samples that were looked up, by way: a connection is compared with several."""
 
     def compare(self, one: int, two: int) -> _Comparison:
         """Compares two connections, unless nothing has come since they were compared."""
@@ -269,9 +271,11 @@ class _Seen:
     def of(self, connection: int, direction: int) -> Samples:
         """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
         way = 2 * connection + direction
-        low, high = np.searchsorted(self.samples.way, (way, way + 1))
-        rows: Ints = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
-        return self.samples[rows]
+        if way not in self.known:
+            low, high = np.searchsorted(self.samples.way, (way, way + 1))
+            rows: Ints = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
+            self.known[way] = self.samples[rows]
+        return self.known[way]
 
 
 def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
@@ -416,7 +420,7 @@ def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Sample
     """Returns the messages that both connections have in a direction; None if their messages are not the same for as long as both go on."""
     both = [seen.of(link.number, direction) for link in links]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
-    both = [own[_is_kept(own.hash, level)] for own in both]
+    both = [own if (is_kept := _is_kept(own.hash, level)).all() else own[is_kept] for own in both]
     _, left, right = np.intersect1d(both[0].hash, both[1].hash, assume_unique=True, return_indices=True)
     bodies = both[0].body[left], both[1].body[right]
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
@@ -427,13 +431,12 @@ def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Sample
         return None if lacks or all(map(len, both)) else (first, second)
     behind = []
     for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
-        alone = own[~np.isin(own.hash, same.hash)]
-        between = (alone.offset > same.offset.min()) & (alone.offset < same.offset.max())
-        before = alone.offset < same.offset.min()
+        alone, least, greatest = own.offset[~np.isin(own.hash, same.hash)], same.offset.min(), same.offset.max()
+        between, before = (alone > least) & (alone < greatest), alone < least
         is_whole = _is_whole(other, direction)
         if is_whole and (between.any() or (before.any() and other.has_handshake)):
             return None
         if 2 * len(same) < int(between.sum()):
             return None
-        behind.append(is_whole and bool((alone.offset > same.offset.max()).any()))
+        behind.append(is_whole and bool((alone > greatest).any()))
     return None if all(behind) else (first, second)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 from dcpinspect.findings.unrequested import RULES
+from dcpinspect.streams.conversation import Conversation
 from tests.findings.checked import findings
 from tests.peers.script import text
 from tests.streams.told import Told, opened
 
 IDS = [rule.id for rule in RULES]
+REPORTS = Conversation.reports.fget.__code__  # type: ignore[attr-defined]
 
 
 def found(*talks: Told) -> list[str]:
@@ -166,3 +170,31 @@ def test_a_vbucket_without_items_costs_nothing() -> None:
     talk = from_now(NINE, NINE)
     talk.stream(44)
     assert [one for one in findings(talk, rules=IDS) if one.rule == "start-not-listed"] == []
+
+
+def calls_for(hosts: int) -> int:
+    """How often what all servers told is put together, for clients on so many hosts."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is REPORTS
+
+    talks = [opened(f"client{number}") for number in range(hosts)]
+    for number, talk in enumerate(talks, 1):
+        talk.host = f"10.0.1.{number}"
+        listed(talk, [4, 5])
+        talk.stream(5)
+        goes_on(talk)
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        assert found(*talks)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_what_servers_told_is_put_together_as_often_however_many_hosts_there_are() -> None:
+    """Else it takes time for each pair of hosts."""
+    assert calls_for(2) == calls_for(6)
