@@ -11,7 +11,7 @@ from dcpinspect.export.bounded import fitted, size_of
 
 USUAL = 8000
 """Number of characters of an answer, unless a question says otherwise."""
-_COUNTED = 100_000
+_COUNTED = 1000
 """Number of further entries that are counted where nobody knows how many there are."""
 _HEAD = 300
 """Characters of an answer that no entry may take: the last sentence, and the frame around the text."""

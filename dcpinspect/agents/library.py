@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, Thread
 
 from dcpinspect.capture.folders import captures_in, with_folders
 from dcpinspect.errors import UsageError
@@ -28,13 +29,19 @@ class Question:
         self.share = 0.0
         """How much of the captures was read, 0 to 1."""
         self.is_cancelled = False
-        self.on_cancel: Callable[[], object] = lambda: None
-        """Ends what the thread waits for."""
+        self.on_cancel: Callable[[], object] | None = None
+        """Ends what the thread waits for; it is called again and again until there is none, since it may come before there is a wait."""
 
     def cancel(self) -> None:
         """Lets the thread end soon; any thread may call this."""
         self.is_cancelled = True
-        self.on_cancel()
+        if self.on_cancel is not None:
+            Thread(target=self._insist, daemon=True).start()
+
+    def _insist(self) -> None:
+        while (end := self.on_cancel) is not None:
+            end()
+            time.sleep(_WAIT_S)
 
     def goes_on(self, share: float) -> bool:
         """Notes how much was read. Returns whether the question still waits for its answer."""

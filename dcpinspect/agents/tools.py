@@ -189,9 +189,11 @@ class Tools:
         with self._library.reading(captures, question) as recording, recording.query(query) as asked:
             question.on_cancel = asked.database.interrupt
             try:
+                if question.is_cancelled:
+                    raise InterruptedError
                 return answer({}, "rows", _as_json(_rows(asked.result(), question), 0), skip=skip, room=max_characters)
             finally:
-                question.on_cancel = lambda: None
+                question.on_cancel = None
 
     def explain(self, question: Question, what: str, skip: Skip = 0, max_characters: Room = USUAL) -> Answer:  # noqa: ARG002 - as all tools
         """What a word means: a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a rule of findings, a control key, a column,

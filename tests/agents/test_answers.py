@@ -25,4 +25,4 @@ def test_an_entry_that_is_too_long_by_itself_is_cut_and_says_of_what() -> None:
 
 def test_entries_without_an_end_are_counted_up_to_a_limit() -> None:
     found = answer({}, "rows", (({"row": number}, "") for number in count()), skip=0, room=1000)
-    assert "more than 100,001 more rows are left out" in found.text
+    assert "more than 1,001 more rows are left out" in found.text
